@@ -13,11 +13,11 @@ from rich.text import Text
 
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
-from bellwether.forecasting.listing import competitors
+from bellwether.forecasting.listing import list_forecasters
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    from bellwether.forecasting.listing import Competitor
+    from bellwether.forecasting.listing import ListedForecaster
 
 
 #: Readiness as the table shows it.
@@ -33,7 +33,7 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
 
     Keys are read from the environment and never shown. Prices are from the registry or LiteLLM's price map. docs/models.md explains how to add a model.
     """
-    everyone = competitors()
+    everyone = list_forecasters()
     known = list(dict.fromkeys(one.provider for one in everyone))
     if provider is not None and provider not in known:
         raise ConfigError(f"listing models: unknown provider {provider!r}; known are {', '.join(known)}")
@@ -45,7 +45,7 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
     console().print(_caption(chosen), markup=False, soft_wrap=True)
 
 
-def _table(chosen: list[Competitor], width: int) -> Grid:
+def _table(chosen: list[ListedForecaster], width: int) -> Grid:
     """Build a table for a terminal of `width` characters; a narrow one omits kind and id."""
     wide = width >= 130
     table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -64,7 +64,7 @@ def _table(chosen: list[Competitor], width: int) -> Grid:
     return table
 
 
-def _caption(chosen: list[Competitor]) -> str:
+def _caption(chosen: list[ListedForecaster]) -> str:
     missing = list(dict.fromkeys(one.key_variable for one in chosen if one.key_variable and not one.ready))
     lines = [f"{len(chosen)} forecasters, {sum(one.ready for one in chosen)} ready here. A missing price is unknown."]
     if missing:

@@ -178,7 +178,7 @@ def test_evaluations_of_one_second_have_different_names_and_the_latest_is_resume
     first, second = kept.begin(one), Evaluations(place(f"{bucket}/evaluations")).begin(one)
     assert (first.run, second.run) == (one.run, f"{one.run}-2")
     kept.finish(second)
-    assert kept.unfinished("r") == first
+    assert kept.read_unfinished("r") == first
 
 
 def test_submissions_are_forecasters_and_of_two_at_once_none_is_lost(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

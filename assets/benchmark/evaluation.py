@@ -51,7 +51,7 @@ class EvaluationPlan:
 
 def find_unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
     """Find the unfinished evaluation to continue. Raises `ConfigError` if no evaluation is unfinished, or if other models are named."""
-    found = _evaluations().unfinished(release_name(release, samples) if release or samples else None)
+    found = _evaluations().read_unfinished(release_name(release, samples) if release or samples else None)
     if names and set(names) != set(found.models):
         raise ConfigError(f"resuming {found.run}: it evaluates {', '.join(found.models)}; name the same models, or none")
     return found
@@ -144,7 +144,7 @@ def evaluate(
     assert limits.dollars is not None
     evaluation = begun or _evaluations().begin(Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC)))
     evaluation = replace(evaluation, dollars=limits.dollars, dollars_per_model=limits.dollars_per_model)
-    _evaluations().keep(evaluation)
+    _evaluations().store(evaluation)
     # In a fleet the runs send the requests, divided among the workers; the journal that all share pays for each once.
     ends = _send_calls(work, chosen.models, questions, evaluation.run, limits) if chosen.models and settings().fleet is None else {}
     done = [name for name in chosen.forecasters if ends.get(name) is None]

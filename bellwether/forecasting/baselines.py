@@ -1,4 +1,4 @@
-"""Baselines: forecasters without a model, as a reference for skill."""
+"""Baselines: forecasters without a model, to which models are compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _horizon(name: str) -> str:
 
 
 class MarketPrice(Registered):
-    """Market price at a fixed horizon before close; no forecast without a price."""
+    """Market price at a fixed horizon before close. Without a price there is no forecast."""
 
     horizon: Annotated[StrictStr, AfterValidator(_horizon)]
 
@@ -101,17 +101,16 @@ class Submitted(Registered):
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
         """See `Forecaster.forecast`."""
         stated = pl.read_parquet(self.path.read_bytes()).select(pl.col("market").alias("id"), "probability", "stated_at")
-        known = (
+        latest = (
             stated.join(questions.select("id", "close_time"), on="id")
             .filter(pl.col("stated_at") < pl.col("close_time"))
             .sort("stated_at")
             .group_by("id")
             .agg(pl.col("probability", "stated_at").last())
         )
-        with_them = questions.join(known, on="id", how="left", maintain_order="left")
         return forecast_rows(
             self,
-            with_them,
+            questions.join(latest, on="id", how="left", maintain_order="left"),
             p_yes=pl.col("probability"),
             as_of=pl.col("stated_at"),
             error=pl.when(pl.col("probability").is_null()).then(pl.lit("no forecast was submitted")),
@@ -119,5 +118,5 @@ class Submitted(Registered):
 
 
 def load_submissions(folder: Path) -> dict[str, Submitted]:
-    """Return the submitted forecasters in a folder, one Parquet file each, by name."""
+    """Return the submitted forecasters stored in `folder`, one Parquet file each, by name."""
     return {path.stem: Submitted(name=path.stem, description="submitted as a file", path=path) for path in sorted(folder.glob("*.parquet"))}

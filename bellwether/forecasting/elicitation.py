@@ -1,4 +1,4 @@
-"""Elicitation of a probability from a model: prompts and answer formats of the two protocols."""
+"""Prompts and answer formats of the two protocols by which a model states a probability."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Elicitation protocol. instructions: system message. form: format of an answer without reasoning. response_format: for structured output."""
+    """Elicitation protocol.
+
+    instructions: system message. form: format of an answer without reasoning. response_format: parameter for structured output, if any.
+    """
 
     instructions: str
     form: str

@@ -1,6 +1,6 @@
-"""Elicitation of a release's forecasts from one language model; every sample, including failed ones, becomes a row.
+"""Forecasts of one language model for the questions of a release. Every sample becomes a row, including failed ones.
 
-Not here: prompts (prompt.py), parsing of answers (parsing/), and requests to providers and their cost (bellwether/models).
+Prompts are in prompt.py, parsers of answers in parsing/, requests to providers and their costs in bellwether/models.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
 from bellwether.journal import CostSource, Journal, Outcome, Scope
+from bellwether.journal.rows import sum_known
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, build_request, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.prices import estimate
@@ -52,7 +53,7 @@ Progress = Callable[[int, int], None]
 
 
 class Interrupted(BellwetherError):
-    """A model's evaluation ended early for a reason that the operator must fix; stored answers are kept.
+    """The evaluation of a model ended early, for a reason that the operator must fix. Stored answers are kept.
 
     answered, total: samples with a row, and all planned samples.
     """
@@ -64,7 +65,7 @@ class Interrupted(BellwetherError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One planned forecast: the question's row, the index of the sample, the instant of the forecast and the prompt."""
+    """Planned forecast: row of the question, index of the sample, time of the forecast, and prompt."""
 
     question: Row
     sample: int
@@ -73,7 +74,7 @@ class Sample:
 
 
 def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
-    """List all samples of all questions (rows of benchmark/questions), in the release's order."""
+    """List the samples of all questions (rows of benchmark/questions) in the release's order."""
     dated = questions.sort("ordinal").with_columns(as_of=forecast_instant(model.horizon))
     return [
         Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation))
@@ -83,14 +84,17 @@ def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
 
 
 def forecast_instant(horizon: str) -> pl.Expr:
-    """Return an expression for the instant of a forecast: the opening, or `horizon` before the close but not before the opening; null if unknown."""
+    """Return an expression for the time of a forecast: `horizon` before the close but not before the opening; null if unknown.
+
+    horizon: a name in `HORIZONS`, or "open" for the opening.
+    """
     if horizon == "open":
         return pl.col("open_time")
     return pl.max_horizontal(pl.col("close_time") - timedelta(hours=HORIZONS[horizon]), "open_time")
 
 
 class ModelForecaster(Protocol):
-    """Facts about a model that are repeated in its rows."""
+    """Properties of a forecaster that are repeated in its rows."""
 
     model: Model
 
@@ -110,15 +114,15 @@ class ModelForecaster(Protocol):
 async def run_elicitation(
     forecaster: ModelForecaster, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
 ) -> pl.DataFrame:
-    """Query the model for every sample of every question, concurrently within the client's limits. Returns rows of benchmark/forecasts.
+    """Return rows of benchmark/forecasts: the model's forecasts for all samples of all questions. Calls run concurrently within the client's limits.
 
-    A sample without a forecast is a row with the reason. Answers in the journal are reused, so that an interrupted evaluation continues where it
-    stopped. Raises `Interrupted`.
+    The row of a failed sample has the reason. Answers in the journal are reused, so that an interrupted evaluation continues where it stopped.
+    progress: called after each sample. Raises `Interrupted` if no more calls are made to the model.
     """
     samples = list_samples(forecaster.model, questions)
     done = 0
 
-    async def one(sample: Sample) -> Row:
+    async def run_sample(sample: Sample) -> Row:
         nonlocal done
         row = await _row(forecaster.model, sample, client)
         done += 1
@@ -126,44 +130,44 @@ async def run_elicitation(
         return row
 
     progress(0, len(samples))
-    found = await _gather_results([one(sample) for sample in samples])
-    rows = [row for row in found if not isinstance(row, BaseException)]
-    stopped = next((error for error in found if isinstance(error, Stopped)), None)
+    results = await _gather_results([run_sample(sample) for sample in samples])
+    rows = [row for row in results if not isinstance(row, BaseException)]
+    stopped = next((error for error in results if isinstance(error, Stopped)), None)
     if stopped is not None:
         raise Interrupted(forecaster.name, stopped, len(rows), len(samples))
     return _build_frame(forecaster, questions, rows)
 
 
 async def _gather_results(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-    """Gather all results. An error that stops the model is returned as a result, so that running calls finish and are stored; others are raised."""
-    found = await asyncio.gather(*work, return_exceptions=True)
-    for result in found:
+    """Wait for all of `work` and return the results. `Stopped` is returned too, so that running calls are stored; other errors are raised."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
         if isinstance(result, BaseException) and not isinstance(result, Stopped):
             raise result
-    return found
+    return results
 
 
 async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
-    """Query one sample and return its row. An unreadable or empty answer is followed by one repair request for the format alone."""
+    """Call the model for one sample and return its row. An unreadable or empty answer is followed by one request for the format alone."""
     row: Row = {"id": sample.question["id"], "sample": sample.sample, "as_of": sample.as_of}
     if sample.as_of is None:
         return row | {"error": "no opening time at which the forecast could be dated", "failure": NOT_ASKED}
     row |= {"prompt_hash": prompt_hash(sample.prompt)}
-    form = _repair_problem(model)
+    form = _format_parameters(model)
     first = await client.ask(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form)
     if isinstance(first, NoAnswer):
-        reading, said = read(None), ""
+        reading, text = read(None), ""
         row |= {"call_key": first.key, "error": first.reason, "failure": first.outcome.value}
         if not first.without_text:
             return row | _total_usage([first])
     else:
-        reading, said, published = _read(first), first.content, compat.read(first.content)
+        reading, text, published = _read(first), first.content, compat.read(first.content)
         row |= {"p_yes_compat": published.p_yes if published.answer else None, "repaired": False} | _answered_row(first, reading)
         if reading.problem is None:
             return row | _total_usage([first])
         row |= {"error": reading.problem, "failure": _failure_kind(first, reading.problem)}
-    again = repair(sample.prompt, said, reading, model.elicitation)
-    second = await client.ask(model, again, purpose=PURPOSE, sample=sample.sample, parameters=form)
+    request = repair(sample.prompt, text, reading, model.elicitation)
+    second = await client.ask(model, request, purpose=PURPOSE, sample=sample.sample, parameters=form)
     row |= _total_usage([first, second])
     if isinstance(second, Answer) and (repaired := _read(second)).problem is None:
         return row | _answered_row(second, repaired) | {"repaired": True, "error": None, "failure": None}
@@ -179,7 +183,7 @@ def _failure_kind(answer: Answer, problem: str) -> str:
     return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(parse_ending(answer.finish_reason), UNREADABLE)
 
 
-def _repair_problem(model: Model) -> dict[str, Any] | None:
+def _format_parameters(model: Model) -> dict[str, Any] | None:
     form = response_format(model.elicitation)
     return None if form is None else {"response_format": form}
 
@@ -202,26 +206,20 @@ def _answered_row(answer: Answer, reading: Reading) -> Row:
     }
 
 
-def _total_usage(asked: Sequence[Answer | NoAnswer]) -> Row:
-    """Return the requests, known tokens and cost of all calls of a sample; the cost is unknown if any part is unknown."""
-    usages = [one.spent if isinstance(one, Answer) else one.usage for one in asked]
+def _total_usage(calls: Sequence[Answer | NoAnswer]) -> Row:
+    """Return requests, known tokens and cost of a sample's calls. The cost is null if that of any call is unknown."""
+    usages = [call.spent if isinstance(call, Answer) else call.usage for call in calls]
     costs = [usage.cost for usage in usages]
     sources = {usage.cost_source for usage in usages if usage.cost_source is not None}
     return {
-        "input_tokens": _sum([usage.prompt_tokens for usage in usages]),
-        "output_tokens": _sum([usage.completion_tokens for usage in usages]),
-        "reasoning_tokens": _sum([usage.reasoning_tokens for usage in usages]),
-        "cost": None if None in costs else _format_dollars(_sum(costs)),
+        "input_tokens": sum_known([usage.prompt_tokens for usage in usages]),
+        "output_tokens": sum_known([usage.completion_tokens for usage in usages]),
+        "reasoning_tokens": sum_known([usage.reasoning_tokens for usage in usages]),
+        "cost": None if None in costs else _to_dollars(sum_known(costs)),
         "cost_source": "+".join(sorted(sources - {CostSource.UNBILLED} or sources)) or None,
         "price_map": " + ".join(sorted({usage.price_list for usage in usages if usage.price_list is not None})) or None,
-        "attempts": sum(one.attempts for one in asked),
+        "attempts": sum(call.attempts for call in calls),
     }
-
-
-def _sum(parts: Sequence[int | None]) -> int | None:
-    """Return the sum of the known parts; None if all are unknown."""
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
 
 
 def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
@@ -235,38 +233,38 @@ def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Seq
     }
     facts = questions.select("id", "release", "known_at", **knowledge_columns(forecaster.knowledge_cutoff))
     written = [{name: _replace_surrogates(value) for name, value in (row | same).items()} for row in rows]
-    made = pl.DataFrame(written, schema=_ROW, infer_schema_length=None)
-    table = made.join(facts, on="id", how="left").rename({"id": "question_id"})
+    frame = pl.DataFrame(written, schema=_ROW, infer_schema_length=None)
+    table = frame.join(facts, on="id", how="left").rename({"id": "question_id"})
     return FORECASTS.validate(redact_rows(FORECASTS.name, table.select(FORECASTS.names).sort(FORECASTS.order)))
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """Replace lone surrogates, which UTF-8 cannot encode, by question marks; the journal keeps the original."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by question marks. The journal has the original."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
-    """Describe the expected calls, tokens and cost of an evaluation for the terminal. No call is made; stored answers cost nothing.
+    """Return the expected calls, tokens and cost of an evaluation, for the terminal. No call is made; stored answers cost nothing.
 
     Dollars are Decimals, null if the price is unknown. Repair requests are not included.
     """
-    form = _repair_problem(model)
-    samples = [one for one in list_samples(model, questions) if one.as_of is not None]
-    keys = [build_request(model, one.prompt, purpose=PURPOSE, sample=one.sample, parameters=form).key for one in samples]
-    have = journal.answers(keys) if journal.exists() else {}
+    form = _format_parameters(model)
+    samples = [sample for sample in list_samples(model, questions) if sample.as_of is not None]
+    keys = [build_request(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form).key for sample in samples]
+    stored = journal.answers(keys) if journal.exists() else {}
     average = _tokens_per_answer(journal, journal_model_name(model)) if journal.exists() else None
-    to_ask = [one.prompt for one, key in zip(samples, keys, strict=True) if key not in have]
-    found = estimate(model, to_ask, parameters={**model.request_parameters, **(form or {})}, completion_tokens=average)
+    prompts = [sample.prompt for sample, key in zip(samples, keys, strict=True) if key not in stored]
+    expected = estimate(model, prompts, parameters={**model.request_parameters, **(form or {})}, completion_tokens=average)
     return {
         "questions": questions.height,
-        "answered already": len(samples) - len(to_ask),
-        "calls": found.calls,
-        "prompt tokens": found.prompt_tokens,
-        "answer tokens": found.completion_tokens,
-        "expected $": _format_dollars(found.expected_cost),
-        "at most $": _format_dollars(found.most_cost),
-        "price map": found.price_map,
-        "basis": found.basis,
+        "answered already": len(samples) - len(prompts),
+        "calls": expected.calls,
+        "prompt tokens": expected.prompt_tokens,
+        "answer tokens": expected.completion_tokens,
+        "expected $": _to_dollars(expected.expected_cost),
+        "at most $": _to_dollars(expected.most_cost),
+        "price map": expected.price_map,
+        "basis": expected.basis,
     }
 
 
@@ -276,5 +274,5 @@ def _tokens_per_answer(journal: Journal, name: str) -> float | None:
     return tokens / answers if tokens and answers else None
 
 
-def _format_dollars(micro: int | None) -> Decimal | None:
+def _to_dollars(micro: int | None) -> Decimal | None:
     return None if micro is None else Decimal(micro).scaleb(-6)

@@ -1,4 +1,4 @@
-"""Evaluation of several language models on one release, concurrent, interruptible and resumable.
+"""Evaluation of several language models on one release: concurrent, and resumable after an interruption.
 
 Answers are in the journal. This module stores the request and the digests of its questions.
 """
@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Request of an evaluation.
+    """Options of an evaluation, and digests of its questions.
 
     Attributes:
         run: name under which spending is counted, so that a resumed evaluation shares the budget.
@@ -56,19 +56,19 @@ class Evaluation:
 
     @classmethod
     def of(cls, release: str, models: Sequence[str], dollars: Decimal, questions: pl.DataFrame, now: datetime) -> Evaluation:
-        """Create an evaluation named after the instant `now` (UTC)."""
+        """Create an evaluation. Its name contains the time `now` (UTC)."""
         return cls(f"evaluate-{now:%Y%m%dT%H%M%SZ}", release, tuple(models), dollars, question_digests(questions))
 
     def require_unchanged(self, questions: pl.DataFrame) -> None:
-        """Raise `ConfigError` with the changes if the release's questions differ from those at the start of the evaluation."""
-        now = question_digests(questions)
-        changed = sorted(name for name in now.keys() & self.questions.keys() if now[name] != self.questions[name])
-        new, gone = sorted(now.keys() - self.questions.keys()), sorted(self.questions.keys() - now.keys())
-        if changed or new or gone:
-            first = (changed + new + gone)[0]
+        """Raise `ConfigError` if the release's questions have changed since the start of the evaluation. The message counts the changes."""
+        current = question_digests(questions)
+        changed = sorted(name for name in current.keys() & self.questions.keys() if current[name] != self.questions[name])
+        new, removed = sorted(current.keys() - self.questions.keys()), sorted(self.questions.keys() - current.keys())
+        if changed or new or removed:
+            first = (changed + new + removed)[0]
             raise ConfigError(
                 f"resuming {self.run}: the questions of {self.release} have changed since it began: {len(changed)} have another text or date, "
-                f"{len(new)} are new, {len(gone)} were removed, first {first!r}. Run it without --resume: answers to unchanged questions are reused"
+                f"{len(new)} are new, {len(removed)} were removed, first {first!r}. Run it without --resume: answers to unchanged questions are reused"
             )
 
 
@@ -81,21 +81,21 @@ def question_digests(questions: pl.DataFrame) -> dict[str, str]:
 
 
 class Evaluations:
-    """Store of evaluations: one JSON file each in a folder, local or in an object store."""
+    """Store of evaluations: one JSON file each, in a local folder or an object store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def begin(self, evaluation: Evaluation) -> Evaluation:
-        """Store a new evaluation. Its name gets a suffix if another was started in the same second, so that each has its own budget."""
+        """Store a new evaluation. Its name gets a suffix if another one started in the same second, so that each has its own budget."""
         name, number = evaluation.run, 1
         while not create(self._path(evaluation)):
             number += 1
             evaluation = replace(evaluation, run=f"{name}-{number}")
-        self.keep(evaluation)
+        self.store(evaluation)
         return evaluation
 
-    def keep(self, evaluation: Evaluation) -> None:
+    def store(self, evaluation: Evaluation) -> None:
         """Store the evaluation atomically, replacing its earlier state."""
         with atomic_file(self._path(evaluation)) as draft:
             draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
@@ -105,15 +105,15 @@ class Evaluations:
 
     def finish(self, evaluation: Evaluation) -> None:
         """Mark the evaluation as finished."""
-        self.keep(replace(evaluation, finished=True))
+        self.store(replace(evaluation, finished=True))
 
-    def unfinished(self, release: str | None = None) -> Evaluation:
-        """Return the latest unfinished evaluation, of `release` if given; raises `ConfigError` without one."""
-        begun = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
-        for name in sorted((path.stem for path in begun if _RUN.fullmatch(path.stem)), reverse=True):
-            found = self._read(name)
-            if not found.finished and release in (None, found.release):
-                return found
+    def read_unfinished(self, release: str | None = None) -> Evaluation:
+        """Return the latest unfinished evaluation, of `release` if given. Raises `ConfigError` if there is none."""
+        stored = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
+        for name in sorted((path.stem for path in stored if _RUN.fullmatch(path.stem)), reverse=True):
+            evaluation = self._read(name)
+            if not evaluation.finished and release in (None, evaluation.release):
+                return evaluation
         of = f" of {release}" if release else ""
         raise ConfigError(f"resuming an evaluation{of}: no unfinished evaluation; run it without --resume")
 
@@ -121,8 +121,8 @@ class Evaluations:
         path = self._folder / f"{name}.json"
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-            each = stored.get("dollars_per_model")
-            money = {"dollars": Decimal(stored["dollars"]), "dollars_per_model": None if each is None else Decimal(each)}
+            per_model = stored.get("dollars_per_model")
+            money = {"dollars": Decimal(stored["dollars"]), "dollars_per_model": None if per_model is None else Decimal(per_model)}
             return Evaluation(**{**stored, "models": tuple(stored["models"]), **money})
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
             raise ConfigError(f"{path}: is not a valid evaluation ({error}); delete it") from None
@@ -131,24 +131,24 @@ class Evaluations:
 async def evaluate_models(
     forecasters: Sequence[LanguageModel], questions: pl.DataFrame, client: ModelClient, progress: Progress
 ) -> dict[str, BellwetherError | None]:
-    """Query all models about all questions concurrently. Returns by name the error that stopped a model, or None; other models continue.
+    """Evaluate all models on all questions concurrently. Returns by name the error that stopped a model, or None.
 
-    A model for which every request failed at the server counts as stopped.
+    The other models continue. A model whose requests all failed at the server counts as stopped.
     """
 
-    async def one(forecaster: LanguageModel) -> BellwetherError | None:
+    async def run(forecaster: LanguageModel) -> BellwetherError | None:
         try:
             rows = await run_elicitation(forecaster, questions, client, lambda done, total: progress(forecaster.name, done, total))
         except BellwetherError as error:
             return error
         return _server_failure(forecaster.name, rows)
 
-    ends = await asyncio.gather(*(one(forecaster) for forecaster in forecasters))
-    return dict(zip((forecaster.name for forecaster in forecasters), ends, strict=True))
+    errors = await asyncio.gather(*(run(forecaster) for forecaster in forecasters))
+    return dict(zip((forecaster.name for forecaster in forecasters), errors, strict=True))
 
 
 def _server_failure(name: str, rows: pl.DataFrame) -> BellwetherError | None:
-    """Return an error with the most frequent reason if all requests failed at the server; None otherwise. Refused requests are not such failures."""
+    """Return an error with the most frequent reason if all requests failed at the server, else None. Rejected requests do not count as failures."""
     sent = rows.filter(pl.col("failure").is_null() | (pl.col("failure") != NOT_ASKED))
     unspoken = (pl.col("output_tokens").fill_null(0) == 0) & pl.col("error").str.contains(_NO_ANSWER)
     refused = (pl.col("failure") == Outcome.PROVIDER_ERROR.value) & pl.col("error").str.starts_with("HTTP 4")

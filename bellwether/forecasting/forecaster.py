@@ -1,4 +1,4 @@
-"""Forecasters: entries of the registry that turn questions into forecasts."""
+"""Interface of forecasters, and the fields common to their registry entries."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ NO_BASIS = "no_basis"
 
 
 class Models(Protocol):
-    """Source of model clients, with the keys, limits and budget of the evaluation."""
+    """Source of model clients with the keys, limits and budget of an evaluation."""
 
     def client(self) -> AbstractAsyncContextManager[ModelClient]:
-        """Open a client for models; its connections are closed at the end of the block."""
+        """Open a client for models until the end of the block."""
         ...
 
 
 class Forecaster(Protocol):
-    """Interface of a forecaster: name, kind, knowledge cutoff, version and forecasts."""
+    """Interface of a forecaster."""
 
     @property
     def name(self) -> str:
-        """The registry's name."""
+        """Name in the registry."""
         ...
 
     @property
     def kind(self) -> str:
-        """The family of methods."""
+        """Method of forecasting, such as base_rate or language_model."""
         ...
 
     @property
     def description(self) -> str:
-        """One-sentence description."""
+        """Description in one sentence."""
         ...
 
     @property
     def knowledge_cutoff(self) -> datetime | None:
-        """Instant until which it may know outcomes; None if it cannot know any."""
+        """Time until which it may know outcomes; None if it knows none."""
         ...
 
     @property
     def version(self) -> str:
-        """Version of everything that determines its forecasts."""
+        """Hash of everything that determines its forecasts."""
         ...
 
     @property
@@ -76,7 +76,7 @@ class Forecaster(Protocol):
 
 
 class Registered(BaseModel, ABC):
-    """Fields common to all entries of the registry; each kind adds its parameters."""
+    """Base class of baselines: fields common to all registry entries. Each kind adds its parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""A language model as a forecaster, with its protocol and parameters.
+"""Language model as a forecaster.
 
 Related modules: calls (elicitation_run.py), prompts (prompt.py), parsing of answers (parsing/).
 """
@@ -23,7 +23,7 @@ METHOD = "1"
 
 
 class LanguageModel:
-    """Forecaster that queries a model of the registry."""
+    """Forecaster that calls a model of the registry."""
 
     kind = "language_model"
 
@@ -32,7 +32,7 @@ class LanguageModel:
 
     @property
     def name(self) -> str:
-        """The registry's name."""
+        """Name in the registry."""
         return self.model.name
 
     @property
@@ -42,12 +42,12 @@ class LanguageModel:
 
     @property
     def knowledge_cutoff(self) -> datetime | None:
-        """Instant until which it may know outcomes."""
+        """Time until which the model may know outcomes; None if unknown."""
         return self.model.knowledge_cutoff
 
     @property
     def automatic(self) -> bool:
-        """True if it takes part without being named."""
+        """True if the model takes part in every release without being named."""
         return self.model.automatic
 
     @property

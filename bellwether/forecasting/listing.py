@@ -1,4 +1,4 @@
-"""List of all forecasters with keys, knowledge cutoffs and prices."""
+"""Overview of all forecasters with keys, knowledge cutoffs and prices, for `bellwether models`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bellwether.registry.fields import last_day
 
 
 @dataclass(frozen=True, slots=True)
-class Competitor:
-    """Row of the list. Prices are dollars per million tokens, None if unknown. automatic: takes part without being named."""
+class ListedForecaster:
+    """Forecaster in the overview. Prices: dollars per million tokens, None if unknown. automatic: takes part without being named."""
 
     name: str
     title: str
@@ -35,16 +35,16 @@ class Competitor:
     description: str
 
 
-def competitors() -> list[Competitor]:
+def list_forecasters() -> list[ListedForecaster]:
     """List all forecasters: the language models, then the baselines."""
-    everyone = forecasters().values()
-    models = [_model(one.model, one.kind) for one in everyone if isinstance(one, LanguageModel)]
-    return models + [_baseline(one) for one in everyone if not isinstance(one, LanguageModel)]
+    entries = forecasters().values()
+    models = [_model(entry.model, entry.kind) for entry in entries if isinstance(entry, LanguageModel)]
+    return models + [_baseline(entry) for entry in entries if not isinstance(entry, LanguageModel)]
 
 
-def _model(model: Model, kind: str) -> Competitor:
-    key, found = status(model), price(model, 0)
-    return Competitor(
+def _model(model: Model, kind: str) -> ListedForecaster:
+    key, prices = status(model), price(model, 0)
+    return ListedForecaster(
         name=model.name,
         title=model.title,
         kind=kind,
@@ -56,16 +56,16 @@ def _model(model: Model, kind: str) -> Competitor:
         readiness=key.readiness,
         key_variable=key.variable,
         ready=key.is_ready,
-        input_price=_per_million(found.prompt) if found else None,
-        output_price=_per_million(found.completion) if found else None,
+        input_price=_per_million(prices.prompt) if prices else None,
+        output_price=_per_million(prices.completion) if prices else None,
         automatic=model.automatic,
         description=model.description,
     )
 
 
-def _baseline(forecaster: Forecaster) -> Competitor:
+def _baseline(forecaster: Forecaster) -> ListedForecaster:
     cutoff = forecaster.knowledge_cutoff
-    return Competitor(
+    return ListedForecaster(
         name=forecaster.name,
         title=forecaster.name,
         kind=forecaster.kind,

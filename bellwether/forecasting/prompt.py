@@ -1,4 +1,4 @@
-"""Prompts: the conversation about one question, and the repair conversation that requests the format again.
+"""Conversations with a model: the prompt of a question, and the repair request for the format of an answer.
 
 A question is untrusted text. It is quoted without characters that could end the quotation, start a line of the prompt or form a tag. The
 prompt states the date of the forecast and nothing that became known later.
@@ -28,14 +28,15 @@ Message = dict[str, str]
 
 
 def messages(question: Mapping[str, Any], as_of: datetime, elicitation: Elicitation = "tags") -> list[Message]:
-    """Build the system and user messages for a row of benchmark/questions, as of an instant with its offset.
+    """Build the system and user messages for a question. as_of: time of the forecast, with an offset.
 
-    Uses `source`, `market_id`, `question` and `description` of the row. Raises `ConfigError` for an instant without an offset.
+    question: row of benchmark/questions, of which `source`, `market_id`, `question` and `description` are used.
+    Raises `ConfigError` for a time without an offset.
     """
     if as_of.tzinfo is None:
         raise ConfigError(f"prompt for {question['market_id']!r}: as_of {as_of.isoformat()} has no offset; give an instant in UTC")
-    description = "\n".join(f"> {one}".rstrip() for one in lines(question["description"]))
-    asked = f"""Market: {line(question["source"])} {line(question["market_id"])}
+    description = "\n".join(f"> {text}".rstrip() for text in lines(question["description"]))
+    prompt = f"""Market: {line(question["source"])} {line(question["market_id"])}
 Today's date: {as_of.astimezone(UTC):%Y-%m-%d} (UTC)
 
 Question: {line(question["question"])}
@@ -44,44 +45,45 @@ Description:
 {description}
 
 Predict whether the outcome will be "yes" or "no"."""
-    return [{"role": "system", "content": protocol(elicitation).instructions}, {"role": "user", "content": asked}]
+    return [{"role": "system", "content": protocol(elicitation).instructions}, {"role": "user", "content": prompt}]
 
 
 def response_format(elicitation: Elicitation) -> dict[str, Any] | None:
-    """Return the parameter `response_format` of the call; None if only the prompt requests the format."""
+    """Return the call's parameter `response_format`; None if the protocol only describes the format in the prompt."""
     return copy.deepcopy(protocol(elicitation).response_format)  # type: ignore[return-value]
 
 
-def repair(asked: Sequence[Message], response: str | None, reading: Reading, elicitation: Elicitation = "tags") -> list[Message]:
-    """Build the repair conversation: the prompt, the end of the model's answer, and its defect."""
-    said = (response or "").strip()[-LONGEST_SHOWN:].encode(errors="replace").decode()
+def repair(prompt: Sequence[Message], response: str | None, reading: Reading, elicitation: Elicitation = "tags") -> list[Message]:
+    """Build the repair request: the prompt, the end of the model's answer, and the problem with it."""
+    text = (response or "").strip()[-LONGEST_SHOWN:].encode(errors="replace").decode()
     kind = (reading.problem or reading.contradiction or "no answer").partition(":")[0]
-    again = f"""Your answer could not be read ({kind}). Do not reason again. Give the answer that you came to, in this form and without \
+    request = f"""Your answer could not be read ({kind}). Do not reason again. Give the answer that you came to, in this form and without \
 anything else:
 {protocol(elicitation).form}"""
-    return [*asked, {"role": "assistant", "content": said or "(nothing)"}, {"role": "user", "content": again}]
+    return [*prompt, {"role": "assistant", "content": text or "(nothing)"}, {"role": "user", "content": request}]
 
 
-def prompt_hash(asked: Sequence[Message]) -> str:
+def prompt_hash(prompt: Sequence[Message]) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of the messages."""
-    text = json.dumps([{"role": one["role"], "content": one["content"]} for one in asked], separators=(",", ":"), sort_keys=True)
+    parts = [{"role": message["role"], "content": message["content"]} for message in prompt]
+    text = json.dumps(parts, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def line(text: str | None) -> str:
-    """Format untrusted text on one line."""
+    """Convert untrusted text to one line for a prompt."""
     return " ".join(" ".join(lines(text)).split())
 
 
 def lines(text: str | None) -> list[str]:
-    """Return the lines of untrusted text without non-text characters, and with `<` and `>` replaced so that it contains no tags."""
+    """Split untrusted text into lines for a prompt, without control characters and with `<` and `>` escaped, so that it contains no tags."""
     parts = (text or "").splitlines()
-    shown = "\n".join(parts)
+    safe = "\n".join(parts)
     if not all(map(str.isprintable, parts)):
-        shown = "".join(character if character in "\n\t" or _is_text(character) else " " for character in shown)
-    return [one.rstrip() for one in shown.replace("<", "&lt;").replace(">", "&gt;").strip().split("\n")]
+        safe = "".join(character if character in "\n\t" or _is_text(character) else " " for character in safe)
+    return [part.rstrip() for part in safe.replace("<", "&lt;").replace(">", "&gt;").strip().split("\n")]
 
 
 def _is_text(character: str) -> bool:
-    """Return whether a character is text: no control character, no mark that reorders or hides text, no surrogate."""
+    """Return True unless the character is a control character, a mark that reorders or hides text, or a surrogate."""
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs")

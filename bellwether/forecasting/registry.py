@@ -1,4 +1,4 @@
-"""Registry of forecasters by name, and the kinds of its entries."""
+"""Registry of forecasters by name."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ KINDS: dict[str, type[Registered]] = {
 
 
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return all forecasters by name: those of the registry (`load_registered`), then submitted ones."""
-    known = load_registered(folder)
-    return known | {name: one for name, one in load_submissions(settings().submissions_path).items() if name not in known}
+    """Return all forecasters by name: those of `load_registered`, and submitted ones."""
+    registered = load_registered(folder)
+    submitted = load_submissions(settings().submissions_path)
+    return registered | {name: entry for name, entry in submitted.items() if name not in registered}
 
 
 def load_registered(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return baselines and language models by name: the built-in ones, then those of `folder`.
+    """Return baselines and language models by name: built-in ones, then those in `folder`.
 
     folder: by default the registry folder of the settings. Raises `ConfigError` with file, field and value for an invalid entry, and for
     a name that both registries have.
     """
-    found: dict[str, Forecaster] = {name: _forecaster(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
+    entries = registry.read(FILE, folder or settings().registry)
+    registered: dict[str, Forecaster] = {name: _forecaster(entry) for name, entry in entries.items()}
     for name, model in models(folder).items():
-        if name in found:
+        if name in registered:
             raise ConfigError(f"the forecaster {name!r} is in both {FILE} and {MODELS_FILE}; rename one of them")
-        found[name] = LanguageModel(model)
-    return found
+        registered[name] = LanguageModel(model)
+    return registered
 
 
 def _forecaster(entry: registry.Entry) -> Forecaster:
@@ -54,19 +56,19 @@ def _forecaster(entry: registry.Entry) -> Forecaster:
 
 
 def forecaster(name: str, folder: Path | None = None) -> Forecaster:
-    """Return the forecaster called `name`; raises `ConfigError` for an unknown one."""
-    known = forecasters(folder)
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    """Return the forecaster called `name`. Raises `ConfigError` with close matches for an unknown name."""
+    entries = forecasters(folder)
+    if name not in entries:
+        near = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(entries)}"
         raise ConfigError(
             f"no forecaster is called {name!r}; {meant} `bellwether models` lists them; {FILE} and {MODELS_FILE} in your registry folder add more"
         )
-    return known[name]
+    return entries[name]
 
 
 def available(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return the forecasters of this world by name: all except language models that are not offered in it."""
+    """Return the forecasters of this world by name: all but language models that are not offered in it."""
     world = settings().world
     return {
         name: entry for name, entry in forecasters(folder).items() if not isinstance(entry, LanguageModel) or world in entry.model.worlds
@@ -74,9 +76,9 @@ def available(folder: Path | None = None) -> dict[str, Forecaster]:
 
 
 def without_key() -> dict[str, str]:
-    """Return the language models of this world that are not ready, by name, with the reason: usually the variable of a missing key."""
-    models = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
-    return {name: str(found) for name, found in models.items() if not found.is_ready}
+    """Return the language models of this world that cannot be called, by name, with the reason, usually the variable of a missing key."""
+    statuses = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
+    return {name: str(key) for name, key in statuses.items() if not key.is_ready}
 
 
 def competitors(folder: Path | None = None) -> dict[str, Forecaster]:
@@ -84,10 +86,10 @@ def competitors(folder: Path | None = None) -> dict[str, Forecaster]:
 
     Raises `ConfigError` if the settings name an unknown forecaster.
     """
-    here, named = available(folder), settings().models
+    entries, named = available(folder), settings().models
     for name in named:
-        if name not in here:
+        if name not in entries:
             raise ConfigError(
                 f"BELLWETHER_MODELS names {name!r}, which is not available in this world; `bellwether models` lists those that are"
             )
-    return {name: entry for name, entry in here.items() if entry.automatic or name in named}
+    return {name: entry for name, entry in entries.items() if entry.automatic or name in named}

@@ -1,4 +1,4 @@
-"""Validated access to the fields of JSON documents; errors name file, field and value."""
+"""JSON documents whose fields are validated when read. Errors name file, field and value."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Document:
     fields: Mapping[str, Any]
 
     def text(self, field: str, default: str = _REQUIRED) -> str:
-        """Return a nonempty text."""
+        """Return a text that is not empty."""
         value = self._value(field, default)
         if value is not default and (not isinstance(value, str) or not value):
             raise self.broken(field, "it is a text that is not empty")
         return str(value)
 
     def optional_text(self, field: str) -> str | None:
-        """Return a text, or None if it is null or absent."""
+        """Return a text; None if it is null or absent."""
         value = self.fields.get(field)
         if value is not None and not isinstance(value, str):
             raise self.broken(field, "it is a text or null")
@@ -57,21 +57,21 @@ class Document:
         return value
 
     def count(self, field: str) -> int | None:
-        """Return a nonnegative integer, or None if it is null or absent."""
+        """Return an integer from 0; None if it is null or absent."""
         value = self.number(field, None)
         if value is not None and (value != int(value) or not 0 <= value < _COUNTS):
             raise self.broken(field, "it is a whole number of at least 0")
         return None if value is None else int(value)
 
     def probability(self, field: str) -> float | None:
-        """Return a number in [0, 1], or None if it is null or absent."""
+        """Return a number in [0, 1]; None if it is null or absent."""
         value = self.number(field, None)
         if value is not None and not 0 <= value <= 1:
             raise self.broken(field, "a probability lies in [0, 1]")
         return None if value is None else float(value)
 
     def choice(self, field: str, values: Sequence[str]) -> str | None:
-        """Return one of `values`, whatever its case in the file, or None if it is null or absent."""
+        """Return the one of `values` that equals the text, ignoring case; None if it is null or absent."""
         value = self.fields.get(field)
         if value is None:
             return None
@@ -80,14 +80,14 @@ class Document:
         return value.strip().lower()
 
     def mapping(self, field: str, default: Mapping[str, Any] = _REQUIRED) -> Document:
-        """Return a nested object."""
+        """Return a nested object as a document."""
         value = self._value(field, default)
         if not isinstance(value, dict):
             raise self.broken(field, "it is an object")
         return Document(self.name, self._path(field), value)
 
     def rows(self, field: str, default: Sequence[Any] = _REQUIRED) -> Iterator[Document]:
-        """Yield the objects of a list."""
+        """Yield the objects of a list as documents."""
         value = self._value(field, default)
         if not isinstance(value, list):
             raise self.broken(field, "it is a list")
@@ -98,9 +98,9 @@ class Document:
             yield Document(self.name, path, row)
 
     def broken(self, field: str, rule: str) -> ConfigError:
-        """Build the error for an invalid field."""
-        found = f"is {_short(self.fields[field])}" if field in self.fields else "is missing"
-        return ConfigError(f"reading {self.name}: {self._path(field)} {found}; {rule}; correct the file")
+        """Build the error for an invalid field. rule: what a valid value is."""
+        problem = f"is {_short(self.fields[field])}" if field in self.fields else "is missing"
+        return ConfigError(f"reading {self.name}: {self._path(field)} {problem}; {rule}; correct the file")
 
     def _value(self, field: str, default: Any) -> Any:
         value = self.fields.get(field)
@@ -115,7 +115,7 @@ class Document:
 
 
 def read_document(path: Path, name: str) -> Document:
-    """Read the JSON object in a file; `name` is the file's name in messages. Raises `ConfigError`."""
+    """Read the JSON object in a file. name: the file's name in messages. Raises `ConfigError` if it is invalid."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -132,5 +132,5 @@ def read_document(path: Path, name: str) -> Document:
 
 
 def _short(value: Any) -> str:
-    shown = json.dumps(value, ensure_ascii=True, default=str)
-    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

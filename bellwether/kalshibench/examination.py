@@ -1,4 +1,4 @@
-"""Published, recomputed and corrected numbers of every model in a results folder, and comparisons of the models."""
+"""Examination of published results: for each model the published, recomputed and corrected numbers, and comparisons between models."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _NUMBERS = {
 class ModelExamination:
     """Published, recomputed and corrected numbers of one model.
 
-    question_set: question set of its labels; None without labels, or if they belong to another set.
+    result: the result file. question_set: question set of its labels; None without labels, or if they belong to another set.
     unlabelled: reason why no entry has a label, None if some have one.
-    entries: predictions with their readings and labels (category, series, family, true, scored, ace_bin; null if unknown), in the order asked.
+    entries: predictions in their order, with their interpretations and labels (category, series, family, true, scored, ace_bin; null if unknown).
     recomputation: the recomputed published numbers, and the reasons for missing ones.
     consistent: strict scores of the answer-consistent reading with the labels as scored. corrected: strict scores with each entry's own label. Both
     cover the entries with that label, and are None if no entry has one.
@@ -60,17 +60,17 @@ class ModelExamination:
 
     @property
     def labelled(self) -> int:
-        """Number of entries whose own outcome is known."""
+        """Number of entries with a known outcome of their own."""
         return self.entries["true"].count()
 
     @property
     def borrowed(self) -> bool:
-        """True if its labels are the certain ones of another question set; its corrected scores are then partial and not comparable."""
+        """True if its labels come from another question set, so that its corrected scores are partial and not comparable."""
         return self.question_set is None and self.unlabelled is None
 
     @property
     def recomputed(self) -> Mapping[str, Number]:
-        """The recomputed published numbers by name."""
+        """Recomputed published numbers by name."""
         return self.recomputation.numbers
 
     def numbers(self) -> pl.DataFrame:
@@ -101,29 +101,29 @@ class Examination:
     @cached_property
     def _numbers(self) -> pl.DataFrame:
         frames = [model.numbers() for model in self.models]
-        known = {model.name: model.recomputation for model in self.models}
+        recomputations = {model.name: model.recomputation for model in self.models}
         for name, source, numbers in self.results.summaries:
             if not self.names or name in self.names:
-                frames.append(_numbers(name, source, numbers, known.get(name, ABSENT)))
+                frames.append(_numbers(name, source, numbers, recomputations.get(name, ABSENT)))
         return pl.concat(frames)
 
     def counts(self, *by: str) -> pl.DataFrame:
-        """Count published numbers by status: the columns `by` (model, source), total, and one per status; they add up to the total."""
+        """Count published numbers by status, one row per combination of `by` (model, source): the total, and a column per status."""
         numbers = self.numbers()
         of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in RecomputationStatus]
         counted = [pl.len().cast(pl.Int64).alias("total"), *of]
         return numbers.group_by(*by, maintain_order=True).agg(*counted) if by else numbers.select(*counted)
 
     def summary(self) -> pl.DataFrame:
-        """Return a row per model: Brier score, skill, ECE and accuracy, each published, consistent (same labels) and corrected with an interval."""
+        """Return Brier score, skill, ECE and accuracy per model: as published, consistent (same labels), and corrected with an interval."""
         return pl.DataFrame([_summary(model) for model in self.models], infer_schema_length=None)
 
     def findings(self) -> pl.DataFrame:
-        """Return a row per model with the counts of defects of the published scoring (`DefectCounts`)."""
+        """Return a row per model with the counts of defects in the published scoring (`DefectCounts`)."""
         return pl.DataFrame([{"model": model.name, **asdict(model.findings)} for model in self.models], infer_schema_length=None)
 
     def comparisons(self) -> Mapping[str, Comparison]:
-        """Return question set -> pairwise comparison of its models on corrected Brier scores.
+        """Return the pairwise comparison of models on corrected Brier scores, by question set.
 
         They use the same clusters as the intervals. Question sets with one model are left out, and so are models without labels of their own set.
         """
@@ -147,7 +147,7 @@ def examine(
     seed: int = IntervalPlan().seed,
     clusters: ClusterUnit | str = ClusterUnit.FAMILY,
 ) -> Examination:
-    """Recompute and correct the models of `results` (all, or those in `names`), with `labels` or the labels in the result files.
+    """Recompute the published numbers of models and correct them. labels: default those in the result files. names: models, default all.
 
     Numbers that the labels do not determine are left out with a reason. Without labels, only numbers that need no outcome are recomputed, and
     none is corrected. Raises `ConfigError` for an unknown name and for labels without any id of the results, `ScoringError` for predictions
@@ -166,36 +166,36 @@ def examine(
 
 
 def _check_name(results: Results, name: str) -> None:
-    known = results.names()
-    if name in known:
+    names = results.names()
+    if name in names:
         return
-    by_case = {one.casefold(): one for one in known}
-    near = [by_case[one] for one in difflib.get_close_matches(name.casefold(), by_case, n=3)]
-    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are {', '.join(known)}"
+    by_case = {known.casefold(): known for known in names}
+    near = [by_case[match] for match in difflib.get_close_matches(name.casefold(), by_case, n=3)]
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are {', '.join(names)}"
     unread = f" ({len(results.damaged)} files could not be read)" if results.damaged else ""
     raise ConfigError(f"examining {results.folder}: there is no model {name!r}{unread}{meant}")
 
 
 def _check_labels(labels: Labels, models: Sequence[ModelResult]) -> None:
-    known = set(labels.frame["question_id"])
-    if not any(known & set(model.predictions["question_id"]) for model in models):
-        asked = models[0].predictions["question_id"][0]
+    labelled = set(labels.frame["question_id"])
+    if not any(labelled & set(model.predictions["question_id"]) for model in models):
+        first = models[0].predictions["question_id"][0]
         raise ConfigError(
-            f"labelling {models[0].source}: {labels.source} has no label of any id asked, such as {asked!r}; give the labels of these results"
+            f"labelling {models[0].source}: {labels.source} has no label of any id asked, such as {first!r}; give the labels of these results"
         )
 
 
 def _examine(model: ModelResult, labels: Labels | None, plan: IntervalPlan) -> ModelExamination:
     read = interpret_entries(model.predictions.drop("ground_truth", "category", "cluster"), ambiguous=not model.is_ours)
-    given, unlabelled = _given(model, labels)
-    entries = pl.concat([read, given.rows], how="horizontal")
+    matched, unlabelled = _entry_labels(model, labels)
+    entries = pl.concat([read, matched.rows], how="horizontal")
     consistent = score_entries(entries, "scored", plan) if entries["scored"].count() else None
     recomputation = recompute(model, entries, unlabelled=unlabelled, categorised=labels is not None and labels.categorised)
     if model.is_ours and consistent is not None and not _lacking(entries):
         recomputation = recompute_strict(recomputation, compute_strict(entries, consistent))
     return ModelExamination(
         result=model,
-        question_set=given.question_set,
+        question_set=matched.question_set,
         unlabelled=unlabelled,
         entries=entries,
         recomputation=recomputation,
@@ -205,22 +205,22 @@ def _examine(model: ModelResult, labels: Labels | None, plan: IntervalPlan) -> M
     )
 
 
-def _given(model: ModelResult, labels: Labels | None) -> tuple[EntryLabels, str | None]:
-    """Return the labels of a model's entries, and the reason if none has a label."""
+def _entry_labels(model: ModelResult, labels: Labels | None) -> tuple[EntryLabels, str | None]:
+    """Return the labels of a model's entries, and if no entry has one, the reason."""
     nothing = build_empty_labels(model.predictions["question_id"])
     if labels is None:
         return nothing, NO_LABELS
     try:
-        given = labels.of(model)
+        matched = labels.of(model)
     except ConfigError as error:
         return nothing, str(error)
-    if given.question_set is None and not given.rows["true"].count():
+    if matched.question_set is None and not matched.rows["true"].count():
         first = model.predictions["question_id"][0]
-        return given, (
+        return matched, (
             f"needs labels of its own questions: by their ids those of {labels.source} are of another sample, and certain for no entry, first "
             f"{first!r}; if they are of these questions, add entry_index"
         )
-    return given, None
+    return matched, None
 
 
 def _lacking(entries: pl.DataFrame) -> bool:
@@ -239,15 +239,16 @@ def _numbers(model: str, source: str, published: Mapping[str, Number], recomputa
 
 
 def _by_questions(models: Sequence[ModelExamination]) -> Iterator[tuple[str, list[ModelExamination]]]:
-    """Yield question sets and their models with corrected scores. Models of KalshiBench share a set if their ids are equal and in the same order."""
+    """Yield question sets with their models that have corrected scores."""
+    # Models of KalshiBench share a set if their ids are equal and in the same order.
     sets: dict[tuple[str, ...], list[ModelExamination]] = {}
     for model in models:
         if model.corrected is not None and model.question_set is not None:
             ids = () if model.result.is_ours else tuple(model.entries["question_id"])
             sets.setdefault((model.question_set, *ids), []).append(model)
     names = [name for name, *_ in sets]
-    for index, ((name, *_), found) in enumerate(sets.items()):
-        yield (f"{name} ({names[: index + 1].count(name)})" if names.count(name) > 1 else name), found
+    for index, ((name, *_), members) in enumerate(sets.items()):
+        yield (f"{name} ({names[: index + 1].count(name)})" if names.count(name) > 1 else name), members
 
 
 def _summary(model: ModelExamination) -> dict[str, object]:

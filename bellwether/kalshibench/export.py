@@ -14,7 +14,7 @@ from bellwether.kalshibench.scoring import to_metric_values
 
 
 def to_document(examination: Examination) -> dict[str, Any]:
-    """Return an examination as JSON values: the models' numbers and findings, the comparisons and the notes."""
+    """Convert an examination to JSON values: numbers and findings by model, comparisons, and notes."""
     plan = examination.plan
     return {
         "folder": str(examination.results.folder),
@@ -39,7 +39,7 @@ def to_document(examination: Examination) -> dict[str, Any]:
 
 
 def _counts(examination: Examination, *by: str) -> list[dict[str, Any]]:
-    """Count published numbers by status. `needs`: of those not recomputed, how many lack each required input."""
+    """Count published numbers by status. `needs`: number of those not recomputed, by the input that they lack."""
     rows = examination.counts(*by).to_dicts()
     without = examination.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Figures of docs/kalshibench.md from an examination with labels."""
+"""Figures of docs/kalshibench.md, drawn from an examination with labels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CLUSTERS = {ClusterUnit.SERIES: "series", ClusterUnit.FAMILY: "event families"}
 
 @dataclass(frozen=True, slots=True)
 class _FigureContext:
-    """Models of the figures, and notes on models that are left out (`left_out`, `short`) and on those that answered other questions (`sets`)."""
+    """Models that are drawn, and notes on others: left out (`left_out`, `short`), or with other questions (`sets`)."""
 
     models: list[ModelExamination]
     left_out: list[str]
@@ -58,22 +58,22 @@ def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], l
     Returns their paths, and one sentence per model that is left out. Raises `ConfigError` if no model has corrected numbers on its own question
     set.
     """
-    drawn = _drawn(examination)
-    if not drawn.models:
+    context = _build_context(examination)
+    if not context.models:
         raise ConfigError(
             "drawing the figures: no model has corrected numbers; give labels of its questions with the entries' own outcomes"
         )
     charts = {
-        "kalshibench-scores.png": draw_scores(drawn),
-        "kalshibench-inversion.png": draw_inversion(drawn),
-        "kalshibench-reading.png": draw_reliability(max(drawn.models, key=_share_inverted)),
+        "kalshibench-scores.png": draw_scores(context),
+        "kalshibench-inversion.png": draw_inversion(context),
+        "kalshibench-reading.png": draw_reliability(max(context.models, key=_share_inverted)),
     }
-    left_out = list(drawn.left_out)
-    comparisons = sorted(examination.comparisons().items(), key=lambda one: one[1].pairs.height, reverse=True)
+    left_out = list(context.left_out)
+    comparisons = sorted(examination.comparisons().items(), key=lambda item: item[1].pairs.height, reverse=True)
     if comparisons:
         largest, *others = comparisons
-        note = " ".join([drawn.short, *(f"Not drawn: the pairs on {name}." for name, _ in others)]).strip()
-        charts["kalshibench-pairs.png"] = draw_differences(largest[1].pairs, drawn.clusters, note)
+        note = " ".join([context.short, *(f"Not drawn: the pairs on {name}." for name, _ in others)]).strip()
+        charts["kalshibench-pairs.png"] = draw_differences(largest[1].pairs, context.clusters, note)
         left_out += [f"the pairs on {name}: the figure is of {largest[0]}, which has more" for name, _ in others]
     storage = open_storage(str(folder))
     for name, chart in charts.items():
@@ -81,7 +81,7 @@ def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], l
     return [folder / name for name in charts], left_out
 
 
-def _drawn(examination: Examination) -> _FigureContext:
+def _build_context(examination: Examination) -> _FigureContext:
     models: list[ModelExamination] = []
     left_out: list[str] = []
     short: dict[str, list[str]] = {}
@@ -98,16 +98,16 @@ def _drawn(examination: Examination) -> _FigureContext:
     sets: dict[str, list[str]] = {}
     for model in models:
         sets.setdefault(str(model.question_set), []).append(model.name)
-    others = sorted(sets.items(), key=lambda one: len(one[1]), reverse=True)[1:]
+    others = sorted(sets.items(), key=lambda item: len(item[1]), reverse=True)[1:]
     other = [f"On other questions ({name}): {', '.join(names)}." for name, names in others]
     return _FigureContext(models, left_out, " ".join(notes), " ".join(other), _CLUSTERS[examination.plan.clusters])
 
 
-def draw_scores(drawn: _FigureContext) -> alt.LayerChart:
-    """Draw each model's Brier score: published, answer-consistent with the same labels, and corrected with its interval; best first."""
-    models = sorted(drawn.models, key=lambda model: _corrected(model).value or 0.0)
+def draw_scores(context: _FigureContext) -> alt.LayerChart:
+    """Draw each model's Brier score, best first: published, answer-consistent with the same labels, and corrected with its interval."""
+    models = sorted(context.models, key=lambda model: _corrected(model).value or 0.0)
     short = distinct_labels([model.name for model in models])
-    rows, intervals = [], f"95 % interval over {drawn.clusters}"
+    rows, intervals = [], f"95 % interval over {context.clusters}"
     for model in models:
         corrected = _corrected(model)
         same = read_interval(model.consistent, "brier").value
@@ -137,15 +137,15 @@ def draw_scores(drawn: _FigureContext) -> alt.LayerChart:
     ]
     chart = layer_charts(rule_at(0.25, "x"), *layers).properties(width=460, height=alt.Step(26))
     note = f"bars: {intervals}; dotted: always 0.5"
-    return add_title(fill_chart(chart, rows), "Brier score: published and corrected", note, drawn.short, drawn.sets)
+    return add_title(fill_chart(chart, rows), "Brier score: published and corrected", note, context.short, context.sets)
 
 
 _SHAPES = {"published": ("diamond", ORANGE), "answer-consistent, same labels": ("square", "#8fb0cf"), "own labels": ("circle", BLUE)}
 
 
-def draw_inversion(drawn: _FigureContext) -> alt.HConcatChart:
-    """Draw each model's published and corrected Brier score against the share of its answers that the published scoring inverted."""
-    models = sorted(drawn.models, key=lambda model: -(_published(model) or _corrected(model).value or 0.0))
+def draw_inversion(context: _FigureContext) -> alt.HConcatChart:
+    """Draw each model's published and corrected Brier score by the share of its answers that the published scoring inverted."""
+    models = sorted(context.models, key=lambda model: -(_published(model) or _corrected(model).value or 0.0))
     short = distinct_labels([model.name for model in models], 36)
     rows = [
         {"number": str(place), "name": short[model.name], "share": _share_inverted(model), "published": _published(model)}
@@ -169,11 +169,11 @@ def draw_inversion(drawn: _FigureContext) -> alt.HConcatChart:
         key.mark_text(align="left", fontSize=10.5, color=INK, limit=260).encode(x=alt.value(26), text="name:N"),
     ).properties(width=230, height=alt.Step(18), view=alt.ViewConfig(stroke=None))
     chart = fill_chart(alt.hconcat(plane, names), rows)
-    return add_title(chart, "What the published Brier score measured", "orange: published, blue: corrected", drawn.short, drawn.sets)
+    return add_title(chart, "What the published Brier score measured", "orange: published, blue: corrected", context.short, context.sets)
 
 
 def draw_reliability(model: ModelExamination) -> Any:
-    """Draw the reliability of one model's forecasts, as published and as answer-consistent, on the same labels."""
+    """Draw the reliability of one model's forecasts with the same labels: as published, and consistent with its answers."""
     rows = model.entries.filter(pl.col("predicted_answer").is_not_null() & pl.col("scored").is_not_null())
     outcome = (rows["scored"] == "yes").to_numpy()
     bins, bands, curves = [], [], []
@@ -189,16 +189,16 @@ def draw_reliability(model: ModelExamination) -> Any:
 
 
 def draw_differences(pairs: pl.DataFrame, clusters: str, note: str) -> alt.LayerChart:
-    """Draw paired differences of the corrected Brier score with their intervals and p-values after Holm's correction."""
-    known = pairs.filter(pl.col("difference").is_not_null())
+    """Draw the differences of corrected Brier scores between models, with intervals and p-values after Holm's correction."""
+    defined = pairs.filter(pl.col("difference").is_not_null())
     texts = {}
-    for place, row in enumerate(known.iter_rows(named=True)):
+    for place, row in enumerate(defined.iter_rows(named=True)):
         texts[place] = "" if row["p_holm"] is None else f"p = {p_value(row['p_holm'], 2)}".replace("= <", "<")
-    ends = pl.DataFrame([asdict(read_pair_interval(row)) for row in known.iter_rows(named=True)], infer_schema_length=None)
-    shown = known.with_columns(lower=ends["lower"], upper=ends["upper"]) if known.height else known
+    ends = pl.DataFrame([asdict(read_pair_interval(row)) for row in defined.iter_rows(named=True)], infer_schema_length=None)
+    rows = defined.with_columns(lower=ends["lower"], upper=ends["upper"]) if defined.height else defined
     axis = f"difference and 95 % interval over {clusters}; negative: the first is better"
     title = "Paired differences of the corrected Brier score"
-    return add_title(chart_of(shown, axis, texts=texts), title, "at the right: p after Holm's correction", note)
+    return add_title(chart_of(rows, axis, texts=texts), title, "at the right: p after Holm's correction", note)
 
 
 def _published(model: ModelExamination) -> float | None:

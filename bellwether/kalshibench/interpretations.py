@@ -1,4 +1,4 @@
-"""Interpretation of stored predictions: the number that a model stated, and the probability of yes that agrees with its answer.
+"""Interpretation of published predictions: the number that a model stated, and the probability of yes that agrees with its answer.
 
 The prompt of KalshiBench asks for the confidence that the answer is yes; its parser takes the number as confidence in the given answer. A "no"
 with a number below 50 followed the prompt, but the parser inverted its probability. The answer-consistent reading takes each number in the
@@ -20,7 +20,7 @@ _SAME = 1e-12
 
 
 def interpret_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> pl.DataFrame:
-    """Add interpretations to a model's `predictions`, one row per entry.
+    """Add interpretations and flags of defects to a model's `predictions`, which have one row per entry.
 
     Adds stated (the number / 100, null without an answer), path (how the published rules find the answer; null without a raw response),
     p_consistent (answer-consistent probability of yes), and flags of defects: inverted (a "no" with a number below 50, which was inverted),
@@ -32,23 +32,19 @@ def interpret_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> p
         unread = {"stated": pl.lit(None, pl.Float64), "path": pl.lit(None, pl.String)}
         return predictions.with_columns(p_consistent="p_yes", **unread, **dict.fromkeys(FLAGS, pl.lit(False)))
     read = [None if text is None else compat.read(text) for text in predictions["raw_output"]]
-    found = pl.DataFrame(
-        {
-            "path": [one and one.path for one in read],
-            "read_answer": [one and one.answer for one in read],
-            "read_stated": [one and one.confidence for one in read],
-            "read_p": [one and one.p_yes for one in read],
-        },
+    columns = {"path": "path", "read_answer": "answer", "read_stated": "confidence", "read_p": "p_yes"}
+    parsed = pl.DataFrame(
+        {column: [reading and getattr(reading, field) for reading in read] for column, field in columns.items()},
         schema={"path": pl.String(), "read_answer": pl.String(), "read_stated": pl.Float64(), "read_p": pl.Float64()},
     )
     answer, p_yes, stored = pl.col("predicted_answer"), pl.col("p_yes"), pl.col("predicted_answer").is_not_null()
     same_p = ~stored | ((p_yes - pl.col("read_p")).abs() <= _SAME)
-    known = pl.col("path").is_not_null() & answer.eq_missing(pl.col("read_answer")) & same_p
+    agrees = pl.col("path").is_not_null() & answer.eq_missing(pl.col("read_answer")) & same_p
     from_stored = pl.when(answer == "no").then(1 - p_yes).otherwise(p_yes)
     rows = (
-        pl.concat([predictions, found], how="horizontal")
-        .with_columns(known=known.fill_null(False))
-        .with_columns(stated=pl.when(stored).then(pl.when("known").then("read_stated").otherwise(from_stored)))
+        pl.concat([predictions, parsed], how="horizontal")
+        .with_columns(agrees=agrees.fill_null(False))
+        .with_columns(stated=pl.when(stored).then(pl.when("agrees").then("read_stated").otherwise(from_stored)))
     )
     no, yes, stated = answer == "no", answer == "yes", pl.col("stated")
     flags = {
@@ -56,10 +52,10 @@ def interpret_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> p
         "unflipped": no & (stated != 0.5) & ((p_yes - stated).abs() <= _SAME),
         "yes_below_half": yes & (stated < 0.5),
         "certain": p_yes == 1,
-        "misread": pl.col("path").is_not_null() & ~pl.col("known"),
+        "misread": pl.col("path").is_not_null() & ~pl.col("agrees"),
     }
     return rows.with_columns(_consistent(rows), **{name: flag.fill_null(False) for name, flag in flags.items()}).drop(
-        "read_answer", "read_stated", "read_p", "known"
+        "read_answer", "read_stated", "read_p", "agrees"
     )
 
 
@@ -70,13 +66,9 @@ def _consistent(rows: pl.DataFrame) -> pl.Series:
     return pl.Series("p_consistent", read, dtype=pl.Float64)
 
 
-#: How the published rules name the path of an answer that has its tag.
-_BY_TAG = compat.PATHS[0]
-
-
 @dataclass(frozen=True, slots=True)
 class DefectCounts:
-    """Counts of defects in the published scoring of one model's entries; None if labels would be needed.
+    """Numbers of defects in the published scoring of one model. None if labels would be needed.
 
     unparsed: entries without an answer, left out of every metric. fallback: answers found without a tag.
     inverted, unflipped, yes_below_half, certain, misread: entries with these flags of `interpret_entries`.
@@ -101,12 +93,12 @@ class DefectCounts:
 
 
 def count_defects(entries: pl.DataFrame, *, labelled: bool) -> DefectCounts:
-    """Count defects in interpreted `entries` with the labels true and scored. labelled: whether any entry has a label."""
+    """Count the defects in interpreted `entries` with the columns true and scored. labelled: True if any entry has a label."""
     answered = entries["predicted_answer"].count()
-    fallback = entries.filter(pl.col("predicted_answer").is_not_null() & (pl.col("path") != _BY_TAG).fill_null(False)).height
+    fallback = entries.filter(pl.col("predicted_answer").is_not_null() & (pl.col("path") != compat.PATHS[0]).fill_null(False)).height
     last = entries["question_id"].is_last_distinct()
     own = entries.filter(~last & pl.col("true").is_not_null() & pl.col("scored").is_not_null())
-    flags = {name: int(entries[name].sum()) for name in ("inverted", "unflipped", "yes_below_half", "certain", "misread")}
+    flags = {name: int(entries[name].sum()) for name in FLAGS}
     return DefectCounts(
         entries=entries.height,
         answered=answered,

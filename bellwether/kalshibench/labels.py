@@ -1,4 +1,4 @@
-"""Outcomes for KalshiBench results, from a file of labels or from result files that contain them."""
+"""Outcomes for KalshiBench results, read from a file of labels or from the result files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRUE = ("ground_truth_true", "ground_truth")
 
 
 class ClusterUnit(StrEnum):
-    """Unit of clustering; the value is its column in the entries."""
+    """Unit of clustering. Its value is the column of the entries."""
 
     SERIES = "series"
     FAMILY = "family"
@@ -34,7 +34,7 @@ def event_family(series: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Outcomes by entry, read from `source`.
+    """Outcomes of entries, read from `source`.
 
     frame: question_set, model (null if the labels are not for a single model), question_id, entry_index, category (null if unknown), series,
     true (the entry's own outcome, null if unknown), scored (the outcome that published metrics used, null if not given) and ace_bin; rows in
@@ -49,36 +49,39 @@ class Labels:
     family: Callable[[str], str] = event_family
 
     def of(self, model: ModelResult) -> EntryLabels:
-        """Return the labels of a model's entries, from its own question set or, if certain, from another one (`matching`).
+        """Return the labels of a model's entries: those of its own question set, or certain ones from other sets (`matching`).
 
         Rows that name the model are preferred. Rows of other models are used too, except their ace_bin. Raises `ConfigError` if several sets
-        would fit.
+        match.
         """
-        asked = model.predictions["question_id"].to_list()
-        named = self._own(model, asked, _sets(self.frame.filter(pl.col("model") == model.name)), named=True)
+        questions = model.predictions["question_id"].to_list()
+        named = self._own(model, questions, _sets(self.frame.filter(pl.col("model") == model.name)), named=True)
         if named is not None:
             return named
         sets = _sets(self.frame.with_columns(ace_bin=pl.when(pl.col("model").is_null()).then("ace_bin")))
-        return self._own(model, asked, sets, named=False) or self._entries(asked, borrow_labels(asked, [rows for _, rows in sets]), None)
+        return self._own(model, questions, sets, named=False) or self._entries(
+            questions, borrow_labels(questions, [rows for _, rows in sets]), None
+        )
 
-    def _own(self, model: ModelResult, asked: list[str], sets: list[tuple[str, pl.DataFrame]], *, named: bool) -> EntryLabels | None:
-        found = [(name, one) for name, rows in sets if (one := match_labels(asked, rows, indexed=self.indexed, named=named)) is not None]
-        in_order = [(name, one) for name, one in found if one.in_order]
-        if len(found) > 1 and not in_order:
+    def _own(self, model: ModelResult, questions: list[str], sets: list[tuple[str, pl.DataFrame]], *, named: bool) -> EntryLabels | None:
+        candidates = [(name, match_labels(questions, rows, indexed=self.indexed, named=named)) for name, rows in sets]
+        matches = [(name, match) for name, match in candidates if match is not None]
+        in_order = [(name, match) for name, match in matches if match.in_order]
+        if len(matches) > 1 and not in_order:
             raise ConfigError(
-                f"labelling {model.source}: its entries would fit the question sets {', '.join(name for name, _ in found)} of {self.source}, "
+                f"labelling {model.source}: its entries would fit the question sets {', '.join(name for name, _ in matches)} of {self.source}, "
                 "and none in their order; give entry_index, or the labels of one set"
             )
-        return next((self._entries(asked, one.rows, name) for name, one in in_order or found), None)
+        return next((self._entries(questions, match.rows, name) for name, match in in_order or matches), None)
 
-    def _entries(self, asked: list[str], rows: pl.DataFrame, question_set: str | None) -> EntryLabels:
-        series = rows.select(pl.coalesce("series", pl.Series(asked, dtype=pl.String)).alias("series"))["series"]
-        family = pl.Series("family", [self.family(one) for one in series], dtype=pl.String)
+    def _entries(self, questions: list[str], rows: pl.DataFrame, question_set: str | None) -> EntryLabels:
+        series = rows.select(pl.coalesce("series", pl.Series(questions, dtype=pl.String)).alias("series"))["series"]
+        family = pl.Series("family", map(self.family, series), dtype=pl.String)
         return EntryLabels(rows.with_columns(series, family), question_set)
 
 
 def _sets(frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Return the distinct question sets with their names; several models may share one."""
+    """Return the different question sets with their names. Models with the same questions and outcomes share a set."""
     parts = frame.partition_by("question_set", "model", maintain_order=True, as_dict=True)
     distinct = {(name, *rows.select("question_id", "true", "scored").hash_rows().to_list()): rows for (name, _), rows in parts.items()}
     return [(str(key[0]), rows) for key, rows in distinct.items()]
@@ -89,7 +92,7 @@ def read_labels(path: Path | str) -> Labels:
 
     Columns: question_id, and outcomes (yes or no): the entry's own as ground_truth or ground_truth_true, null if unknown, and the one that
     published metrics used as ground_truth_scored (default: the own outcome of the last entry with the same id). Optional: entry_index (position
-    of the entry; by default rows are in the order asked), question_set (if the file has several), category, series_ticker (default: the
+    of the entry; by default rows are in the order of the entries), question_set (if the file has several), category, series_ticker (default: the
     question_id), model and ace_bin (of one model's published sort). Raises `ConfigError` for an invalid file.
     """
     file = Path(path)
@@ -111,7 +114,7 @@ def read_labels(path: Path | str) -> Labels:
 
 
 def read_own_labels(model: ModelResult) -> Labels | None:
-    """Return the labels in the result file itself, if Bellwether wrote it, else None. Its clusters are used unchanged."""
+    """Return the labels in a result file that Bellwether wrote, with its clusters; None for other files."""
     rows = model.predictions
     if rows["ground_truth"].null_count() == rows.height:
         return None
@@ -157,9 +160,9 @@ def _check(file: Path, labels: pl.DataFrame) -> None:
     if labels.is_empty():
         raise ConfigError(f"reading labels: {file} has no rows; give one per entry")
     for message, bad in _problems():
-        found = labels.filter(bad)
-        if found.height:
-            raise ConfigError(f"reading labels: {file}: {message}, first {found.row(0, named=True)}; correct the file")
+        rows = labels.filter(bad)
+        if rows.height:
+            raise ConfigError(f"reading labels: {file}: {message}, first {rows.row(0, named=True)}; correct the file")
 
 
 def _problems() -> Iterator[tuple[str, pl.Expr]]:

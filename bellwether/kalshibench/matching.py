@@ -1,6 +1,6 @@
 """Assignment of labels to the entries of a model.
 
-KalshiBench's ids are series tickers, so an id alone does not identify a question: the data set keeps up to two questions of a series, and a sample
+KalshiBench's ids are series tickers. An id alone does not identify a question: the data set keeps up to two questions of a series, and a sample
 may contain one or both. The published scoring looked outcomes up by id, so that the outcome of an id's last entry was used for all its entries.
 """
 
@@ -24,7 +24,7 @@ _NO_SERIES = "kalshi_"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryLabels:
-    """Labels of one model's entries, row by row: category, series, family, true, scored and ace_bin, null if unknown.
+    """Labels of one model's entries, one row each: category, series, family, true, scored and ace_bin, null if unknown.
 
     question_set: question set of the labels; None if they come from another set, so that only certain ones apply to these entries.
     """
@@ -35,7 +35,7 @@ class EntryLabels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelMatch:
-    """Labels of the entries in the order asked: category, series, true, scored and ace_bin. in_order: matched by position, not by id."""
+    """Labels of entries in the order of the results: category, series, true, scored, ace_bin. in_order: matched by position, not by id."""
 
     rows: pl.DataFrame
     in_order: bool
@@ -53,64 +53,63 @@ class _Label:
 _SCHEMA = {"category": pl.String(), "series": pl.String(), "true": pl.String(), "scored": pl.String(), "ace_bin": pl.Int64()}
 
 
-def build_empty_labels(asked: Sequence[str] | pl.Series) -> EntryLabels:
-    """Build labels with unknown values; each id is its own series and family."""
-    own = pl.Series("series", asked, dtype=pl.String)
+def build_empty_labels(questions: Sequence[str] | pl.Series) -> EntryLabels:
+    """Build labels without outcomes for question ids. Each id is its own series and family."""
+    own = pl.Series("series", questions, dtype=pl.String)
     rows = pl.DataFrame([_Label()] * len(own), schema=_SCHEMA).with_columns(own, family=own)
     return EntryLabels(rows, None)
 
 
-def match_labels(asked: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: bool) -> LabelMatch | None:
-    """Match `labels` (one set, in order) to the entries `asked`; return None unless both certainly belong to the same question set.
+def match_labels(questions: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: bool) -> LabelMatch | None:
+    """Match the labels of one question set to entries. Returns None unless both certainly belong to the same set.
 
-    Any of these is sufficient: the ids are equal and in the same order; the file is `indexed` and each row's entry_index is an entry with its id;
-    both have the same ids; the labels contain no other ids, and more than half of the ids asked; the labels name the model (`named`) and share
-    an id; or the labels contain all ids asked and more, like the whole data set. Two samples share about half of their ids, so labels of another
-    sample meet none of these conditions.
+    questions: ids of the entries' questions. Any of these is sufficient: the ids are equal and in the same order; the file is `indexed` and each
+    row's entry_index is an entry with its id; both have the same ids; the labels have more than half of the entries' ids and no others; the labels
+    name the model (`named`) and share an id; or the labels have all ids of the entries and more, like the whole data set. Two samples share about
+    half of their ids, so labels of another sample meet none of these conditions.
     """
-    given = labels["question_id"].to_list()
+    labelled = labels["question_id"].to_list()
     rows = [_Label(*row) for row in labels.select(*_SCHEMA).iter_rows()]
-    if given == list(asked):
-        return LabelMatch(_complete(asked, rows), True)
+    if labelled == list(questions):
+        return LabelMatch(_complete(questions, rows), True)
     places = labels["entry_index"].to_list()
-    if indexed and all(0 <= place < len(asked) and asked[place] == question for place, question in zip(places, given, strict=True)):
+    if indexed and all(
+        0 <= place < len(questions) and questions[place] == question for place, question in zip(places, labelled, strict=True)
+    ):
         at = dict(zip(places, rows, strict=True))
-        return LabelMatch(_complete(asked, [at.get(place, _Label()) for place in range(len(asked))]), True)
-    ours, theirs = set(asked), set(given)
+        return LabelMatch(_complete(questions, [at.get(place, _Label()) for place in range(len(questions))]), True)
+    ours, theirs = set(questions), set(labelled)
     pool = ours < theirs
     part = theirs < ours and 2 * len(theirs) > len(ours)
     if not (ours == theirs or pool or part or (named and ours & theirs)):
         return None
-    return LabelMatch(_complete(asked, _by_id(asked, given, rows, ordered=not indexed and not pool)), False)
+    return LabelMatch(_complete(questions, _by_id(questions, labelled, rows, ordered=not indexed and not pool)), False)
 
 
-def borrow_labels(asked: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the labels of the entries `asked` that `sets` of other samples of the data set determine, as the rows of a `LabelMatch`.
+def borrow_labels(questions: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the labels of entries that follow with certainty from other question sets, as the rows of a `LabelMatch`.
 
-    The data set keeps at most two questions of a series. If a sample contains both with the same outcome, every entry of the series has that
-    outcome. One question alone determines nothing, because the entry may be the other question.
+    questions: ids of the entries' questions. sets: labels of other samples of the data set, which keeps at most two questions of a series. If a
+    sample contains both with the same outcome, every entry of the series has that outcome. One question alone determines nothing, because the
+    entry may be the other question.
     """
-    found: dict[str, list[_Label]] = defaultdict(list)
+    agreed: dict[str, list[_Label]] = defaultdict(list)
     for labels in sets:
-        given = labels["question_id"].to_list()
-        known = _complete(given, [_Label(*row) for row in labels.select(*_SCHEMA).iter_rows()])
-        for question, both in _grouped(given, [_Label(*row) for row in known.iter_rows()]).items():
+        labelled = labels["question_id"].to_list()
+        complete = _complete(labelled, [_Label(*row) for row in labels.select(*_SCHEMA).iter_rows()])
+        for question, both in _grouped(labelled, [_Label(*row) for row in complete.iter_rows()]).items():
             if len(both) == PER_SERIES and not question.startswith(_NO_SERIES):
-                found[question].append(_agreed(both))
-    certain = {question: _agreed(labels) for question, labels in found.items()}
-    rows = [_of_any_entry(certain.get(question, _Label())) for question in asked]
-    return pl.DataFrame(rows, schema=_SCHEMA)
+                agreed[question].append(_agreed(both))
+    certain = {question: _agreed(labels) for question, labels in agreed.items()}
+    rows = [certain.get(question, _Label()) for question in questions]
+    return pl.DataFrame([replace(label, scored=label.true, ace_bin=None) for label in rows], schema=_SCHEMA)
 
 
-def _of_any_entry(label: _Label) -> _Label:
-    return replace(label, scored=label.true, ace_bin=None)
-
-
-def _by_id(asked: Sequence[str], given: Sequence[str], rows: Sequence[_Label], *, ordered: bool) -> list[_Label]:
-    """Match labels by id. ordered: labels of an id are in the order of its entries, and a single label belongs to the last, which scoring used."""
-    of = _grouped(given, rows)
-    entries = [_Label()] * len(asked)
-    for question, places in _grouped(asked, range(len(asked))).items():
+def _by_id(questions: Sequence[str], labelled: Sequence[str], rows: Sequence[_Label], *, ordered: bool) -> list[_Label]:
+    """Match labels by id. ordered: labels of an id are in the order of its entries; a single label belongs to the last, which scoring used."""
+    of = _grouped(labelled, rows)
+    entries = [_Label()] * len(questions)
+    for question, places in _grouped(questions, range(len(questions))).items():
         labels = of.get(question, [])
         if len(labels) == len(places) and (ordered or len(labels) == 1):
             for place, label in zip(places, labels, strict=True):
@@ -126,26 +125,18 @@ def _by_id(asked: Sequence[str], given: Sequence[str], rows: Sequence[_Label], *
 
 
 def _agreed(labels: Sequence[_Label]) -> _Label:
-    """Return the label with the values on which all `labels` agree."""
-
-    def common(values: set[str | None]) -> str | None:
-        return next(iter(values)) if len(values) == 1 else None
-
-    return _Label(
-        category=common({one.category for one in labels}),
-        series=common({one.series for one in labels}),
-        true=common({one.true for one in labels}),
-        scored=common({one.scored for one in labels}),
-    )
+    """Return a label with the values that are equal in all `labels`."""
+    values = {name: {getattr(label, name) for label in labels} for name in ("category", "series", "true", "scored")}
+    return _Label(**{name: next(iter(found)) for name, found in values.items() if len(found) == 1})
 
 
-def _complete(asked: Sequence[str], labels: Sequence[_Label]) -> pl.DataFrame:
-    """Fill in implied outcomes: all entries of an id were scored with one outcome, the last entry's own."""
+def _complete(questions: Sequence[str], labels: Sequence[_Label]) -> pl.DataFrame:
+    """Fill in implied outcomes: scoring used the outcome of an id's last entry for all its entries."""
     entries = list(labels)
-    for places in _grouped(asked, range(len(asked))).values():
+    for places in _grouped(questions, range(len(questions))).values():
         last = places[-1]
-        given = [entries[place].scored for place in places if entries[place].scored is not None]
-        scored = given[-1] if given else entries[last].true
+        stated = [entries[place].scored for place in places if entries[place].scored is not None]
+        scored = stated[-1] if stated else entries[last].true
         for place in places:
             entries[place] = replace(entries[place], scored=entries[place].scored or scored)
         entries[last] = replace(entries[last], true=entries[last].true or entries[last].scored)

@@ -1,4 +1,4 @@
-"""Notes for readers of an examination's numbers, one sentence each."""
+"""Notes on an examination's numbers for readers, one sentence each."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _LISTED = 12
 
 
 def build_notes(examination: Examination) -> Iterator[str]:
-    """Yield the sentences, the most important first."""
-    yield from _of_numbers(examination)
-    yield from _of_ties(examination.models)
-    yield from _of_labels(examination)
+    """Yield the notes, the most important first."""
+    yield from _notes_on_numbers(examination)
+    yield from _notes_on_ties(examination.models)
+    yield from _notes_on_labels(examination)
     yield from (f"{sentence}." for sentence in [*examination.results.left_out, *examination.results.damaged])
 
 
 def format_names(names: list[str]) -> str:
-    """Format names for a sentence."""
+    """Join names for a sentence; a long list ends with the number of the others."""
     return ", ".join(names) if len(names) <= _LISTED else f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more"
 
 
-def _of_numbers(examination: Examination) -> Iterator[str]:
+def _notes_on_numbers(examination: Examination) -> Iterator[str]:
     numbers = examination.numbers()
     counts = examination.counts().row(0, named=True)
     exactly = "up to rounding" if any(model.result.is_ours for model in examination.models) else "to the last bit"
@@ -48,7 +48,7 @@ def _of_numbers(examination: Examination) -> Iterator[str]:
         yield f"{rows.height} are not recomputed{where}: {first['reason']}."
 
 
-def _of_ties(models: Sequence[ModelExamination]) -> Iterator[str]:
+def _notes_on_ties(models: Sequence[ModelExamination]) -> Iterator[str]:
     varying = [model for model in models if model.recomputation.ace_varies and "ace" in model.result.published]
     if varying:
         equal = sum(model.recomputed["ace"] == model.result.published["ace"] for model in varying)
@@ -59,20 +59,20 @@ def _of_ties(models: Sequence[ModelExamination]) -> Iterator[str]:
         )
 
 
-def _of_labels(examination: Examination) -> Iterator[str]:
+def _notes_on_labels(examination: Examination) -> Iterator[str]:
     if examination.labels is None:
         yield f"Nothing is corrected: it {NO_LABELS}."
         return
     alike: dict[str, list[str]] = {}
     for model in examination.models:
-        sentence = _of_label(model)
+        sentence = _note_on_label(model)
         if sentence is not None:
             alike.setdefault(sentence, []).append(model.name)
     yield from (f"{format_names(names)}: {sentence}." for sentence, names in alike.items())
 
 
-def _of_label(model: ModelExamination) -> str | None:
-    """Return a note on a model's labels; None if they are of its own questions, or if there are no labels at all."""
+def _note_on_label(model: ModelExamination) -> str | None:
+    """Return a note on the labels of a model; None if they are of its own questions, or if there are no labels at all."""
     if model.borrowed:
         return (
             f"the labels are of another sample of questions. The outcome of {model.labelled} of {model.entries.height} entries is certain "

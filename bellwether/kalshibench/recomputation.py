@@ -1,4 +1,4 @@
-"""Recomputation of one model's published numbers from its predictions, with a status for each: equal, different, or not determined."""
+"""Recomputation of a model's published numbers from its predictions. Each is equal, different, or not determined."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OVER_ALL = ("avg_latency_ms", "total_")
 _COUNT = re.compile(r"category\[(.*)\]\.count")
 _OF_LABELS = {"ground_truth": "outcomes", "category": "categories"}
 
-#: What totals are summed over.
+#: Columns that are summed to totals.
 _USAGE = ("latency_ms", "input_tokens", "output_tokens")
 _TOTALS = {
     "avg_latency_ms": "latency_ms",
@@ -39,7 +39,7 @@ _TOTALS = {
 
 
 class RecomputationStatus(StrEnum):
-    """Status of a published number.
+    """Result of comparing a published number with its recomputation.
 
     EQUAL: the same number, to the last bit (to 1e-12 for files that Bellwether wrote). DIFFERS: another number. TIES: an ACE that differs with
     this machine's sort, but may be equal with another order of the tied forecasts. NOT_RECOMPUTED: the files and labels do not determine it.
@@ -53,7 +53,7 @@ class RecomputationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MissingReason:
-    """Reason why a number is not recomputed. needs: its missing input in a word or two (outcomes, categories, labels, …). text: the sentence."""
+    """Reason why a number is not recomputed. needs: the missing input, such as labels or outcomes. text: a clause for a sentence."""
 
     needs: str
     text: str
@@ -61,7 +61,7 @@ class MissingReason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputation:
-    """Numbers computed from one model's predictions by the published rules, and reasons for missing ones.
+    """Numbers computed from a model's predictions by the published rules, and reasons for missing ones.
 
     numbers: by published name. explain: returns the reason for a missing name; None for a bin or a category without an entry, which does not
     exist. ace_range: range of ACE over the orders of tied forecasts, None if the published order is known or ACE is not recomputed. tolerance: maximum
@@ -75,7 +75,7 @@ class Recomputation:
 
     @property
     def ace_varies(self) -> bool:
-        """True if the published ACE depends on the order of tied forecasts, which is unknown."""
+        """True if the published ACE depends on an unknown order of tied forecasts."""
         return self.ace_range is not None and self.ace_range.varies
 
     def judge(self, metric: str, published: Number) -> tuple[RecomputationStatus, MissingReason | None]:
@@ -94,9 +94,9 @@ class Recomputation:
 
 
 def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | None, categorised: bool) -> Recomputation:
-    """Recompute a model's published numbers from its `entries` with the columns scored, category and ace_bin, null if unknown.
+    """Recompute a model's published numbers. entries: with the columns scored, category and ace_bin, null if unknown.
 
-    unlabelled: reason why no entry has labels, None if some have. categorised: the labels have categories.
+    unlabelled: reason why no entry has labels, None if some have. categorised: True if the labels have categories.
     """
     if not entries["predicted_answer"].count():
         return Recomputation({}, lambda _: MissingReason("answers", UNANSWERED))
@@ -110,21 +110,21 @@ def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | No
 
 
 def recompute_strict(plain: Recomputation, numbers: Mapping[str, Number]) -> Recomputation:
-    """Build the recomputation of a file that Bellwether wrote: `numbers` by its own rules replace the numbers of `plain` by the published rules."""
+    """Build the recomputation for a file that Bellwether wrote: `numbers` by its own rules replace those of `plain`."""
 
     def explain(name: str) -> MissingReason | None:
         return MissingReason("every answer", OVER_ALL) if name.startswith(_OVER_ALL) else plain.explain(name)
 
-    kept = {name: value for name, value in {**plain.numbers, **numbers}.items() if not name.startswith(_OVER_ALL)}
-    return Recomputation(kept, explain, tolerance=_ROUNDING)
+    replaced = {name: value for name, value in {**plain.numbers, **numbers}.items() if not name.startswith(_OVER_ALL)}
+    return Recomputation(replaced, explain, tolerance=_ROUNDING)
 
 
-#: The recomputation of a model that only a summary speaks of.
+#: Recomputation of a model that only a summary contains.
 ABSENT = Recomputation({}, lambda _: MissingReason("result file", NO_RESULT))
 
 
 def _reason(name: str, published: compat.Published, *, unlabelled: str | None, categorised: bool) -> MissingReason | None:
-    """Return the reason why a published number was not recomputed; None if it does not exist (an empty bin or category)."""
+    """Return the reason why a published number is not recomputed; None if it should not exist, like an empty bin or category."""
     if name in _TOTALS:
         return MissingReason(_TOTALS[name], f"needs {_TOTALS[name]} of every prediction")
     of_category, of_bin = name.startswith("category["), name.startswith("reliability[")
@@ -139,21 +139,17 @@ def _reason(name: str, published: compat.Published, *, unlabelled: str | None, c
 
 
 def _lacking(lacking: Lacking) -> MissingReason:
-    what = _OF_LABELS[lacking.column]
-    one = lacking.entries == 1
-    return MissingReason(
-        what,
-        f"needs the {lacking.column.replace('_', ' ')} of {'one entry' if one else f'{lacking.entries} entries'} without label, "
-        f"{'' if one else 'first '}{lacking.question!r}",
-    )
+    entries, first = ("one entry", "") if lacking.entries == 1 else (f"{lacking.entries} entries", "first ")
+    text = f"needs the {lacking.column.replace('_', ' ')} of {entries} without label, {first}{lacking.question!r}"
+    return MissingReason(_OF_LABELS[lacking.column], text)
 
 
 def _incomplete(entries: pl.DataFrame) -> list[str]:
-    """Return the columns that are unusable because a value is missing; ace_bin needs a value only for answered entries."""
+    """Return the columns that cannot be used because a value is missing. For ace_bin only answered entries count."""
     answered = entries.filter(pl.col("predicted_answer").is_not_null())
     return [name for name in _USAGE if entries[name].null_count()] + (["ace_bin"] if answered["ace_bin"].null_count() else [])
 
 
 def _category_counts(model: ModelResult) -> dict[str, int]:
-    found = ((_COUNT.fullmatch(name), value) for name, value in model.published.items())
-    return {match[1]: int(value) for match, value in found if match is not None and value is not None}
+    matches = ((_COUNT.fullmatch(name), value) for name, value in model.published.items())
+    return {match[1]: int(value) for match, value in matches if match is not None and value is not None}

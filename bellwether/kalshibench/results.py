@@ -1,4 +1,4 @@
-"""Reader of KalshiBench results: one JSON file per model, and summaries, in a folder and its subfolders."""
+"""Reader of KalshiBench results in a folder and its subfolders: one JSON file per model, and summaries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bellwether.calibration.compat import Number
 from bellwether.errors import ConfigError
 from bellwether.kalshibench.documents import Document, read_document
 
-#: Files of a results folder that hold no predictions, by the beginning of their name.
+#: Beginnings of the names of files without predictions.
 _BESIDE = ("summary_", "metadata_", "dataset_analysis_", "run_config")
 
-#: What Bellwether's own result files call their benchmark; KalshiBench's result files do not say.
+#: Name of the benchmark in Bellwether's own result files; KalshiBench's result files have none.
 OURS = "Bellwether"
 
 #: Fields of a result file that are not metrics.
@@ -51,11 +51,11 @@ _PREDICTION = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelResult:
-    """Contents of one result file.
+    """One result file.
 
     name: display name of the model, unique in the folder. source: path of the file, relative to the folder.
     published: every number of the file, under the names of `compat.Published.flat`.
-    predictions: one row per entry in the order asked: question_id, predicted_answer (yes, no, null), p_yes (as stored, null without an answer),
+    predictions: one row per entry, in the order of the file: question_id, predicted_answer (yes, no, null), p_yes (as stored, null without an answer),
     raw_output, error, latency_ms, input_tokens, output_tokens, and ground_truth, category and cluster if the file contains them.
     prices: dollars per million tokens of input and output, if the file states them.
     is_ours: Bellwether wrote the file, so its numbers are strict and its probabilities have one meaning.
@@ -73,7 +73,7 @@ class ModelResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """Results read from `folder`: models in the order of their files, numbers in summaries, and skipped files.
+    """Contents of a results folder: models in the order of their files, numbers of summaries, and skipped files.
 
     summaries: (model, source, numbers) for each model in a summary file. left_out: one sentence per file that was not used. damaged: one
     sentence per file that could not be read, with the fault.
@@ -82,17 +82,17 @@ class Results:
     folder: Path
     models: Sequence[ModelResult]
     summaries: Sequence[tuple[str, str, Mapping[str, Number]]] = ()
-    left_out: Sequence[str] = field(default=())
-    damaged: Sequence[str] = field(default=())
+    left_out: Sequence[str] = ()
+    damaged: Sequence[str] = ()
 
     def names(self) -> list[str]:
-        """Return the names of the models."""
+        """Return the models' names."""
         return [model.name for model in self.models]
 
 
 @dataclass(slots=True)
 class _ResultsReader:
-    """Reader that collects the contents of result files."""
+    """Accumulator of the contents of result files."""
 
     models: list[ModelResult] = field(default_factory=list)
     summaries: list[tuple[str, str, Mapping[str, Number]]] = field(default_factory=list)
@@ -100,7 +100,7 @@ class _ResultsReader:
     damaged: list[str] = field(default_factory=list)
 
     def add(self, path: Path, name: str) -> None:
-        """Read one file; an invalid one is recorded in `damaged` with field and value."""
+        """Read one file. An invalid file is recorded in `damaged` with field and value."""
         try:
             document = read_document(path, name)
             if path.name.startswith("summary_"):
@@ -116,7 +116,7 @@ class _ResultsReader:
 
 
 def read_results(path: Path | str) -> Results:
-    """Read a results folder with its subfolders, or a single result file, written by KalshiBench or Bellwether.
+    """Read the results of KalshiBench or Bellwether in a folder with its subfolders, or in a single file.
 
     A file with predictions is a model's result; if a folder has several of one model, the newest is used. Invalid files are skipped and listed in
     `Results.damaged`. Raises `ConfigError` if the path does not exist or has no readable result file.
@@ -125,17 +125,17 @@ def read_results(path: Path | str) -> Results:
     if not root.exists():
         raise ConfigError(f"reading KalshiBench results: there is no {root}; give a folder of result files or one of them")
     reading = _ResultsReader()
-    for file in sorted(one for one in root.rglob("*.json") if one.is_file()) if root.is_dir() else [root]:
+    for file in sorted(filter(Path.is_file, root.rglob("*.json"))) if root.is_dir() else [root]:
         reading.add(file, str(file.relative_to(root)) if root.is_dir() else file.name)
     if not reading.models:
-        found = f"; {len(reading.damaged)} could not be read, first: {reading.damaged[0]}" if reading.damaged else ""
+        damage = f"; {len(reading.damaged)} could not be read, first: {reading.damaged[0]}" if reading.damaged else ""
         raise ConfigError(
             f"reading KalshiBench results: {root} {'holds' if root.is_dir() else 'is'} no result file "
-            f"(JSON with model_name and predictions){found or '; give another path'}"
+            f"(JSON with model_name and predictions){damage or '; give another path'}"
         )
     newest, older = _newest(reading.models)
     distinct = _distinct(newest)
-    names = {(_folder_of(model.source), model.name): one.name for model, one in zip(newest, distinct, strict=True)}
+    names = {(_folder_of(model.source), model.name): renamed.name for model, renamed in zip(newest, distinct, strict=True)}
     summaries = [(names.get((_folder_of(source), name), name), source, numbers) for name, source, numbers in reading.summaries]
     return Results(root, distinct, summaries, [*reading.left_out, *older], reading.damaged)
 
@@ -174,7 +174,7 @@ def _published(document: Document) -> Iterator[tuple[str, Number]]:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a field can be a metric: a number, or null if undefined."""
+    """Return True if a field can be a metric: a number, or null if undefined."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
@@ -208,21 +208,21 @@ def _summary(document: Document) -> Iterator[tuple[str, str, Mapping[str, Number
 
 
 def _newest(models: Sequence[ModelResult]) -> tuple[list[ModelResult], list[str]]:
-    kept: dict[tuple[str, str], ModelResult] = {}
+    newest: dict[tuple[str, str], ModelResult] = {}
     left_out = []
     for model in models:
         key = (_folder_of(model.source), model.name)
-        before = kept.get(key)
-        if before is not None:
-            older, newer = sorted((before, model), key=lambda one: (one.timestamp, one.source))
+        other = newest.get(key)
+        if other is not None:
+            older, newer = sorted((other, model), key=lambda result: (result.timestamp, result.source))
             left_out.append(f"{older.source} is passed over: {newer.source} is a newer result of {model.name}")
             model = newer  # noqa: PLW2901
-        kept[key] = model
-    return list(kept.values()), left_out
+        newest[key] = model
+    return list(newest.values()), left_out
 
 
 def _distinct(models: Sequence[ModelResult]) -> list[ModelResult]:
-    """Add the folder to the name of each model that several folders contain."""
+    """Add the folder to the names of models that several folders have."""
     names = [model.name for model in models]
     return [
         model if names.count(model.name) == 1 else replace(model, name=f"{model.name} ({_folder_of(model.source)})") for model in models

@@ -1,4 +1,4 @@
-"""Corrected scores and paired comparisons, computed with `evaluate` and `compare`."""
+"""Corrected scores of models, and their paired comparison."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ENTRY = ("question_id", "occurrence")
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlan:
-    """Settings for the intervals of corrected scores and the tests of pairs.
+    """Options of the intervals of corrected scores and of the tests of pairs.
 
     replicates, seed: of simulated distributions, as in `Inference`. clusters: independent units of scores and pairs.
     """
@@ -45,7 +45,7 @@ class IntervalPlan:
 
 @dataclass(frozen=True, slots=True)
 class ScoreInterval:
-    """Value and ends of its 95 % interval; they are None if undefined or withheld, for the given `reason`."""
+    """Value of a metric and its 95 % interval. None if undefined or withheld; `reason` states why."""
 
     value: float | None = None
     lower: float | None = None
@@ -54,7 +54,7 @@ class ScoreInterval:
 
 
 def score_entries(entries: pl.DataFrame, label: str, plan: IntervalPlan) -> Scores:
-    """Compute strict scores of the answer-consistent reading, on the entries whose `label` (true or scored) is known."""
+    """Compute strict scores of the answer-consistent probabilities, over the entries whose `label` (true or scored) is known."""
     labelled = entries.filter(pl.col(label).is_not_null())
     rows = labelled.filter(pl.col("predicted_answer").is_not_null())
     return evaluate(
@@ -69,7 +69,7 @@ def score_entries(entries: pl.DataFrame, label: str, plan: IntervalPlan) -> Scor
 
 
 def read_interval(scores: Scores | None, metric: str) -> ScoreInterval:
-    """Return a metric with its interval; empty without scores."""
+    """Return a metric of `scores` with its interval; empty if `scores` is None."""
     if scores is None:
         return ScoreInterval()
     estimate = scores[metric]
@@ -77,14 +77,14 @@ def read_interval(scores: Scores | None, metric: str) -> ScoreInterval:
 
 
 def to_metric_values(scores: Scores | None) -> dict[str, Any] | None:
-    """Return every metric as JSON values."""
+    """Convert all metrics to JSON values; None if `scores` is None."""
     if scores is None:
         return None
     return {"n": scores.n, "n_clusters": scores.n_clusters, "metrics": {name: asdict(estimate) for name, estimate in scores.items()}}
 
 
 def compute_strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
-    """Compute Bellwether's metrics and reliability bins under the published names; unlike the published ones, its last bin is closed."""
+    """Compute Bellwether's metrics and reliability bins under the published names. Unlike the published last bin, its last bin is closed."""
     rows = entries.filter(pl.col("predicted_answer").is_not_null())
     numbers: dict[str, Number] = {published: read_interval(scores, name).value for published, name in CORRECTED_BY.items()}
     for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):
@@ -96,19 +96,19 @@ def compute_strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
 def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> Comparison:
     """Compare models on corrected Brier scores over one question set. Entries are matched by id and occurrence; a model may lack some."""
     occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
-    said = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
+    p = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
     columns = ("question_id", "occurrence", "true", plan.clusters, "predicted_answer")
     parts = {
-        name: one.with_columns(occurrence).filter(pl.col("true").is_not_null()).select(*columns, p=said) for name, one in entries.items()
+        name: frame.with_columns(occurrence).filter(pl.col("true").is_not_null()).select(*columns, p=p) for name, frame in entries.items()
     }
-    asked = pl.concat(parts.values()).unique(_ENTRY, keep="first", maintain_order=True).select(*_ENTRY, "true", plan.clusters)
+    questions = pl.concat(parts.values()).unique(_ENTRY, keep="first", maintain_order=True).select(*_ENTRY, "true", plan.clusters)
     rows = {
-        name: asked.join(part.drop("true", plan.clusters), on=_ENTRY, how="left", maintain_order="left") for name, part in parts.items()
+        name: questions.join(part.drop("true", plan.clusters), on=_ENTRY, how="left", maintain_order="left") for name, part in parts.items()
     }
     return compare(
         {name: part["p"].fill_null(float("nan")).to_numpy() for name, part in rows.items()},
-        (asked["true"] == "yes").to_numpy(),
-        asked[plan.clusters].to_list(),
+        (questions["true"] == "yes").to_numpy(),
+        questions[plan.clusters].to_list(),
         answers={name: part["predicted_answer"].to_list() for name, part in rows.items()},
         seed=plan.seed,
         replicates=plan.replicates,
@@ -116,20 +116,20 @@ def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> C
 
 
 def read_pair_interval(row: Mapping[str, Any]) -> ScoreInterval:
-    """Return the difference in a row of `Comparison.pairs` with its interval."""
+    """Return the difference in a row of `Comparison.pairs`, with its interval."""
     return ScoreInterval(row["difference"], row["lower"], row["upper"], row["reason"])
 
 
 def find_best(comparison: Comparison) -> str:
-    """Return the forecaster with the lowest loss."""
+    """Return the forecaster with the lowest Brier score."""
     return str(comparison.ranking["forecaster"][0])
 
 
-def find_significant(comparison: Comparison) -> int:
+def count_significant(comparison: Comparison) -> int:
     """Count the pairs that differ significantly after Holm's correction."""
     return comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
 
 
 def find_confidence_set(comparison: Comparison) -> Sequence[str]:
-    """Return the forecasters in the confidence set of the best, best first."""
+    """Return the forecasters in the confidence set of the best one, best first."""
     return comparison.ranking.filter("in_mcs")["forecaster"].to_list()

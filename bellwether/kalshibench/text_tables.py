@@ -1,4 +1,4 @@
-"""Text tables of an examination."""
+"""Tables of an examination for the terminal."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from bellwether.kalshibench.scoring import (
     CORRECTED_BY,
     PAIR_TESTS,
     ScoreInterval,
+    count_significant,
     find_best,
     find_confidence_set,
-    find_significant,
     read_interval,
     read_pair_interval,
 )
@@ -37,7 +37,7 @@ _MARKS = {
 
 
 def print_examination(console: Console, examination: Examination, *, in_full: bool) -> None:
-    """Print the tables of an examination. in_full: add every published number of each model."""
+    """Print the tables and notes of an examination. in_full: add every published number of each model."""
     tables = [_published(examination), _corrected(examination), _findings(examination), _statuses(examination)]
     if examination.results.summaries:
         tables.append(_files(examination))
@@ -56,14 +56,15 @@ def _published(examination: Examination) -> TextTable:
         "same labels: the answer-consistent reading with the labels as scored; n: entries in it, of all",
     )
     for model in examination.models:
-        before = [model.result.published.get(name) for name in ("brier_score", "brier_skill_score", "ece")]
-        after = [read_interval(model.consistent, name).value for name in ("brier", "brier_skill", "ece")]
-        table.add(model.name, *_triple(before), *([""] * 3 if model.consistent is None else _triple(after)), _n(model, model.consistent))
+        published = [model.result.published.get(name) for name in ("brier_score", "brier_skill_score", "ece")]
+        consistent = [read_interval(model.consistent, name).value for name in ("brier", "brier_skill", "ece")]
+        cells = [""] * 3 if model.consistent is None else _triple(consistent)
+        table.add(model.name, *_triple(published), *cells, _n(model, model.consistent))
     return _starred(table, examination)
 
 
 def _n(model: ModelExamination, scores: Scores | None) -> str:
-    """Format the number of scored entries and of all, with a star if only a few labels of another question set apply."""
+    """Format the numbers of scored entries and of all entries, with a star if the labels are borrowed."""
     return "" if scores is None else f"{scores.n}/{model.entries.height}{' *' if model.borrowed else ''}"
 
 
@@ -93,9 +94,9 @@ def _corrected(examination: Examination) -> TextTable:
     return _starred(table, examination)
 
 
-def _interval(found: ScoreInterval, digits: int, sign: str = "", ends: int | None = None) -> str:
-    """Format a value with `digits` decimals and its interval, whose ends have one less, or `ends`."""
-    return estimate(found.value, found.lower, found.upper, digits, ends=digits - 1 if ends is None else ends, sign=sign)
+def _interval(interval: ScoreInterval, digits: int, sign: str = "", ends: int | None = None) -> str:
+    """Format a value with `digits` decimals and its interval, whose ends have one decimal less, or `ends` decimals."""
+    return estimate(interval.value, interval.lower, interval.upper, digits, ends=digits - 1 if ends is None else ends, sign=sign)
 
 
 def _number(value: float | int | None, digits: int, sign: str = "") -> str:
@@ -159,7 +160,7 @@ def _status_rows(examination: Examination, *by: str) -> Iterator[tuple[str, list
     without = examination.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
     for row in examination.counts(*by).iter_rows(named=True):
         of_row = without.filter(*(pl.col(name) == row[name] for name in by))
-        needs = ", ".join(f"{what} {count}" for what, count in of_row.group_by("needs", maintain_order=True).len().iter_rows())
+        needs = ", ".join(f"{need} {count}" for need, count in of_row.group_by("needs", maintain_order=True).len().iter_rows())
         yield row[by[0]] if by else "", [str(row[name]) for name in ("total", *RecomputationStatus)] + [needs]
 
 
@@ -194,7 +195,7 @@ def _pairs(question_set: str, comparison: Comparison, examination: Examination) 
         p = [p_value(row[name], 3) for name in PAIR_TESTS.values()]
         table.add((row["forecaster"], row["other"]), str(row["n"]), _interval(read_pair_interval(row), 4, "+", ends=4), *p)
     table.caption = (
-        f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {find_best(comparison)}. {find_significant(comparison)} of {comparison.pairs.height} pairs differ after "
+        f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {find_best(comparison)}. {count_significant(comparison)} of {comparison.pairs.height} pairs differ after "
         f"Holm's correction.\nConfidence set of the best (90 %): {', '.join(find_confidence_set(comparison))}."
     )
     return table

@@ -29,8 +29,8 @@ def evaluation(questions: pl.DataFrame, begun: datetime = BEGUN, release: str = 
 
 def test_an_evaluation_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     kept = replace(evaluation(make_questions("A", "B")), dollars_per_model=Decimal("0.1"))
-    Evaluations(tmp_path).keep(kept)
-    assert Evaluations(tmp_path).unfinished() == kept
+    Evaluations(tmp_path).store(kept)
+    assert Evaluations(tmp_path).read_unfinished() == kept
     assert [path.name for path in tmp_path.iterdir()] == ["evaluate-20261101T120000Z.json"]
 
 
@@ -38,9 +38,9 @@ def test_two_that_begin_in_the_same_second_share_neither_record_nor_budget(tmp_p
     every, questions = Evaluations(tmp_path), make_questions("A")
     first, second, third = (every.begin(evaluation(questions, release=name)) for name in "abc")
     assert [one.run for one in (first, second, third)] == [f"evaluate-20261101T120000Z{number}" for number in ("", "-2", "-3")]
-    assert [every.unfinished(name) for name in "abc"] == [first, second, third]
+    assert [every.read_unfinished(name) for name in "abc"] == [first, second, third]
     every.finish(third)
-    assert every.unfinished() == second
+    assert every.read_unfinished() == second
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -50,23 +50,23 @@ def test_the_latest_unfinished_one_of_the_release_is_resumed(tmp_path: Path) -> 
         evaluation(make_questions("A"), BEGUN + timedelta(hours=hour), release) for hour, release in enumerate(("r", "r", "other"))
     )
     for one in (first, second, third):
-        every.keep(one)
-    assert every.unfinished() == third
-    assert every.unfinished("r") == second
+        every.store(one)
+    assert every.read_unfinished() == third
+    assert every.read_unfinished("r") == second
     every.finish(second)
-    assert every.unfinished("r") == first
+    assert every.read_unfinished("r") == first
 
 
 def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no unfinished evaluation"):
-        Evaluations(tmp_path / "absent").unfinished()
+        Evaluations(tmp_path / "absent").read_unfinished()
 
 
 @pytest.mark.parametrize("text", ["{", "{}"])
 def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "evaluate-20261101T120000Z.json").write_text(text)
     with pytest.raises(ConfigError, match=r"evaluate-20261101T120000Z\.json: is not a valid evaluation"):
-        Evaluations(tmp_path).unfinished()
+        Evaluations(tmp_path).read_unfinished()
 
 
 @pytest.mark.parametrize("column", ["question", "description"])

@@ -1,4 +1,4 @@
-"""Parsing of model responses into forecasts: the default parser (`read`) and KalshiBench's published one (`compat.read`)."""
+"""Parsers of model answers: the default one (`read`), and KalshiBench's published one (`compat.read`)."""
 
 from __future__ import annotations
 

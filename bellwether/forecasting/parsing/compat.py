@@ -1,4 +1,4 @@
-"""KalshiBench's published parser with its defects, for comparison with the published numbers only.
+"""KalshiBench's published parser, including its defects. Used only to compare with the published numbers.
 
 The first match wins, even inside the reasoning. Only numbers in digits are recognized; a missing number counts as 0.5. The confidence of
 an answer guessed from the text is not converted to P(yes), because the conversion precedes the guess. Source: arXiv 2512.16030 and its
@@ -20,7 +20,7 @@ _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
 def read(text: str | None) -> Reading:
-    """Parse a response like the published parser. Never raises; `reasoning` is "" if none is found.
+    """Parse an answer as the published parser does. Raises no errors. `reasoning` is "" if there is none.
 
     `p_yes` is a number even if `answer` is None; the published scores drop such predictions. `confidence` is the stated number, 0.5 if
     none was found. Floats are computed as published, without rounding: c / 100, then 1.0 - p.
@@ -41,8 +41,8 @@ def read(text: str | None) -> Reading:
 def _first_thought(text: str) -> str:
     """Return the text between the first <think> and the next </think>."""
     start = text.find("<think>")
-    found = _THINK.match(text, start) if start >= 0 else None
-    return found[1].strip() if found else ""
+    block = _THINK.match(text, start) if start >= 0 else None
+    return block[1].strip() if block else ""
 
 
 def _guess(lowered: str) -> tuple[Answer | None, str]:

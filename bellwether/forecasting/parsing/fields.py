@@ -1,4 +1,4 @@
-"""Statements of an answer, a confidence or P(yes) in tags, JSON members and labelled lines. Every search takes linear time."""
+"""Search for statements of an answer, a confidence or P(yes) in tags, JSON members and labelled lines, in linear time."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _PLAIN: dict[int, int | str | None] = {
 
 
 class Field(NamedTuple):
-    """Statement with its value as text, shortened to more than the length of any valid value."""
+    """Statement: its kind, and its value as text. Longer values than any valid one are truncated."""
 
     kind: Kind
     raw: str
 
 
 class Form(NamedTuple):
-    """Statements of a text in one form (one object for JSON), with the start of the first and the end of the last."""
+    """Statements of a text in one notation (of one object for JSON). start, end: of the first and the last statement."""
 
     name: str
     fields: tuple[Field, ...]
@@ -68,17 +68,17 @@ class Form(NamedTuple):
 
     @property
     def kinds(self) -> set[Kind]:
-        """The kinds of statements."""
+        """Kinds of the statements."""
         return {kind for kind, _ in self.fields}
 
     @property
     def is_complete(self) -> bool:
-        """True with an answer and its number, or with P(yes)."""
+        """True if the form states an answer with its number, or P(yes)."""
         return _is_complete(self.kinds)
 
 
 class Statements(NamedTuple):
-    """The statements of a text.
+    """All statements of a text, by form.
 
     forms: those with a statement, strictest first. drafts: complete answers on lines too far from the end. is_cut: True if the end of the answer is
     missing. start: position of the first statement; by default the text's length.
@@ -95,47 +95,49 @@ class _Span(NamedTuple):
     end: int
     kind: Kind
     raw: str | None
-    """None where its end is missing."""
+    """None if the end of the value is missing."""
 
 
 def normalize_text(text: str) -> str:
-    """Replace full-width characters by ASCII ones and remove invisible marks."""
+    """Replace full-width characters by ASCII ones, and remove invisible characters."""
     return text if text.isascii() else text.translate(_PLAIN)
 
 
 def find_statements(text: str, *, ended: bool) -> Statements:
-    """Find all statements in every form. ended: True if the model ended the text itself, so that its end closes the value of a line."""
-    said = _OTHERS.sub(_blank, text) if ":" in text else text
-    tags = list(_tags(said))
-    members = list(_members(said))
-    labels = list(_labels(said, [*tags, *members], ended=ended))
-    early = [span for span in labels if span.at < len(said) - _END]
+    """Find all statements of a text. ended: True if the model ended the text itself, so that its end also ends the value of a labelled line."""
+    visible = _OTHERS.sub(_blank, text) if ":" in text else text
+    tags = list(_tags(visible))
+    members = list(_members(visible))
+    labels = list(_labels(visible, [*tags, *members], ended=ended))
+    early = [span for span in labels if span.at < len(visible) - _END]
     late = labels[len(early) :]
-    named = [("tags", tags), *(("json", members) for members in _objects(said, members)), ("labels", late)]
+    named = [("tags", tags), *(("json", members) for members in _objects(visible, members)), ("labels", late)]
     forms = [form for name, spans in named if (form := _form(name, spans)) is not None]
     draft = _form("labels", early)
     spans = sorted([*tags, *members, *late])
-    is_cut = bool(spans) and (_is_unclosed(spans) or _is_unfinished(said, spans[-1].end) or not (ended or _is_whole(said, spans, forms)))
+    is_cut = bool(spans) and (
+        _is_unclosed(spans) or _is_unfinished(visible, spans[-1].end) or not (ended or _is_whole(visible, spans, forms))
+    )
     return Statements(tuple(forms), (draft,) if draft and draft.is_complete else (), is_cut, spans[0].at if spans else len(text))
 
 
 def strictest_forms(forms: Iterable[Form]) -> Form | None:
-    """Return the strictest forms that together give an answer with its number; all forms if none do."""
-    taken: list[Form] = []
+    """Merge the strictest forms that together state an answer with its number, or all forms if none do; None without forms."""
+    merged: list[Form] = []
     kinds: set[Kind] = set()
     for form in forms:
-        taken.append(form)
+        merged.append(form)
         kinds |= form.kinds
         if _is_complete(kinds):
             break
-    if len(taken) < 2:
-        return taken[0] if taken else None
-    fields = tuple(field for form in taken for field in form.fields)
-    return Form(taken[-1].name, fields, min(form.start for form in taken), max(form.end for form in taken))
+    if len(merged) < 2:
+        return merged[0] if merged else None
+    fields = tuple(field for form in merged for field in form.fields)
+    return Form(merged[-1].name, fields, min(form.start for form in merged), max(form.end for form in merged))
 
 
 def read_reasoning_member(text: str) -> str | None:
-    """Return the reasoning stored as a member of a JSON object."""
+    """Return the reasoning that a JSON object has as a member; None if it has none."""
     key = _THOUGHTS.search(text)
     try:
         return (str(_JSON.raw_decode(text, key.end())[0]).strip() or None) if key else None
@@ -154,15 +156,15 @@ def _is_complete(kinds: set[Kind]) -> bool:
     return len(kinds) > 1 or not kinds.isdisjoint(("p_yes", "probability"))
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * (found.end() - found.start())
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 # --- truncation --------------------------------------------------------------------------------------------------------
 
 
 def _is_unclosed(spans: list[_Span]) -> bool:
-    """Return whether a value has no end and no complete value of its kind follows; otherwise the form was only mentioned before the answer."""
+    """Return True if a value has no end and no complete value of its kind follows."""
     whole = {True: -1, False: -1}
     for span in spans:
         if span.raw is not None:
@@ -171,14 +173,14 @@ def _is_unclosed(spans: list[_Span]) -> bool:
 
 
 def _is_unfinished(text: str, last: int) -> bool:
-    """Return whether a tag or object opens after the last statement without an end."""
+    """Return True if a tag or object begins after the last statement and does not end."""
     tail = text[max(last, len(text) - 12) :]
     begun = tail[tail.rfind("<") :].lower() if "<" in tail else ""
     return text.rfind("{") > max(last - 1, text.rfind("}")) or bool(begun and any(f"<{name}".startswith(begun) for name in _TAGS))
 
 
 def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
-    """Return whether a truncated text still ends with a complete answer and its number."""
+    """Return True if a truncated text nevertheless ends with a complete answer and its number."""
     last = max(span.end for span in spans)
     if not _CLOSERS.match(text, last) and not text.rstrip(" \t\r\n`").endswith("}"):
         return False
@@ -220,21 +222,21 @@ def _members(text: str) -> Iterator[_Span]:
         value = _VALUE.match(text, at + 1) if name else None
         if name and value:
             end = value.end()
-            yield _Span(name.start(), end, _kind(name[2], asked="p_yes"), _whole(text, value[1], end))
+            yield _Span(name.start(), end, _kind(name[2], requested="p_yes"), _whole(text, value[1], end))
 
 
 def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
-    """Split members into objects at closing braces."""
-    found: list[list[_Span]] = []
+    """Group members by object: a closing brace between two members separates them."""
+    objects: list[list[_Span]] = []
     for span in members:
-        if not found or "}" in text[found[-1][-1].end : span.at]:
-            found.append([])
-        found[-1].append(span)
-    return found
+        if not objects or "}" in text[objects[-1][-1].end : span.at]:
+            objects.append([])
+        objects[-1].append(span)
+    return objects
 
 
 def _whole(text: str, raw: str, end: int) -> str | None:
-    """Return a member's value; None if its end is missing. Text after a comma, as in a decimal comma or a list, belongs to the value."""
+    """Return the value of a JSON member; None if its end is missing. Text after a comma, as in a decimal comma or a list, belongs to the value."""
     if raw[:1] in ("'", '"'):
         return raw
     if text[end : end + 1] in ("'", '"'):
@@ -249,16 +251,16 @@ def _whole(text: str, raw: str, end: int) -> str | None:
 def _labels(text: str, others: list[_Span], *, ended: bool) -> Iterator[_Span]:
     if ":" not in text and "=" not in text:
         return
-    taken = {span.at for span in others}
+    starts = {span.at for span in others}
     for match in _LABEL.finditer(text):
         value, end = match["value"], match.end()
         start = match.start("value")
-        if not taken.isdisjoint(range(start, end)) or (not value.strip(" *_") and (ended or end < len(text))):
+        if not starts.isdisjoint(range(start, end)) or (not value.strip(" *_") and (ended or end < len(text))):
             continue  # A heading above or before the answer.
         closed = ended or end < len(text)
         yield _Span(match.start(), min(end + 1, len(text)), _kind(match["name"]), value if closed else None)
 
 
-def _kind(name: str, *, asked: str = "") -> Kind:
+def _kind(name: str, *, requested: str = "") -> Kind:
     name = name.lower()
-    return "p_yes" if name == asked else _KINDS.get(name, "probability")
+    return "p_yes" if name == requested else _KINDS.get(name, "probability")

@@ -1,4 +1,4 @@
-"""Numbers in model answers (digits, percentages, words), and their interpretation as confidence or P(yes)."""
+"""Parser of numbers in model answers (digits, percentages, words) as a confidence or as P(yes)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _UNITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 _TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _SPELLED: Final = {
-    **{word: number for number, word in enumerate(_UNITS + _TEENS)},
-    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
-    **{f"{tens} {unit}": 10 * number + one for number, tens in enumerate(_TENS, start=2) for one, unit in enumerate(_UNITS) if one},
+    **{name: number for number, name in enumerate(_UNITS + _TEENS)},
+    **{tens: 10 * number for number, tens in enumerate(_TENS, start=2)},
+    **{f"{tens} {unit}": 10 * number + rest for number, tens in enumerate(_TENS, start=2) for rest, unit in enumerate(_UNITS) if rest},
     **dict.fromkeys(("hundred", "a hundred", "one hundred"), 100),
 }
 
@@ -34,7 +34,7 @@ _HALF = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Stated probability. value: exact, in [0, 1]. manner: notation in which it was stated; "" for the requested one."""
+    """Stated probability. value: exact, in [0, 1]. manner: its notation, as in `MANNERS`; "" for the requested one."""
 
     value: Decimal
     manner: str
@@ -48,7 +48,7 @@ class _Stated:
 
 
 def strip_marks(text: str) -> str:
-    """Strip quotes, brackets, emphasis and LaTeX around a value, and a trailing full stop."""
+    """Remove quotes, brackets, emphasis and LaTeX around a value, and a trailing full stop."""
     if "\\" in text:
         text = _LATEX.sub(r"\1", _LATEX.sub(r"\1", text)).replace("\\(", "").replace("\\)", "")
     return text.strip(_AROUND).rstrip(".!").strip(_AROUND)
@@ -66,7 +66,7 @@ def _parse_stated(text: str) -> _Stated | None:
 
 
 def confidence(text: str) -> Number | str:
-    """Parse the confidence in the given answer, requested as 0 to 100. Returns the number or a problem.
+    """Parse the confidence in the given answer, requested as 0 to 100. Returns the number, or a description of the problem.
 
     A bare 0 is 0. Bare numbers from 0.5 to below 1 are fractions: as percentages they would contradict their answer. Other bare numbers
     up to 1 are ambiguous.
@@ -86,9 +86,10 @@ def confidence(text: str) -> Number | str:
 
 
 def p_yes(text: str, *, as_asked: bool = True) -> Number | str:
-    """Parse P(yes), requested as 0 to 1. Returns the number or a problem. Bare numbers from 2 on are percentages; those between 1 and 2 are ambiguous.
+    """Parse P(yes), requested as 0 to 1. Returns the number, or a description of the problem.
 
-    A bare 1 is certainty only if `as_asked`, in the place that the prompt requests. Elsewhere it may be 1 %.
+    Bare numbers from 2 on are percentages; those between 1 and 2 are ambiguous. A bare 1 is certainty only in the place that the prompt
+    requests (`as_asked`). Elsewhere it may be 1 %.
     """
     stated = _parse_stated(text)
     if stated is None:

@@ -1,4 +1,4 @@
-"""Default parser: reads the last answer after the reasoning, and rejects ambiguous ones."""
+"""Default parser of model answers. It reads the last answer after the reasoning and rejects ambiguous ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.forecasting.parsing.sections import is_tagged, split
 
 #: Readings of answers up to this length (without reasoning) are cached, because such answers repeat.
 _SHORT = 200
-_REMEMBERED = 1 << 14
+_CACHED = 1 << 14
 _FEW = 4
 _OPEN, _CLOSE = "<think>", "</think>"
 _HALF = Decimal("0.5")
@@ -34,29 +34,29 @@ _SCHEMA = {
 
 
 def read(text: str | None, *, ended: bool = True) -> Reading:
-    """Parse a response. Never raises; the time is linear in the length of the text.
+    """Parse an answer in time linear in its length. Raises no errors.
 
-    ended: True if the model ended the text itself, by the finish reason. Otherwise the end of the text closes no value, and an answer followed by
-    other text is not accepted.
+    ended: True if the model ended the text itself, according to the finish reason. Otherwise the end of the text closes no value, and an answer
+    followed by other text is not accepted.
     """
     if not isinstance(text, str):
         return _EMPTY
-    before, close, behind = text.rpartition(_CLOSE)
-    if len(behind) > _SHORT:
+    head, close, tail = text.rpartition(_CLOSE)
+    if len(tail) > _SHORT:
         return _read(text, ended)
     if not close:
-        return _remembered(text, ended)
-    start = 7 if before.startswith(_OPEN) else 0
-    if not is_tagged(before, start) and not behind.lstrip(" \t\r\n")[:1].isspace():
+        return _read_cached(text, ended)
+    start = 7 if head.startswith(_OPEN) else 0
+    if not is_tagged(head, start) and not tail.lstrip(" \t\r\n")[:1].isspace():
         # Shortcut for one block of reasoning and a short answer; `_read` gives the same result.
-        said = _read_after_reasoning(behind, ended)
-        if said is not None:
-            return _new(Reading, (*said, before[start:].strip() or None))
+        values = _read_after_reasoning(tail, ended)
+        if values is not None:
+            return _new(Reading, (*values, head[start:].strip() or None))
     return _read(text, ended)
 
 
 def read_many(texts: Iterable[str | None]) -> pl.DataFrame:
-    """Parse responses into one row each, in order, with the columns of `Reading`. Lone surrogates become question marks."""
+    """Parse answers into a frame with a row each, in order, and the columns of `Reading`. Lone surrogates become question marks."""
     readings = [read(text) for text in texts]
     columns = dict(zip(_SCHEMA, zip(*readings, strict=True), strict=True)) if readings else {}
     try:
@@ -73,85 +73,86 @@ def _read(text: str, ended: bool) -> Reading:
     if sections.is_open:
         return _UNENDED._replace(reasoning=sections.reasoning)
     outside = fields.normalize_text(sections.outside)
-    found = fields.find_statements(outside, ended=ended)
-    reasoning = sections.reasoning if sections.reasoning is not None else _untagged_reasoning(outside, found)
-    return _new(Reading, (*_combine_forms(found)[:6], reasoning))
+    statements = fields.find_statements(outside, ended=ended)
+    reasoning = sections.reasoning if sections.reasoning is not None else _untagged_reasoning(outside, statements)
+    return _new(Reading, (*_combine_forms(statements)[:6], reasoning))
 
 
 _EMPTY = Reading(None, None, None, "none", "empty response")
 _UNENDED = Reading(None, None, None, "none", "no answer: the reasoning has no end")
-_remembered = lru_cache(maxsize=_REMEMBERED)(_read)
+_read_cached = lru_cache(maxsize=_CACHED)(_read)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED)
 def _read_after_reasoning(text: str, ended: bool) -> tuple[object, ...] | None:
-    """Parse the text that follows a block of reasoning; None if it states no answer or contains reasoning of its own."""
-    said = _read(text, ended)
-    return said[:6] if said.path != "none" and said.reasoning is None and not is_tagged(text) else None
+    """Parse the text after a block of reasoning; None if it states no answer or has reasoning of its own."""
+    reading = _read(text, ended)
+    return reading[:6] if reading.path != "none" and reading.reasoning is None and not is_tagged(text) else None
 
 
-def _untagged_reasoning(text: str, found: Statements) -> str | None:
-    """Return reasoning without tags: the JSON member, else the prose before the first statement."""
-    if not found.forms:
+def _untagged_reasoning(text: str, statements: Statements) -> str | None:
+    """Return reasoning outside of tags: a JSON member, or the text before the first statement."""
+    if not statements.forms:
         return None
-    if found.forms[0].name == "json":
+    if statements.forms[0].name == "json":
         return fields.read_reasoning_member(text)
-    prose = text[: found.start].rstrip()
+    prose = text[: statements.start].rstrip()
     fence = prose.rfind("```", -12)
     return (prose[:fence] if fence >= 0 else prose).strip() or None
 
 
-def _combine_forms(found: Statements) -> Reading:
-    """Combine all forms into one reading: the last complete answer, unless it is truncated or contradicted."""
-    mixed = fields.strictest_forms(found.forms)
-    if found.is_cut:
+def _combine_forms(statements: Statements) -> Reading:
+    """Combine all forms to one reading: that of the last complete answer, unless it is truncated or contradicted."""
+    forms = statements.forms
+    mixed = fields.strictest_forms(forms)
+    if statements.is_cut:
         return Reading(None, None, None, mixed.name if mixed else "none", "cut off: the end of the answer is missing")
     if mixed is None:
         return Reading(None, None, None, "none", "no answer: no tag, member or line states one")
-    complete = sorted((form for form in found.forms if form.is_complete), key=lambda form: form.end) or [mixed]
-    if len(found.forms) > 1:
-        complete[-1] = _add_late_numbers(complete[-1], found.forms)
-    readings = [_of(form) for form in (*found.drafts, *complete)]
-    if len(readings) == len(found.forms) == 1:
+    complete = sorted((form for form in forms if form.is_complete), key=lambda form: form.end) or [mixed]
+    if len(forms) > 1:
+        complete[-1] = _add_late_numbers(complete[-1], forms)
+    readings = [_read_form(form) for form in (*statements.drafts, *complete)]
+    if len(readings) == len(forms) == 1:
         return readings[0]
-    return _resolve_contradiction(readings, [word for form in found.forms for word in _words(form.fields)])
+    return _resolve_contradiction(readings, [answer for form in forms for answer in _answers(form.fields)])
 
 
 def _add_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
-    """Add numbers that follow the final answer in another form without their own answer."""
+    """Add to the final answer the numbers that follow it in a form without an answer of its own."""
     late = [field for form in forms if form.end > final.end and form.kinds == {"confidence"} for field in form.fields]
     numeric = tuple(field for field in late if isinstance(numbers.confidence(field.raw), Number))
     return final._replace(fields=final.fields + numeric) if "answer" in final.kinds else final
 
 
-def _resolve_contradiction(readings: list[Reading], words: list[Answer | None]) -> Reading:
-    """Return the final answer, unless another one contradicts it."""
+def _resolve_contradiction(readings: list[Reading], answers: list[Answer | None]) -> Reading:
+    """Return the reading of the final answer, or a contradiction if another reading disagrees with it."""
     final = readings[-1]
-    if (clash := next((one for one in readings if one.contradiction and one.p_yes is None), None)) is not None:
+    if (clash := next((reading for reading in readings if reading.contradiction and reading.p_yes is None), None)) is not None:
         return clash
-    stated = [one for one in readings if one.p_yes is not None]
-    if {"yes", "no"} <= {*words, *(one.answer for one in stated if one.p_yes != _HALF)}:
+    stated = [reading for reading in readings if reading.p_yes is not None]
+    if {"yes", "no"} <= {*answers, *(reading.answer for reading in stated if reading.p_yes != _HALF)}:
         return _contradictory("yes and no", final.path)
-    values = list(dict.fromkeys(one.p_yes for one in stated))
+    values = list(dict.fromkeys(reading.p_yes for reading in stated))
     if final.p_yes is None or final.contradiction or len(values) < 2:
         return final
     return final._replace(contradiction=f"several numbers: P(yes) = {', '.join(f'{p:g}' for p in values[-3:])}; the last one counts")
 
 
-def _of(form: Form) -> Reading:
-    return (_known if len(form.fields) <= _FEW else _conclude)(form.fields, form.name)
+def _read_form(form: Form) -> Reading:
+    return (_conclude_cached if len(form.fields) <= _FEW else _conclude)(form.fields, form.name)
 
 
-def _conclude(found: tuple[Field, ...], form: str) -> Reading:
-    answers = [field.raw for field in found if field.kind == "answer"]
-    words = _words(found)
-    answer = words[-1] if words else None
-    if {"yes", "no"} <= set(words):
+def _conclude(statements: tuple[Field, ...], form: str) -> Reading:
+    texts = [field.raw for field in statements if field.kind == "answer"]
+    answers = _answers(statements)
+    answer = answers[-1] if answers else None
+    if {"yes", "no"} <= set(answers):
         return _contradictory("yes and no", form)
-    if answers and answer is None:
-        return Reading(None, None, None, form, f"neither yes nor no: {quote_text(answers[-1].strip())}")
-    confidences = [numbers.confidence(field.raw) for field in found if field.kind == "confidence"]
-    if probabilities := [numbers.p_yes(raw, as_asked=kind == "p_yes") for kind, raw in found if kind in ("p_yes", "probability")]:
+    if texts and answer is None:
+        return Reading(None, None, None, form, f"neither yes nor no: {quote_text(texts[-1].strip())}")
+    confidences = [numbers.confidence(field.raw) for field in statements if field.kind == "confidence"]
+    if probabilities := [numbers.p_yes(raw, as_asked=kind == "p_yes") for kind, raw in statements if kind in ("p_yes", "probability")]:
         return _conclude_probability(answer, probabilities, confidences, form)
     if answer is None:
         return Reading(None, None, None, form, "no answer: a confidence without one")
@@ -160,14 +161,14 @@ def _conclude(found: tuple[Field, ...], form: str) -> Reading:
     return Reading(answer, None, None, form, "no number: an answer without its confidence")
 
 
-_known = lru_cache(maxsize=_REMEMBERED)(_conclude)
+_conclude_cached = lru_cache(maxsize=_CACHED)(_conclude)
 
 
-def _words(found: tuple[Field, ...]) -> list[Answer | None]:
-    return [_word(raw) for kind, raw in found if kind == "answer"]
+def _answers(statements: tuple[Field, ...]) -> list[Answer | None]:
+    return [_parse_answer(raw) for kind, raw in statements if kind == "answer"]
 
 
-def _word(raw: str) -> Answer | None:
+def _parse_answer(raw: str) -> Answer | None:
     plain = numbers.strip_marks(raw).lower()
     return "yes" if plain == "yes" else "no" if plain == "no" else None
 
@@ -177,15 +178,15 @@ def _conclude_probability(answer: Answer | None, stated: list[Number | str], con
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)
     p, path = number.value, _path(form, number)
-    values = [one.value for one in stated if isinstance(one, Number)]
+    values = [number.value for number in stated if isinstance(number, Number)]
     if answer is not None:
-        values += [one.value if answer == "yes" else 1 - one.value for one in confidences if isinstance(one, Number)]
+        values += [number.value if answer == "yes" else 1 - number.value for number in confidences if isinstance(number, Number)]
     if min(values) < _HALF < max(values):
         return _contradictory(f"P(yes) = {float(min(values)):g} and {float(max(values)):g}", path)
     if answer is not None and (p != _HALF) and (answer == "yes") != (p > _HALF):
         return _contradictory(f"{answer} with P(yes) = {float(p):g}", path)
-    given: Answer = answer or ("yes" if p >= _HALF else "no")
-    return Reading(given, float(p if given == "yes" else 1 - p), float(p), path, None, _several(stated))
+    side: Answer = answer or ("yes" if p >= _HALF else "no")
+    return Reading(side, float(p if side == "yes" else 1 - p), float(p), path, None, _several(stated))
 
 
 def _conclude_confidence(answer: Answer, stated: list[Number | str], form: str) -> Reading:
@@ -197,9 +198,9 @@ def _conclude_confidence(answer: Answer, stated: list[Number | str], form: str) 
     return Reading(answer, float(c), float(c if answer == "yes" else 1 - c), _path(form, number), None, unsure or _several(stated))
 
 
-def _contradictory(what: str, path: str) -> Reading:
-    words = f"contradictory answers: {what}"
-    return Reading(None, None, None, path, words, words)
+def _contradictory(statements: str, path: str) -> Reading:
+    problem = f"contradictory answers: {statements}"
+    return Reading(None, None, None, path, problem, problem)
 
 
 def _path(form: str, number: Number) -> str:

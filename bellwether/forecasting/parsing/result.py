@@ -1,4 +1,4 @@
-"""Result of parsing a response, and the path by which it was parsed."""
+"""Result of parsing an answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROBLEMS = (
 
 
 class Reading(NamedTuple):
-    """Reading of one response. A named tuple for speed: a million are created per second.
+    """Parsed answer of a model. A named tuple for speed: a million are created per second.
 
     answer: as given, or yes from P(yes) = 0.5 on if only a probability was given. confidence: probability in [0, 1] that the given
     answer is right. p_yes: forecast probability of yes in [0, 1]; None if the response cannot be read, with the reason in `problem`. path: one
@@ -46,5 +46,5 @@ class Reading(NamedTuple):
 
 
 def quote_text(text: str) -> str:
-    """Format untrusted text for a message: one printable line, shortened."""
+    """Quote untrusted text in a message: on one line, at most 40 characters."""
     return repr(text if len(text) <= 40 else f"{text[:39]}…")

@@ -1,4 +1,4 @@
-"""Split of a response into its reasoning and the remaining text."""
+"""Separation of an answer's text into reasoning and the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _TOKEN = re.compile(r"<\|[A-Za-z_]{1,30}\|>|<\|?turn\|?>(?:model\b)?|</s>|<end_o
 
 
 class Sections(NamedTuple):
-    """Sections of a response. outside: text outside the reasoning. reasoning: joined blocks, None without any. is_open: True if the last block has no end."""
+    """Sections of an answer's text.
+
+    outside: text outside the reasoning. reasoning: joined blocks of reasoning, None without any. is_open: True if the last block has no end.
+    """
 
     outside: str
     reasoning: str | None
@@ -46,7 +49,7 @@ class Sections(NamedTuple):
 
 
 def is_tagged(text: str, start: int = 0) -> bool:
-    """Return whether a text has a marker of reasoning from `start` on."""
+    """Return True if the text has a marker of reasoning at or after `start`."""
     if not _has_words(text) and text.find("<", start) < 0 and text.find("[", start) < 0 and text.find("◁", start) < 0:
         return False
     return next(_marks(text, start), None) is not None
@@ -63,7 +66,7 @@ def _marks(text: str, start: int = 0) -> Iterator[re.Match[str]]:
 
 
 def split(text: str) -> Sections:
-    """Split at the markers of reasoning, in one pass. A block ends at the closing marker of its own family; other markers inside it are ignored."""
+    """Split a text at its markers of reasoning, in one pass. A block ends at a closing marker of its own family; it may contain other markers."""
     text = text.lstrip()
     if not is_tagged(text):
         return Sections(_TOKEN.sub("\n", text) if "<" in text or "[" in text else text, None, is_open=False)
@@ -83,6 +86,6 @@ def split(text: str) -> Sections:
             outside.append((start, mark.start()))
             start, family = mark.end(), kind[4:]
     (blocks if family else outside).append((start, len(text)))
-    said = _TOKEN.sub("\n", "\n".join(text[a:b] for a, b in outside))
+    rest = _TOKEN.sub("\n", "\n".join(text[a:b] for a, b in outside))
     reasoning = "\n\n".join(block for a, b in blocks if (block := text[a:b].strip()))
-    return Sections(said, reasoning or None, bool(family))
+    return Sections(rest, reasoning or None, bool(family))
