@@ -1,4 +1,4 @@
-"""Running coroutines concurrently: cancelled by signals, limited in number, and either failing together or each on its own."""
+"""Concurrent execution of coroutines: cancelled by signals, with a maximum number, failing together or separately."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DOWN = frozenset({"rate limit", "server", "timeout", "connection"})
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine like `asyncio.run`; SIGINT and SIGTERM cancel it, and their handlers are called after the end of the loop.
+    """Run a coroutine like `asyncio.run`, but let SIGINT and SIGTERM cancel it. Their handlers are called when the loop has ended.
 
-    A handler that returns is followed by `KeyboardInterrupt`. Signals without a handler in Python, and threads other than the main one, are left alone.
+    If a handler returns, `KeyboardInterrupt` is raised. Signals without a handler in Python, and threads other than the main one, are not affected.
     """
     if threading.current_thread() is not threading.main_thread():
         return asyncio.run(main)
     handlers = {number: handler for number in SIGNALS if callable(handler := signal.getsignal(number))}
-    came: list[signal.Signals] = []
+    received: list[signal.Signals] = []
 
     async def watched() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -35,7 +35,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         former = {number: signal.getsignal(number) for number in handlers}
 
         def stop(number: signal.Signals) -> None:
-            came.append(number)
+            received.append(number)
             task.cancel()
 
         for number in handlers:
@@ -50,16 +50,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         result = asyncio.run(watched())
     except BaseException:
-        if not came:
+        if not received:
             raise
-    if came:
-        handlers[came[0]](came[0], None)
+    if received:
+        handlers[received[0]](received[0], None)
         raise KeyboardInterrupt
     return result
 
 
 async def together(works: Iterable[Callable[[], Awaitable[T]]], *, most: int) -> list[T]:
-    """Return the results of `works` in their order; at most `most` run at once.
+    """Run `works`, at most `most` at once, and return their results in order.
 
     The first failure cancels all others and is raised unchanged.
     """
@@ -82,7 +82,7 @@ async def together(works: Iterable[Callable[[], Awaitable[T]]], *, most: int) ->
 
 
 async def each(works: Mapping[K, Callable[[], Awaitable[T]]], *, most: int) -> tuple[dict[K, T], dict[K, BellwetherError]]:
-    """Return results and failures of `works` by name. Only a `ConfigError` stops the others.
+    """Run `works`, at most `most` at once, and return results and failures by name. Only a `ConfigError` stops the others.
 
     After `most` consecutive failures of an unreachable venue, no more works are started.
     """

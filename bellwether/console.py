@@ -1,4 +1,4 @@
-"""Output of the command line: text tables, and JSON for programs."""
+"""Output of commands: text tables, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
 from functools import lru_cache
 from itertools import accumulate
 from textwrap import wrap
@@ -36,19 +35,20 @@ _BETWEEN = " – "
 
 @lru_cache(maxsize=1)
 def console() -> Console:
-    """Return the text console on standard output."""
+    """Return the console for text on standard output."""
     return Console(highlight=False)
 
 
 def emit(value: Any) -> None:
-    """Print `value` as JSON: times in ISO format, decimals as text so that no digit is lost."""
-    sys.stdout.write(_UNPRINTABLE.sub(_escaped, json.dumps(value, default=_plain, indent=2, ensure_ascii=False)) + "\n")
+    """Print `value` as JSON. Times are in ISO format, decimals are texts without loss of digits."""
+    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False)
+    sys.stdout.write(_UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def output_to_stderr() -> Iterator[None]:
-    """Send what agents and forecasters print, also in processes that they start, to standard error: standard output has the results alone."""
+    """Redirect standard output to standard error until the block ends, also for started processes, so that only results are on standard output."""
     sys.stdout.flush()
     former = os.dup(1)
     os.dup2(2, 1)
@@ -64,20 +64,12 @@ def output_to_stderr() -> Iterator[None]:
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    return str(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> TextTable:
-    """Convert a frame to a table of at most `most` rows; cells are text, never markup."""
+    """Convert a frame to a table of at most `most` rows. Cells are text, never markup."""
     table = TextTable(
         title or "",
         [visible(name) for name in frame.columns],
@@ -90,14 +82,14 @@ def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> T
 
 @dataclass(slots=True)
 class TextTable:
-    """A table of text; control characters are shown, never sent to the terminal.
+    """Text table for the terminal. Control characters are made visible.
 
-    Printed alone it breaks no word: a table that is too wide is drawn without rules, its column names broken after underscores, and if it is still too
-    wide, each row becomes a block with a line per column. `print_tables` prints tables whose rows have names, shortened alike in all of them.
+    Printed alone, a table that is too wide loses its rules, and its column names are broken after underscores; if it is still too wide, each row becomes
+    a block with a line per column. `print_tables` prints tables whose rows have names, with the same short forms in all of them.
 
-    columns: heads of all columns, with a line break where the head may take two lines. wraps: the last column is text that may take several lines.
-    shortens: the first column has names that are shortened where they do not fit; else it may take several lines too. numeric: columns aligned at the
-    right; none for a table of named rows. rows: names of the row, then its other cells.
+    columns: heads of all columns; a head may have two lines. wraps: the last column may take several lines. shortens: the names in the first column
+    are shortened if they do not fit; otherwise that column may take several lines. numeric: which columns are aligned at the right; empty for a table
+    of named rows. rows: names of the row, and its other cells.
     """
 
     title: str
@@ -109,24 +101,24 @@ class TextTable:
     rows: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
 
     def add(self, names: str | tuple[str, ...], *cells: str) -> None:
-        """Append a row."""
+        """Append a row. names: of the row, joined in its first cell."""
         several = (names,) if isinstance(names, str) else names
         self.rows.append((tuple(map(visible, several)), [visible(cell) for cell in cells]))
 
     def room(self, width: int) -> int:
-        """Return the characters for each name in a table of `width`; `width` if all names fit."""
+        """Return the width available for each name in a table of `width` characters; `width` if all names fit."""
         cells = self.columns[1:-1] if self.wraps else self.columns[1:]
-        taken = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
-        least = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
+        used = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
+        last = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
         names = max((len(names) for names, _ in self.rows), default=1)
-        free = width - taken - least
+        free = width - used - last
         if _longest(_BETWEEN.join(names) for names, _ in self.rows) <= free:
             return width
         return (free - len(_BETWEEN) * (names - 1)) // names
 
     def grid(self, names: Mapping[str, str]) -> Grid:
-        """Build the table without its caption. names: shortened names."""
-        shown = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
+        """Build the table without its caption. names: short forms by name."""
+        first = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
         table = plain_grid(Text(visible(self.title), style="italic"))
         for index, name in enumerate(self.columns):
             last = index == len(self.columns) - 1
@@ -134,7 +126,7 @@ class TextTable:
             table.add_column(
                 Text(visible(name, "\n")), justify="left" if index == 0 or folds else "right", no_wrap=not folds, overflow="fold"
             )
-        for name, (_, cells) in zip(shown, self.rows, strict=True):
+        for name, (_, cells) in zip(first, self.rows, strict=True):
             table.add_row(Text(name), *(Text(cell) for cell in cells))
         return table
 
@@ -161,9 +153,9 @@ class TextTable:
         return table
 
     def _widths(self, room: int, heads: list[list[str]]) -> list[int] | None:
-        """Return the width of each column, at least its longest word or part of its head; None if they do not fit."""
+        """Return the width of each column, at least that of its longest word or part of its head; None if the columns do not fit."""
         cells = [[row[index] for _, row in self.rows] for index in range(len(heads))]
-        least = [
+        minimum = [
             max((cell_len(word) for text in (*head, *column) for word in text.split()), default=1) or 1
             for head, column in zip(heads, cells, strict=True)
         ]
@@ -171,19 +163,19 @@ class TextTable:
             max((cell_len(line) for text in ("".join(head), *column) for line in text.split("\n")), default=1) or 1
             for head, column in zip(heads, cells, strict=True)
         ]
-        free = room - sum(least)
+        free = room - sum(minimum)
         if free < 0:
             return None
-        # Columns that want least get all of it first: a text takes what the others leave.
-        widths = list(least)
-        for index in sorted(range(len(least)), key=lambda one: wanted[one] - least[one]):
-            more = min(wanted[index] - least[index], free)
+        # Columns that need little more get it first; long texts share the rest.
+        widths = list(minimum)
+        for index in sorted(range(len(minimum)), key=lambda index: wanted[index] - minimum[index]):
+            more = min(wanted[index] - minimum[index], free)
             widths[index] += more
             free -= more
         return widths
 
     def _blocks(self, room: int) -> Iterator[Text]:
-        """Yield a block per row: names and texts of columns, wrapped between words."""
+        """Yield the lines of a block per row: names and texts of columns, wrapped between words."""
         edge = min(max(map(cell_len, self.columns), default=0) + 2, max(room // 2, 1))
         if self.title:
             yield Text(self.title)
@@ -203,12 +195,12 @@ class TextTable:
 
 
 def _parts(name: str) -> list[str]:
-    """Split a column's name after underscores."""
+    """Split the name of a column after underscores."""
     return re.findall(r"[^_]*_+|[^_]+", name) or [name]
 
 
 def _folded(parts: list[str], width: int) -> str:
-    """Join the parts of a name to lines of at most `width` characters."""
+    """Join parts of a name to lines of at most `width` characters."""
     lines = [parts[0]]
     for part in parts[1:]:
         if cell_len(lines[-1] + part) <= width:
@@ -241,12 +233,12 @@ def plain_grid(
 
 
 def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[str]) -> None:
-    """Print tables that share `names`, each shortened alike in all of them, with a legend where names are shortened."""
+    """Print tables that share row names. Long names have the same short form in all tables, and a legend."""
     width = console.width
     short = shortened(
         [visible(name) for name in names], min((table.room(width) for table in tables if table.rows and table.shortens), default=width)
     )
-    legend = [f"{shown} = {name}" for name, shown in short.items() if shown != name]
+    legend = [f"{form} = {name}" for name, form in short.items() if form != name]
     if legend:
         console.print(Text(f"Names: {'; '.join(legend)}\n", style="dim"))
     for table in tables:
@@ -261,9 +253,9 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:
-    """Each of `names`, distinct, at most `width` columns wide where that leaves them distinct: `GPT-5.2-XHigh` in 9 is `GPT-…High`.
+    """Return a distinct short form, at most `width` characters wide if possible, for each name: `GPT-5.2-XHigh` in 9 is `GPT-…High`.
 
-    Names keep their beginning and their end; where several come out alike, their ends get more room, and at last each gets its number.
+    Short forms consist of beginning and end of the name. If two are equal, their ends get more room; finally names are replaced by numbers (#1).
     """
     distinct = list(dict.fromkeys(names))
     room = max(width, _LEAST)
@@ -271,20 +263,13 @@ def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:
         short = [name if cell_len(name) <= room else f"{_beginning(name, room - 1 - tail)}…{_end(name, tail)}" for name in distinct]
         if len(set(short)) == len(distinct):
             return dict(zip(distinct, short, strict=True))
-    return {name: name if cell_len(name) <= room and not _numbers(name) else f"#{index}" for index, name in enumerate(distinct, 1)}
+    return {name: name if cell_len(name) <= room and not name.startswith("#") else f"#{index}" for index, name in enumerate(distinct, 1)}
 
 
 def _beginning(name: str, width: int) -> str:
-    """Return the beginning of a name in at most `width` columns; East Asian letters take two."""
-    taken = list(accumulate(map(cell_len, name)))
-    return name[: bisect_right(taken, width)]
+    """Return the beginning of a name that fits into `width` columns; East Asian letters take two."""
+    return name[: bisect_right(list(accumulate(map(cell_len, name))), width)]
 
 
 def _end(name: str, width: int) -> str:
-    taken = list(accumulate(map(cell_len, reversed(name))))
-    return name[len(name) - bisect_right(taken, width) :]
-
-
-def _numbers(name: str) -> bool:
-    """Return whether a name looks like a row number of this table."""
-    return name.startswith("#")
+    return _beginning(name[::-1], width)[::-1]

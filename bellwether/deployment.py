@@ -1,7 +1,6 @@
 """Probes of a deployment: folders and object stores, journal, and servers of a fleet.
 
-Probes run at the same time, each for a few seconds at most. Findings contain no password.
-Not here: the installation, venues and keys (doctor.py).
+Probes run concurrently, each for a few seconds at most. Findings contain no password. Installation, venues and keys are checked in doctor.py.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy r
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check: `status` is ok, note (works, but worth knowing) or bad (`advice` names the remedy)."""
+    """Result of one check. status: ok, note (works, but deserves attention) or bad (`advice` states the remedy)."""
 
     check: str
     status: Literal["ok", "note", "bad"]
@@ -50,27 +49,29 @@ class Finding:
 
 
 def missing_settings(config: Settings) -> list[str]:
-    """List missing settings and packages of a fleet, one message each."""
+    """Return a message for each missing setting or package of a fleet."""
     if config.fleet is None:
         return []
-    found = [f"{name} is not installed: pip install 'bellwether[fleet]'" for name in _MODULES[config.fleet] if find_spec(name) is None]
+    missing = [f"{name} is not installed: pip install 'bellwether[fleet]'" for name in _MODULES[config.fleet] if find_spec(name) is None]
     if config.postgres is None:
-        found.append(
+        missing.append(
             "BELLWETHER_POSTGRES is not set: it is the address of Dagster's storage, such as postgresql://user:password@host/database"
         )
     elif not config.shares_limits:
-        found.append(
+        missing.append(
             f"{SETTING} is a file of one node: calls would be made and paid for once per node. Leave it out, or name a Postgres database"
         )
     if config.store is None and config.lake is None:
-        found.append("BELLWETHER_STORE is not set: files would be on one node each; name an object store or a folder that all nodes share")
+        missing.append(
+            "BELLWETHER_STORE is not set: files would be on one node each; name an object store or a folder that all nodes share"
+        )
     if config.fleet is Fleet.CELERY and config.broker is None:
-        found.append("BELLWETHER_BROKER is not set: it is the address of Celery's Redis, such as redis://:password@host:6379/0")
-    return found
+        missing.append("BELLWETHER_BROKER is not set: it is the address of Celery's Redis, such as redis://:password@host:6379/0")
+    return missing
 
 
 def deployment(config: Settings) -> Iterator[Finding]:
-    """Probe places of files, the journal and the servers of a fleet."""
+    """Yield findings on the places of files, the journal and the servers of a fleet."""
     missing = missing_settings(config)
     yield from (Finding("fleet", "bad", text, "docs/operating.md lists the settings of a fleet") for text in missing)
     probes: list[tuple[str, Callable[[], Finding]]] = [
@@ -87,16 +88,16 @@ def _bound(probe: Callable[..., Finding], *arguments: object) -> Callable[[], Fi
 
 
 def _together(probes: Sequence[tuple[str, Callable[[], Finding]]]) -> Iterator[Finding]:
-    """Run the probes in threads, abandoned after a timeout; findings are in their order."""
-    found: dict[str, Finding] = {}
+    """Run probes in threads and yield their findings in order. A probe without result after `PROBE_SECONDS` is abandoned."""
+    findings: dict[str, Finding] = {}
 
     def run(name: str, probe: Callable[[], Finding]) -> None:
         try:
-            found[name] = probe()
+            findings[name] = probe()
         except Exception as error:  # in a thread it would be lost
-            known = isinstance(error, (BellwetherError, *failures()))
-            reason = getattr(error, "strerror", None) or (str(error) if known else "") or type(error).__name__
-            found[name] = Finding(name, "bad", reason.partition("\n")[0], "check its setting, the network and the rights of this user")
+            is_expected = isinstance(error, (BellwetherError, *failures()))
+            reason = getattr(error, "strerror", None) or (str(error) if is_expected else "") or type(error).__name__
+            findings[name] = Finding(name, "bad", reason.partition("\n")[0], "check its setting, the network and the rights of this user")
 
     threads = [threading.Thread(target=run, args=probe, daemon=True) for probe in probes]
     for thread in threads:
@@ -105,11 +106,11 @@ def _together(probes: Sequence[tuple[str, Callable[[], Finding]]]) -> Iterator[F
     for (name, _), thread in zip(probes, threads, strict=True):
         thread.join(max(0.0, end - time.monotonic()))
         silent = Finding(name, "bad", f"no answer within {PROBE_SECONDS:g} seconds", "check its address and the network")
-        yield found.get(name, silent)
+        yield findings.get(name, silent)
 
 
 def _places(config: Settings) -> dict[str, str]:
-    """Return folders and URLs of the world's files, by name."""
+    """Return the folders and URLs of the world's files by name."""
     warehouse = config.warehouse_uri if "://" in config.warehouse_uri else str(Path(config.warehouse_uri).parent)
     return {
         "store": config.world_store,
@@ -124,9 +125,9 @@ def _places(config: Settings) -> dict[str, str]:
 
 
 def _place(name: str, where: str, config: Settings) -> Finding:
-    """Write an object of random content, read it and delete it. A folder that does not exist yet is probed by its nearest parent."""
+    """Check a place by writing, reading and deleting a file. For a folder that does not exist yet, its nearest parent is checked."""
     root = place(where)
-    target = root if is_stored(root) else next(one for one in (root, *root.parents) if one.exists())
+    target = root if is_stored(root) else next(path for path in (root, *root.parents) if path.exists())
     probe = target / f".bellwether-probe-{secrets.token_hex(8)}"
     content = secrets.token_bytes(16)
     probe.write_bytes(content)
@@ -134,16 +135,18 @@ def _place(name: str, where: str, config: Settings) -> Finding:
         is_same = probe.read_bytes() == content
     finally:
         probe.unlink(missing_ok=True)
-    found = _without_user(where)
+    address = _without_user(where)
     if not is_same:
-        return Finding(name, "bad", f"{found} returns other bytes than were written", "look for a proxy or cache in between")
+        return Finding(name, "bad", f"{address} returns other bytes than were written", "look for a proxy or cache in between")
     if config.fleet is None or is_stored(root):
-        return Finding(name, "ok", f"{found} is writable")
+        return Finding(name, "ok", f"{address} is writable")
     if root.is_relative_to(config.world_home):
-        return Finding(name, "bad", f"{found} is a folder of this node alone", "set BELLWETHER_STORE to an object store or a shared folder")
+        return Finding(
+            name, "bad", f"{address} is a folder of this node alone", "set BELLWETHER_STORE to an object store or a shared folder"
+        )
     if name != "store" and where.startswith(config.world_store):
-        return Finding(name, "ok", f"{found} is writable")
-    return Finding(name, "note", f"{found} is a writable folder", "all nodes must mount it at the same path")
+        return Finding(name, "ok", f"{address} is writable")
+    return Finding(name, "note", f"{address} is a writable folder", "all nodes must mount it at the same path")
 
 
 def _journal(config: Settings) -> Finding:
@@ -153,19 +156,19 @@ def _journal(config: Settings) -> Finding:
     file = Path(url.database or "").absolute()
     if config.fleet is not None:
         return Finding("journal", "bad", f"{file} is SQLite", "leave BELLWETHER_JOURNAL out: a fleet's journal is in Postgres")
-    folder = next(one for one in file.parents if one.exists())
+    folder = next(path for path in file.parents if path.exists())
     writable = os.access(file if file.exists() else folder, os.W_OK)
     return Finding("journal", "ok", str(file)) if writable else Finding("journal", "bad", f"{file} is not writable", "change its owner")
 
 
 def _servers(config: Settings) -> dict[str, Callable[[Settings], Finding]]:
-    """Return the probes of a fleet's servers."""
-    found: dict[str, Callable[[Settings], Finding]] = {}
+    """Return the probes for the servers of a fleet."""
+    probes: dict[str, Callable[[Settings], Finding]] = {}
     if config.postgres is not None:
-        found["postgres"] = _postgres
+        probes["postgres"] = _postgres
     if config.fleet is Fleet.CELERY and config.broker is not None and find_spec("redis") and find_spec("celery"):
-        found |= {"broker": _broker, "workers": _workers}
-    return {**found, "ui": _ui}
+        probes |= {"broker": _broker, "workers": _workers}
+    return {**probes, "ui": _ui}
 
 
 def _postgres(config: Settings) -> Finding:
@@ -181,7 +184,7 @@ def _read(url: str, setting: str) -> URL:
 
 
 def _database(name: str, url: URL, setting: str) -> Finding:
-    """Return the version of a Postgres server. Checks that tables can be created."""
+    """Check that tables can be created on a Postgres server. The finding contains its version."""
     engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_SECONDS}, poolclass=NullPool)
     question = "SELECT current_setting('server_version'), has_schema_privilege(current_schema(), 'CREATE') AND NOT pg_is_in_recovery()"
     try:
@@ -190,10 +193,10 @@ def _database(name: str, url: URL, setting: str) -> Finding:
     except SQLAlchemyError as error:
         reason = str(convert_error(f"connecting to {describe_url(url)}", error, url.password)).replace(SETTING, setting)
         return Finding(name, "bad", reason.partition("\n")[0], f"check {setting}, and that the server runs")
-    found = f"{describe_url(url)}, Postgres {version}"
+    server = f"{describe_url(url)}, Postgres {version}"
     if not writable:
-        return Finding(name, "bad", f"{found}: read-only", "grant CREATE on the schema to this user")
-    return Finding(name, "ok", found)
+        return Finding(name, "bad", f"{server}: read-only", "grant CREATE on the schema to this user")
+    return Finding(name, "ok", server)
 
 
 def _broker(config: Settings) -> Finding:
@@ -215,12 +218,12 @@ def _broker(config: Settings) -> Finding:
 
 
 def _persists(client: Any) -> bool:
-    """Return whether Redis keeps an append-only file; True if the server does not report it."""
+    """Return True if Redis has an append-only file, or does not report it."""
     return bool(client.info("persistence").get("aof_enabled", 1))
 
 
 def _workers(config: Settings) -> Finding:
-    """Count workers that answer a ping."""
+    """Count the workers that answer a ping."""
     from celery import Celery
 
     options = {"socket_timeout": _CONNECT_SECONDS, "socket_connect_timeout": _CONNECT_SECONDS, "max_retries": 0}
@@ -231,16 +234,18 @@ def _workers(config: Settings) -> Finding:
     except Exception as error:  # kombu's are those of the transport
         return Finding("workers", "bad", f"the broker does not answer ({type(error).__name__})", "check BELLWETHER_BROKER")
     names = sorted(name.removeprefix("celery@") for reply in replies for name in reply)
-    found = f"{len(names)} of {config.workers} answer{'' if names[1:] else 's' if names else ''}" + (
+    summary = f"{len(names)} of {config.workers} answer{'' if names[1:] else 's' if names else ''}" + (
         f": {', '.join(names)}" if names else ""
     )
     if len(names) >= config.workers:
-        return Finding("workers", "ok", found)
-    return Finding("workers", "note" if names else "bad", found, "start `bellwether worker`, or set BELLWETHER_WORKERS to the real number")
+        return Finding("workers", "ok", summary)
+    return Finding(
+        "workers", "note" if names else "bad", summary, "start `bellwether worker`, or set BELLWETHER_WORKERS to the real number"
+    )
 
 
 def _ui(config: Settings) -> Finding:
-    """Probe the UI and the daemon's health that it reports."""
+    """Check the UI, and the health of the daemon that it reports."""
     shown_address = _without_user(config.ui)
     try:
         response = httpx.post(f"{config.ui.rstrip('/')}/graphql", json={"query": _DAEMONS}, timeout=_CONNECT_SECONDS)
@@ -259,7 +264,7 @@ def _ui(config: Settings) -> Finding:
 
 
 def _without_user(address: str) -> str:
-    """Remove user, password and query of an address."""
+    """Return an address without user, password and query."""
     if "://" not in address:
         return address
     try:

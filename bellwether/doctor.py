@@ -1,4 +1,4 @@
-"""Checks of the installation, and connection tests of venues and configured keys.
+"""Checks of the installation, and connection tests of venues and keys.
 
 Keys are never shown. A provider may repeat a wrong key in its answer, so only the status of errors is reported.
 """
@@ -44,7 +44,7 @@ LEAST_FREE_BYTES = 2 * 1024**3
 
 
 def examine(config: Settings) -> list[Finding]:
-    """Run all checks of the installation."""
+    """Run all checks of the installation and return their findings."""
     return [finding for look in LOOKS for finding in _guarded(look, config)]
 
 
@@ -69,7 +69,7 @@ def _versions(config: Settings) -> Iterator[Finding]:
 def _paths(config: Settings) -> Iterator[Finding]:
     home = config.world_home
     yield Finding("world", "ok", config.world.value, "")
-    place = next(one for one in (home, *home.parents) if one.exists())
+    place = next(path for path in (home, *home.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
@@ -86,15 +86,15 @@ def _paths(config: Settings) -> Iterator[Finding]:
 def _dagster_home(config: Settings) -> Iterator[Finding]:
     stated = os.environ.get("DAGSTER_HOME")
     home = Path(stated or config.dagster_home)
-    found = f"{home} (yours)" if stated else f"{home} (set by every command)"
+    described = f"{home} (yours)" if stated else f"{home} (set by every command)"
     if not home.is_absolute():
         yield Finding("DAGSTER_HOME", "bad", f"{stated} is not absolute", "unset it, or set an absolute path")
     elif is_former(home):
-        yield Finding("DAGSTER_HOME", "bad", found, "it is of version 0.2; convert it once: bellwether home convert")
+        yield Finding("DAGSTER_HOME", "bad", described, "it is of version 0.2; convert it once: bellwether home convert")
     elif stated:
-        yield Finding("DAGSTER_HOME", "note", found, f"unset it to use {config.dagster_home}")
+        yield Finding("DAGSTER_HOME", "note", described, f"unset it to use {config.dagster_home}")
     else:
-        yield Finding("DAGSTER_HOME", "ok", found)
+        yield Finding("DAGSTER_HOME", "ok", described)
 
 
 def _registry(config: Settings) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 
 def _arena(config: Settings) -> Iterator[Finding]:
-    """Check that lineup and methodology of new cohorts exist."""
+    """Check that the lineup and methodology of new cohorts exist."""
     require_registered(config.arena_lineup, config.methodology, config.registry)
     yield Finding("arena", "ok", f"lineup {config.arena_lineup}" + (f", methodology {config.methodology}" if config.methodology else ""))
 
@@ -112,9 +112,9 @@ def _venue(config: Settings) -> Iterator[Finding]:
 
 
 def ask_venues(config: Settings) -> Iterator[Finding]:
-    """Send one harmless request to each enabled venue."""
-    with addresses(config) as found:
-        tries = {Venue.KALSHI: (try_kalshi, found.kalshi), Venue.POLYMARKET: (try_gamma, found.gamma)}
+    """Send one request to each enabled venue and yield a finding for each."""
+    with addresses(config) as venues:
+        tries = {Venue.KALSHI: (try_kalshi, venues.kalshi), Venue.POLYMARKET: (try_gamma, venues.gamma)}
         for venue in config.venues:
             ask, url = tries[venue]
             answer = asyncio.run(ask(url))
@@ -156,7 +156,7 @@ _VENUE_REFUSALS = frozenset({"authentication", "out of credit", "moved", "not fo
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Result of the test of one venue or key. milliseconds: of the call that was answered; None without an answer."""
+    """Result of testing one venue or key. milliseconds: duration of the answered call; None without an answer."""
 
     name: str
     status: Status
@@ -166,14 +166,15 @@ class Connection:
 
     @property
     def is_bad(self) -> bool:
-        """True if something configured does not work."""
+        """True if something that is configured does not work."""
         return self.status in ("refused", "unreachable")
 
 
 def try_connections(config: Settings) -> list[Connection]:
-    """Test all venues of the world and all keys of the environment concurrently; venues come first.
+    """Test all venues of the world and all keys in the environment, concurrently. Venues come first.
 
-    Sandbox and playback serve their own venues and model endpoint; keys of providers are tested in every world. Raises `ConfigError` when the world cannot be started.
+    Sandbox and playback serve their own venues and models; keys of providers are tested in every world. Raises `ConfigError` if the world
+    cannot be started.
     """
     with addresses(config) as venues:
         return asyncio.run(_all(venues, live=config.world is World.LIVE))
@@ -201,18 +202,18 @@ async def _all(venues: Addresses, *, live: bool) -> list[Connection]:
 
 
 async def try_kalshi(url: str) -> Connection:
-    """Test Kalshi's REST interface by its status."""
+    """Test Kalshi's REST API with a request for its status."""
     return await _try_venue("Kalshi REST", KalshiClient, url, VenueCall("/exchange/status"))
 
 
 async def try_gamma(url: str) -> Connection:
-    """Test Polymarket's Gamma interface by one market."""
+    """Test Polymarket's Gamma API with a request for one market."""
     first = routes.markets(closed=False, limit=1)
     return await _try_venue("Polymarket Gamma", GammaClient, url, VenueCall(first.path, first.params))
 
 
 async def try_clob(url: str) -> Connection:
-    """Test Polymarket's CLOB interface by its clock."""
+    """Test Polymarket's CLOB API with a request for its time."""
     return await _try_venue("Polymarket CLOB", ClobClient, url, routes.time())
 
 
@@ -229,7 +230,7 @@ async def _try_venue(name: str, kind: type[HttpClient], url: str, question: Venu
 
 
 def _try_kalshi_key(venues: Addresses, *, live: bool) -> list[Awaitable[Connection]]:
-    """Test Kalshi's WebSocket and, in the live world, a signed request; neither without a key."""
+    """Return tests of Kalshi's WebSocket and, in the live world, of a signed request."""
     try:
         credentials = venues.credentials()
     except ConfigError as error:
@@ -245,7 +246,7 @@ async def _settled(name: str, error: ConfigError) -> Connection:
 
 
 async def try_kalshi_stream(url: str, credentials: Credentials) -> Connection:
-    """Test Kalshi's WebSocket by opening and closing it."""
+    """Test Kalshi's WebSocket by connecting and disconnecting."""
 
     async def call() -> str:
         try:
@@ -261,7 +262,7 @@ async def try_kalshi_stream(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
-    """Test a Kalshi key by reading the limits of its account."""
+    """Test a Kalshi key with a request for the rate limits of its account."""
     path = urlsplit(url).path.rstrip("/") + KALSHI_KEY_PATH
 
     def signed() -> dict[str, str]:
@@ -275,15 +276,15 @@ async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Connection:
-    """Test a provider's key by its list of models or, if that is public, its description of the key."""
+    """Test a provider's key with a request for its models, or, if that needs no key, for the key's description."""
     variable = set_variable(provider.variables, environment)
     if variable is None:
         return Connection(provider.name, "not set", f"{provider.variables[0]} is not set", f"set {provider.variables[0]} to use its models")
     key = environment[variable].strip()
     base = provider.other_base(environment) or provider.base
     if not is_well_formed(key):
-        found = f"{variable} holds blanks, line breaks or characters that no key has"
-        return Connection(provider.name, "refused", found, f"copy the key again into {variable}")
+        problem = f"{variable} holds blanks, line breaks or characters that no key has"
+        return Connection(provider.name, "refused", problem, f"copy the key again into {variable}")
     build_headers = {provider.header: provider.scheme + key, **dict(provider.extra)}
     advice = f"look at {variable}, the account's credit, the network, or {provider.base_variables[0]}"
     return await _timed(provider.name, lambda: _ask(base.rstrip("/") + provider.path, lambda: build_headers), advice)
@@ -293,15 +294,15 @@ async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Co
 
 
 class _Refused(Exception):
-    """Refused request."""
+    """The server refused the request."""
 
 
 class _Unreachable(Exception):
-    """Missing or unusable answer."""
+    """There was no usable answer."""
 
 
 async def _ask(url: str, build_headers: Callable[[], dict[str, str]]) -> str:
-    """Send a GET request with secret headers, retried once. The result contains neither headers nor bodies."""
+    """Send a GET request with secret headers, with one retry. The returned text contains neither headers nor bodies."""
     failure = ""
     async with httpx.AsyncClient(timeout=PHASE_SECONDS) as client:
         for _ in range(_ATTEMPTS):
@@ -317,13 +318,18 @@ async def _ask(url: str, build_headers: Callable[[], dict[str, str]]) -> str:
 
 
 def _verdict(url: str, response: httpx.Response) -> str:
-    """Describe what a response means for the key. Raises `_Refused` or `_Unreachable`."""
+    """Describe the response to a request with a key. Raises `_Refused` or `_Unreachable` unless the key was accepted."""
     status, host = response.status_code, _host(url)
-    words = {401: "the key is refused", 402: "there is no credit", 403: "the key may not do this", 429: "too many calls, or no quota left"}
+    meanings = {
+        401: "the key is refused",
+        402: "there is no credit",
+        403: "the key may not do this",
+        429: "too many calls, or no quota left",
+    }
     if status in (404, 405) or 300 <= status < 400:
         raise _Unreachable(f"{host} answers HTTP {status}: no such interface at this address")
     if status >= 400:
-        raise _Refused(f"{host} answers HTTP {status}: {words.get(status, 'the key or the call is refused')}")
+        raise _Refused(f"{host} answers HTTP {status}: {meanings.get(status, 'the key or the call is refused')}")
     try:
         response.json()
     except ValueError:
@@ -332,11 +338,11 @@ def _verdict(url: str, response: httpx.Response) -> str:
 
 
 async def _timed(name: str, call: Callable[[], Awaitable[str]], advice: str) -> Connection:
-    """Run `call`, measure it and give up after `WHOLE_SECONDS`."""
+    """Run `call` with a timeout of `WHOLE_SECONDS` and return its result as a connection."""
     started = time.monotonic()
     try:
         async with asyncio.timeout(WHOLE_SECONDS):
-            found = await call()
+            result = await call()
     except TimeoutError:
         return Connection(name, "unreachable", f"no answer within {WHOLE_SECONDS:g} seconds", advice)
     except _Refused as refused:
@@ -348,7 +354,7 @@ async def _timed(name: str, call: Callable[[], Awaitable[str]], advice: str) -> 
         return Connection(name, status, f"{error.call}: {error.cause}", advice, _since(started) if status == "refused" else None)
     except BellwetherError as error:
         return Connection(name, "unreachable", str(error), advice)
-    return Connection(name, "ok", found, milliseconds=_since(started))
+    return Connection(name, "ok", result, milliseconds=_since(started))
 
 
 def _since(started: float) -> int:
@@ -356,7 +362,7 @@ def _since(started: float) -> int:
 
 
 def _host(url: str) -> str:
-    """Host and port of an address, without user, password, path and query."""
+    """Return host and port of an address."""
     try:
         parts = urlsplit(url)
         return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "the address"

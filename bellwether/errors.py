@@ -1,6 +1,6 @@
-"""One family of errors, split by what the caller can do about them.
+"""Exceptions of the project, distinguished by what the caller can do about them.
 
-Every message has three parts: what was being done, what was found (file, field, value), what to do.
+A message has three parts: the operation, the problem with file, field or value, and the remedy.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from difflib import get_close_matches
 
 
 class BellwetherError(Exception):
-    """Base of every error that this project raises on purpose."""
+    """Base class of all errors that this project raises on purpose."""
 
 
 class ConfigError(BellwetherError):
-    """A setting or a registry entry is wrong: the user mends it and runs again."""
+    """A setting or a registry entry is invalid. The user must correct it."""
 
 
 class SchemaError(BellwetherError):
-    """A frame does not match the declared table: names the table, the column and the value."""
+    """A frame does not match the declared table. The message names table, column and value."""
 
 
 class LakeError(BellwetherError):
-    """Stored data is missing, damaged or of another version: names the file."""
+    """Stored data is missing, damaged or of another version. The message names the file."""
 
 
 class VenueError(BellwetherError):
-    """A venue's call failed for good. Carries the call, the number of attempts, the cause in words and its kind.
+    """A call to a venue failed, and retries would not help.
 
-    kind: rate limit, server, timeout, connection, malformed, authentication, out of credit, not found, refused, paging or unexpected.
+    call: description of the call. attempts: their number. cause: of the failure, as text. kind: rate limit, server, timeout, connection, malformed, authentication, out of credit, not found, refused, paging or unexpected.
     """
 
     def __init__(self, call: str, attempts: int, cause: str, advice: str = "", *, kind: str = "unexpected") -> None:
@@ -41,19 +41,19 @@ class VenueError(BellwetherError):
 
 
 class PagingError(VenueError):
-    """A listing loops: a cursor or a page repeats, or empty pages never end."""
+    """A listing never ends: a cursor or page repeats, or only empty pages follow."""
 
 
 class QualityError(BellwetherError):
-    """Rows break a rule that guards the rankings: names the table, the rule and the first rows."""
+    """Rows break a blocking rule. The message names table, rule and first rows."""
 
 
 class ScoringError(BellwetherError):
-    """Forecasts cannot be scored as given: names the column and the value."""
+    """Forecasts cannot be scored. The message names column and value."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Suggest close matches for an unknown name, otherwise list all known names."""
-    there = list(known)
-    near = get_close_matches(name, there, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(there) or 'none'}"
+    """Return text for an unknown name that suggests close matches, or else lists all known names."""
+    names = list(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names) or 'none'}"

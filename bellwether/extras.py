@@ -1,7 +1,4 @@
-"""Lazy imports, and advice for missing modules of the extra `platform`.
-
-Not here: the other extras. The modules that use those say themselves what to install.
-"""
+"""Lazy imports, deprecated names, and advice for missing modules of the extra `platform`."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 
 from bellwether.errors import ConfigError
 
-#: What the packages that pyproject.toml lists under `platform` are imported as.
+#: Modules of the packages in the extra `platform` of pyproject.toml.
 MODULES = (
     "aiohttp",
     "aiolimiter",
@@ -37,25 +34,25 @@ MODULES = (
 
 
 def missing_module() -> str | None:
-    """Return the first module of the extra that is not installed, without importing any; None if all are."""
+    """Return the first module of the extra `platform` that is not installed; None if all are. Imports none."""
     return next((name for name in MODULES if not _is_installed(name)), None)
 
 
 def missing_from(error: ImportError) -> str | None:
-    """Return the missing module of the extra that made an import fail; None for other causes."""
+    """Return the module of the extra `platform` whose absence caused an import error; None for other causes."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return name if name in MODULES and not _is_installed(name) else None
 
 
-def advice(what: str, module: str) -> str:
-    """Return one line: who needs the extra, the missing module, and what to install."""
-    return f"{what} needs the extra `platform` ({module} is missing); install it: pip install 'bellwether[platform]'"
+def advice(feature: str, module: str) -> str:
+    """Return a line that names the user of the extra, its missing module, and the command that installs it."""
+    return f"{feature} needs the extra `platform` ({module} is missing); install it: pip install 'bellwether[platform]'"
 
 
-def require_platform(what: str) -> None:
-    """Raise `ConfigError` if a module of the extra is not installed."""
+def require_platform(feature: str) -> None:
+    """Raise `ConfigError` if a module of the extra `platform` is not installed. feature: what needs it."""
     if module := missing_module():
-        raise ConfigError(advice(what, module))
+        raise ConfigError(advice(feature, module))
 
 
 def _is_installed(name: str) -> bool:
@@ -66,15 +63,15 @@ def _is_installed(name: str) -> bool:
 
 
 def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Create the `__getattr__` of a package. homes: exported names by their module."""
+    """Create the `__getattr__` of a package that imports its exported names on first use. homes: names by their module."""
     home = {name: module for module, names in homes.items() for name in names}
 
-    def found(name: str) -> Any:
+    def load(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{home[name]}"), name)
 
-    return found
+    return load
 
 
 class RenamedAttribute:
@@ -93,14 +90,14 @@ class RenamedAttribute:
 
 
 def renamed_names(module: str, renamed: Mapping[str, str], load: Callable[[str], Any], *, prefix: str = "") -> Callable[[str], Any]:
-    """Create the `__getattr__` of a module whose former names warn until 0.4.
+    """Create the `__getattr__` of a module for deprecated names, which warn until 0.4.
 
     renamed: current names by former ones. load: returns the object of a current name. prefix: text before the current name in the warning.
     """
 
-    def found(name: str) -> Any:
+    def load_current(name: str) -> Any:
         if name in renamed:
             warnings.warn(f"{module}.{name} is deprecated until 0.4; use {prefix}{renamed[name]}", DeprecationWarning, stacklevel=2)
         return load(renamed.get(name, name))
 
-    return found
+    return load_current

@@ -1,4 +1,4 @@
-"""Atomic writes, copies and locks of files outside the lake: a file or folder appears complete or not at all.
+"""Atomic writes, copies and locks of files outside the lake. A file or folder is either complete or absent.
 
 Local files are written under another name and renamed. On an object store, a folder is built locally and uploaded; its marker, which readers require, comes last.
 """
@@ -36,7 +36,7 @@ _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file of bytes, decompressed if its name ends in .gz."""
+    """Open a file for reading bytes. A name ending in .gz is decompressed."""
     return cast(IO[bytes], gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
@@ -48,9 +48,9 @@ def atomic_file(target: Path) -> Iterator[Path]:
     """
     if is_stored(target):
         with writing(target), tempfile.TemporaryDirectory(prefix="bellwether-") as folder:
-            yield (made := Path(folder, target.name))
+            yield (local := Path(folder, target.name))
             fs, key = filesystem(target)
-            fs.put_file(str(made), key)
+            fs.put_file(str(local), key)
         return
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     with writing(target):
@@ -63,7 +63,7 @@ def atomic_file(target: Path) -> Iterator[Path]:
 
 
 def create(target: Path, data: bytes = b"") -> bool:
-    """Store a new file; False if it exists already. Raises `BellwetherError` when it cannot be written."""
+    """Create a file and return True, or return False if it exists already. Raises `BellwetherError` if it cannot be written."""
     if is_stored(target):
         return _put_if(target, data, mode="create")
     with writing(target):
@@ -77,7 +77,7 @@ def create(target: Path, data: bytes = b"") -> bool:
 
 
 def _put_if(target: Path, data: bytes, **condition: str) -> bool:
-    """Store an object on a condition; False if it does not hold."""
+    """Store an object if a condition holds. Return False if it does not."""
     fs, key = filesystem(target)
     with writing(target):
         try:
@@ -90,7 +90,7 @@ def _put_if(target: Path, data: bytes, **condition: str) -> bool:
 
 
 def version(path: Path) -> str | None:
-    """Return the ETag of a stored file; None if it does not exist. Raises `BellwetherError` if the store does not answer."""
+    """Return the ETag of a file in an object store; None if it does not exist. Raises `BellwetherError` if the store does not answer."""
     fs, key = filesystem(path)
     try:
         return cast(str, fs.info(key).get("ETag", ""))
@@ -101,7 +101,7 @@ def version(path: Path) -> str | None:
 
 
 def replace_version(path: Path, data: bytes, known: str | None) -> bool:
-    """Replace a stored file if it still has the version `known`; False if another process has replaced it."""
+    """Replace a file in an object store if its version is `known`. Return False if another process has replaced it."""
     if known is None:
         return create(path, data)
     return _put_if(path, data, **({"IfMatch": known} if known else {}))
@@ -116,8 +116,8 @@ def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
     """
     if is_stored(target):
         with writing(target), tempfile.TemporaryDirectory(prefix="bellwether-") as name:
-            yield (made := Path(name))
-            upload(made, target, marker)
+            yield Path(name)
+            upload(Path(name), target, marker)
         return
     with writing(target), ExitStack() as stack:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -137,27 +137,27 @@ def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
 
 
 def upload(folder: Path, target: Path, marker: str) -> None:
-    """Upload a local folder to replace `target`; unchanged files are skipped.
+    """Upload a local folder to replace `target`. Unchanged files are skipped.
 
-    Where other files change, the marker is removed first and stored last: a reader who requires it finds a whole folder or none.
+    If other files change, the marker is removed first and stored last, so that readers that require it find a complete folder or none.
     """
     stored = _stored(target)
     files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
     changed = [name for name, path in files.items() if name != marker and not _is_same(path, stored.get(name))]
-    gone = [name for name in stored if name not in files]
+    removed = [name for name in stored if name not in files]
     fs, root = filesystem(target)
-    if marker in stored and (changed or gone):
+    if marker in stored and (changed or removed):
         fs.rm_file(f"{root}/{marker}")
     fs.put([str(files[name]) for name in changed], [f"{root}/{name}" for name in changed])
-    for name in gone:
+    for name in removed:
         if name != marker:
             fs.rm_file(f"{root}/{name}")
-    if changed or gone or not _is_same(files[marker], stored.get(marker)):
+    if changed or removed or not _is_same(files[marker], stored.get(marker)):
         fs.put_file(str(files[marker]), f"{root}/{marker}")
 
 
 def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
-    """Return whether a local file equals a stored one, by its MD5; other ETags count as different."""
+    """Return True if a local file equals a stored one by size and MD5. An ETag that is no MD5 counts as different."""
     if stored is None or stored[1] != path.stat().st_size:
         return False
     with path.open("rb") as file:
@@ -165,23 +165,23 @@ def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
 
 
 def _stored(folder: Path) -> dict[str, tuple[str, int]]:
-    """Return ETag and size of the files of a stored folder, by name."""
+    """Return ETag and size of the files of a stored folder by name; empty if there is none."""
     fs, key = filesystem(folder)
     root = f"{key}/"
     try:
-        found: Mapping[str, Mapping[str, object]] = fs.find(root, detail=True)
+        objects: Mapping[str, Mapping[str, object]] = fs.find(root, detail=True)
     except FileNotFoundError:
         return {}
     stamps = {
-        name.removeprefix(root): (str(about.get("ETag") or about.get("created")).strip('"'), about["size"]) for name, about in found.items()
+        name.removeprefix(root): (str(info.get("ETag") or info.get("created")).strip('"'), info["size"]) for name, info in objects.items()
     }
     return cast(dict[str, tuple[str, int]], dict(sorted(stamps.items())))
 
 
 def local_copy(folder: Path | str, marker: str) -> Path:
-    """Return a local folder unchanged, and a stored one as a copy in this machine's cache, refreshed when the stored one has changed.
+    """Return a local folder unchanged, or a copy of a stored one in this machine's cache, updated if it has changed.
 
-    Raises `BellwetherError` where a store has no such folder with the file `marker`, or it cannot be read.
+    Raises `BellwetherError` if a store has no such folder with the file `marker`, or cannot be read.
     """
     folder = place(folder)
     if not is_stored(folder):
@@ -199,12 +199,12 @@ def local_copy(folder: Path | str, marker: str) -> Path:
             time.sleep(0.1 * 2**attempt)
     except failures() as error:
         raise BellwetherError(f"reading {folder}: {error}; run again when the store answers") from error
-    found = "it is being replaced, or its upload was interrupted; make it again" if stored else "there is no such folder"
-    raise BellwetherError(f"reading {folder}/{marker}: {found}")
+    problem = "it is being replaced, or its upload was interrupted; make it again" if stored else "there is no such folder"
+    raise BellwetherError(f"reading {folder}/{marker}: {problem}")
 
 
 def _copied(folder: Path, stored: Mapping[str, tuple[str, int]], cache: Path) -> Path | None:
-    """Return the copy of these files, created if missing; None if they changed meanwhile."""
+    """Return the cached copy of these files, creating it if necessary; None if the files changed meanwhile."""
     copy = cache / f"{folder.name}-{hashlib.sha256(repr(stored).encode()).hexdigest()[:16]}"
     if copy.is_dir():
         os.utime(copy)
@@ -212,17 +212,17 @@ def _copied(folder: Path, stored: Mapping[str, tuple[str, int]], cache: Path) ->
     cache.mkdir(parents=True, exist_ok=True)
     _remove_unused(cache)
     with tempfile.TemporaryDirectory(prefix=".", dir=cache, ignore_cleanup_errors=True) as name:
-        made = Path(name, folder.name)
+        draft = Path(name, folder.name)
         for file in stored:
-            (made / file).parent.mkdir(parents=True, exist_ok=True)
+            (draft / file).parent.mkdir(parents=True, exist_ok=True)
         fs, root = filesystem(folder)
         with suppress(FileNotFoundError):
-            fs.get([f"{root}/{file}" for file in stored], [str(made / file) for file in stored])
-        sizes = {path.relative_to(made).as_posix(): path.stat().st_size for path in made.rglob("*") if path.is_file()}
+            fs.get([f"{root}/{file}" for file in stored], [str(draft / file) for file in stored])
+        sizes = {path.relative_to(draft).as_posix(): path.stat().st_size for path in draft.rglob("*") if path.is_file()}
         if sizes != {file: size for file, (_, size) in stored.items()} or _stored(folder) != stored:
             return None
         with suppress(OSError):  # another process has copied it meanwhile
-            made.rename(copy)
+            draft.rename(copy)
     return copy
 
 
@@ -234,18 +234,18 @@ def _remove_unused(cache: Path) -> None:
 
 
 def folders(root: Path, marker: str) -> dict[Path, str]:
-    """Return the folders directly below `root` that contain `marker`, with its ETag (empty if local); hidden ones excluded."""
+    """Return the folders directly below `root` that contain `marker`, with the marker's ETag ("" for local files). Hidden ones are excluded."""
     if is_stored(root):
-        found = {name: etag for name, (etag, _) in _stored(root).items() if name.endswith(f"/{marker}") and name.count("/") == 1}
+        etags = {name: etag for name, (etag, _) in _stored(root).items() if name.endswith(f"/{marker}") and name.count("/") == 1}
     else:
-        found = {f"{path.parent.name}/{marker}": "" for path in root.glob(f"*/{marker}")}
-    named = sorted((name.partition("/")[0], etag) for name, etag in found.items() if not name.startswith("."))
+        etags = {f"{path.parent.name}/{marker}": "" for path in root.glob(f"*/{marker}")}
+    named = sorted((name.partition("/")[0], etag) for name, etag in etags.items() if not name.startswith("."))
     return {root / name: etag for name, etag in named}
 
 
 @contextmanager
 def _draft_folder(target: Path) -> Iterator[Path]:
-    """Yield a new locked folder, which is removed at the end of the block unless renamed."""
+    """Yield a new locked folder. It is deleted at the end of the block unless it was renamed."""
     while True:
         draft = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
         draft.mkdir()
@@ -263,19 +263,19 @@ def _draft_folder(target: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove unlocked drafts, and restore a target that a killed process moved away but did not replace."""
+    """Delete unlocked drafts, and restore folders that a killed process moved away and did not replace."""
     for draft in parent.glob(".*.tmp-*"):
         if _DRAFT.fullmatch(draft.name) and not _is_locked(draft):
             shutil.rmtree(draft, ignore_errors=True)
     for old in parent.glob(".*.old-*"):
-        found = _DRAFT.fullmatch(old.name)
-        if found and not old.with_name(old.name.replace(".old-", ".tmp-")).exists():
-            target = parent / found["target"]
+        match = _DRAFT.fullmatch(old.name)
+        if match and not old.with_name(old.name.replace(".old-", ".tmp-")).exists():
+            target = parent / match["target"]
             shutil.rmtree(old, ignore_errors=True) if target.exists() else os.rename(old, target)
 
 
 def _is_locked(folder: Path) -> bool:
-    """Return whether `folder` is locked, or was removed meanwhile."""
+    """Return True if `folder` is locked or no longer exists."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
@@ -287,7 +287,7 @@ def _is_locked(folder: Path) -> bool:
 
 
 def home_error(error: Exception) -> str | None:
-    """Return the message for a home that cannot be used, or an object store that does not answer; None for errors elsewhere."""
+    """Return the message for an unusable home or an object store that does not answer; None for errors with another cause."""
     from bellwether.settings import settings
 
     if not isinstance(error, OSError) or hasattr(error.__cause__, "response"):
@@ -301,7 +301,7 @@ def home_error(error: Exception) -> str | None:
 
 
 def is_former(home: Path) -> bool:
-    """Return whether a Dagster home was created by version 0.2: its dagster.yaml names classes of that version, or was deleted."""
+    """Return True if version 0.2 created this Dagster home: its dagster.yaml names classes of that version, or was deleted."""
     file = home / "dagster.yaml"
     if file.is_file():
         return _FORMER_CLASSES.search(file.read_text(errors="replace")) is not None
@@ -309,7 +309,7 @@ def is_former(home: Path) -> bool:
 
 
 def require_whole_home(config: Settings) -> None:
-    """Raise `BellwetherError` while the restoration of a backup into the home is unfinished."""
+    """Raise `BellwetherError` if the restoration of a backup into this home is unfinished."""
     if config.restoring_path.exists():
         name = config.restoring_path.read_text(encoding="utf-8").partition("\n")[0]
         raise BellwetherError(
@@ -318,12 +318,12 @@ def require_whole_home(config: Settings) -> None:
 
 
 def with_checksum(content: bytes | memoryview) -> bytes:
-    """Append the SHA-256 to the content of a cached file."""
+    """Return `content` followed by its SHA-256, for a cached file."""
     return b"".join((content, hashlib.sha256(content).digest()))
 
 
 def checked(data: bytes | memoryview) -> memoryview | None:
-    """Return the content of a file of `with_checksum` without a copy; None if it is damaged."""
+    """Return the content of data from `with_checksum`, without copying; None if it is damaged."""
     content, stated = memoryview(data)[:-_CHECKSUM], bytes(memoryview(data)[-_CHECKSUM:])
     return content if hashlib.sha256(content).digest() == stated else None
 
@@ -335,7 +335,7 @@ def checksum(path: Path) -> str:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a small file atomically, so that it survives a loss of power. Raises `OSError`."""
+    """Write a small file atomically and durably. Raises `OSError`."""
     if is_stored(path):
         path.write_bytes(data)
         return
@@ -349,7 +349,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, survive a loss of power. Raises `OSError`."""
+    """Flush a file, or the entries of a folder, to disk. Raises `OSError`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -358,9 +358,9 @@ def sync(path: Path) -> None:
 
 
 def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
-    """Take the lock of an open file, which is free again when it is closed or the process ends; False while another process holds it.
+    """Lock an open file until it is closed or the process ends. Return False if another process has the lock.
 
-    shared: others may take it so, too.
+    shared: other processes may share the lock.
     """
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -371,7 +371,7 @@ def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait for and hold the lock of the file `path`, created if missing. Raises `BellwetherError` if that fails."""
+    """Lock the file `path`, created if missing, until the block ends; waits for other holders. Raises `BellwetherError` if that fails."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
@@ -382,7 +382,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Turn a failed write into a `BellwetherError` that names the place."""
+    """Convert a failed write to a `BellwetherError` that names `target`."""
     try:
         yield
     except failures() as error:

@@ -1,4 +1,4 @@
-"""Numbers and Markdown tables as text. Negative zero is 0; missing values are a dash unless stated otherwise."""
+"""Formatting of numbers and Markdown tables. Negative zero is formatted as 0, a missing value as a dash."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def percent(value: float | None, digits: int = 1, unit: str = " %") -> str:
 
 
 def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str:
-    """Format a p-value; 0 is shown as below the smallest number of `digits` decimals. short: without blank and leading zero."""
+    """Format a p-value. Values below `digits` decimals are shown as "< 0.0001". short: without blank and leading zero."""
     if value is None or math.isnan(value):
         return NOTHING
     smallest = 10.0**-digits
@@ -39,7 +39,7 @@ def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str
 
 
 def interval(lower: float | None, upper: float | None, digits: int = 3, *, sign: str = "") -> str:
-    """Format an interval in brackets; a dash if there is none."""
+    """Format an interval in brackets; a dash if a bound is missing."""
     return NOTHING if lower is None or upper is None else f"[{lower:{sign}z.{digits}f}, {upper:{sign}z.{digits}f}]"
 
 
@@ -53,7 +53,7 @@ def estimate(
     sign: str = "",
     none: str = NOTHING,
 ) -> str:
-    """Format a number with its interval, if any. ends: decimals of the interval, if they differ."""
+    """Format a number with its interval in brackets, if there is one. ends: decimals of the interval, default `digits`."""
     if value is None or lower is None or upper is None:
         return number(value, digits, sign=sign, none=none)
     return f"{number(float(value), digits, sign=sign)} {interval(lower, upper, digits if ends is None else ends, sign=sign)}"
@@ -64,35 +64,35 @@ def rounded_down(share: float) -> float: ...
 @overload
 def rounded_down(share: None) -> None: ...
 def rounded_down(share: float | None) -> float | None:
-    """Round a share down to tenths of a percent, so that it never appears to reach a missed minimum."""
+    """Round a share down to tenths of a percent, so that a missed minimum never appears to be reached."""
     return share if share is None or math.isnan(share) else math.floor(round(share * 1000, 6)) / 1000
 
 
 def rounded_up(share: float | None) -> float | None:
-    """Round a share up to tenths of a percent, so that it never appears to respect an exceeded maximum."""
+    """Round a share up to tenths of a percent, so that an exceeded maximum never appears to be met."""
     return None if share is None else -rounded_down(-share)
 
 
 def floor_percent(share: float) -> str:
-    """Format a share rounded down, in percent: 269 of 300 is "89.6%", nine of ten is "90%"."""
+    """Format a share in percent, rounded down: 269 of 300 is "89.6%", nine of ten is "90%"."""
     return f"{100 * rounded_down(share):.1f}".removesuffix(".0") + "%"
 
 
-def counted(count: int, what: str) -> str:
+def counted(count: int, noun: str) -> str:
     """Format a count with its noun: 1 row, 2 rows."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], rule: Sequence[str] | None = None) -> list[str]:
-    """Return the lines of a Markdown table. rule: `LEFT`, `RIGHT` or `PLAIN` per column; `PLAIN` everywhere when left out. Cells are Markdown already."""
+    """Return the lines of a Markdown table. Cells are Markdown already. rule: `LEFT`, `RIGHT` or `PLAIN` per column; default `PLAIN`."""
     return [markdown_row(header), markdown_row(rule or [PLAIN] * len(header)), *map(markdown_row, rows)]
 
 
 def markdown_row(cells: Iterable[str]) -> str:
-    """Return the line of a row."""
+    """Return one row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
 def escape_cell(text: str) -> str:
-    """Escape vertical bars, which would end a cell."""
+    """Escape vertical bars in a cell of a Markdown table."""
     return text.replace("|", "\\|")

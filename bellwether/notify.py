@@ -1,6 +1,6 @@
-"""Alarms to operators by log, webhook and e-mail. No message, log or error contains secrets of the settings.
+"""Alarms to operators by log file, webhook and e-mail. Secrets of the settings appear in no message, log or error.
 
-Not here: definition and state of incidents (orchestration/alarms.py).
+Incidents are defined and their state is stored in orchestration/alarms.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_TITLE, _LONGEST_TEXT = 200, 4000
 
 
 class NotDelivered(BellwetherError):
-    """Alarm refused by a channel. again: another attempt may succeed."""
+    """A channel did not take an alarm. again: True if another attempt may succeed."""
 
     def __init__(self, problem: str, *, again: bool) -> None:
         self.again = again
@@ -42,7 +42,7 @@ class NotDelivered(BellwetherError):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Message to operators. incident: its name, equal for repetitions. at: aware, UTC. world: its world."""
+    """Message to operators. incident: name of the incident, equal in repeated alarms. at: time in UTC."""
 
     incident: str
     title: str
@@ -52,12 +52,12 @@ class Alarm:
 
     @property
     def subject(self) -> str:
-        """One line: the world and the title."""
+        """World and title on one line."""
         return f"[bellwether {self.world}] {' '.join(redact(self.title).split())[:_LONGEST_TITLE]}"
 
     @property
     def body(self) -> str:
-        """The text, without what looks like a credential."""
+        """Text without possible credentials."""
         return redact(self.text)[:_LONGEST_TEXT]
 
 
@@ -66,25 +66,25 @@ Notifier = Callable[[Alarm], None]
 
 
 def notifiers(config: Settings) -> dict[Channel, Notifier]:
-    """Return the channels of the settings. Raises `ConfigError`, without secrets, for an incomplete one."""
-    made: dict[Channel, Callable[[Settings], Notifier]] = {
+    """Return the configured channels with their senders. Raises `ConfigError`, without secrets, for an incomplete channel."""
+    factories: dict[Channel, Callable[[Settings], Notifier]] = {
         Channel.LOG: lambda config: partial(to_log, config.alarms_path),
         Channel.WEBHOOK: _webhook,
         Channel.EMAIL: _email,
     }
-    return {channel: made[channel](config) for channel in dict.fromkeys(config.notify)}
+    return {channel: factories[channel](config) for channel in dict.fromkeys(config.notify)}
 
 
 def notify(alarm: Alarm, channels: Mapping[Channel, Notifier], *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Send an alarm to all channels, with up to three attempts each. Raises `NotDelivered`, naming those that failed."""
+    """Send an alarm to all channels, with at most three attempts each. Raises `NotDelivered`, which names the channels that failed."""
     rng = Random(alarm.incident)
-    problems = [f"{channel}: {problem}" for channel, one in channels.items() if (problem := _deliver(alarm, one, rng, sleep))]
+    problems = [f"{channel}: {problem}" for channel, notifier in channels.items() if (problem := _deliver(alarm, notifier, rng, sleep))]
     if problems:
         raise NotDelivered(f"alarming {alarm.subject!r}: {'; '.join(problems)}", again=True)
 
 
 def _deliver(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[float], None]) -> str | None:
-    """Send an alarm to a channel; returns the error of the last attempt, or None."""
+    """Send an alarm to a channel. Return the error of the last attempt, or None on success."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             notifier(alarm)
@@ -98,7 +98,7 @@ def _deliver(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[flo
 
 
 def to_log(path: Path, alarm: Alarm) -> None:
-    """Log an alarm as an error, and append it to the file of alarms; continuation lines are indented.
+    """Log an alarm as an error and append it to the file `path`. Continuation lines are indented.
 
     Raises `NotDelivered` when the file cannot be written.
     """
@@ -144,7 +144,7 @@ async def _post(url: str, alarm: Alarm) -> None:
     }
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
     try:
-        # A redirect could carry the alarm, and what the address proves, elsewhere.
+        # A redirect could carry the alarm, and the secret in the address, elsewhere.
         async with (
             aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
             session.post(url, json=body, allow_redirects=False) as answer,
@@ -171,7 +171,8 @@ class _Server:
 def _email(config: Settings) -> Notifier:
     server = _server(config.notify_smtp)
     for name, value in (("FROM", config.notify_from), ("TO", config.notify_to)):
-        if not value or any("@" not in one or not one.isprintable() for one in ([value] if isinstance(value, str) else value)):
+        addresses = [value] if isinstance(value, str) else value or ()
+        if not addresses or any("@" not in address or not address.isprintable() for address in addresses):
             raise ConfigError(f"alarms by e-mail: BELLWETHER_NOTIFY_{name} = {value!r}; give e-mail addresses")
     password = config.notify_smtp_password.get_secret_value() if config.notify_smtp_password else None
     if (config.notify_smtp_user is None) != (password is None):
@@ -193,13 +194,13 @@ def _server(address: str | None) -> _Server:
 
 
 def message(alarm: Alarm, sender: str, receivers: tuple[str, ...]) -> EmailMessage:
-    """Build the e-mail of an alarm."""
-    made = EmailMessage()
-    made["Subject"], made["From"], made["To"] = alarm.subject, sender, ", ".join(receivers)
-    made["Date"], made["Message-ID"] = format_datetime(alarm.at), make_msgid(domain=sender.rpartition("@")[2] or None)
-    made["Auto-Submitted"] = "auto-generated"
-    made.set_content(f"{alarm.body}\n\nIncident: {alarm.incident}\n")
-    return made
+    """Build the e-mail for an alarm."""
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = alarm.subject, sender, ", ".join(receivers)
+    mail["Date"], mail["Message-ID"] = format_datetime(alarm.at), make_msgid(domain=sender.rpartition("@")[2] or None)
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(f"{alarm.body}\n\nIncident: {alarm.incident}\n")
+    return mail
 
 
 def _send(server: _Server, login: tuple[str, str] | None, mail: EmailMessage) -> None:
@@ -221,7 +222,7 @@ def _send(server: _Server, login: tuple[str, str] | None, mail: EmailMessage) ->
 
 @contextmanager
 def _connected(server: _Server) -> Iterator[smtplib.SMTP]:
-    """Connect to a mail server, with TLS if it offers that."""
+    """Connect to a mail server, with TLS if it offers TLS."""
     context = ssl.create_default_context()
     if server.tls:
         with smtplib.SMTP_SSL(server.host, server.port, timeout=_TIMEOUT_SECONDS, context=context) as smtp:

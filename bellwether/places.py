@@ -1,4 +1,4 @@
-"""Places of files: local folders and object stores, and one set of S3 options for the libraries that read and write there.
+"""Places of files: local folders and object stores, with the same S3 options for all libraries.
 
 Options have the names of Polars; missing ones are read from the environment variable of the same name in capitals.
 """
@@ -25,9 +25,10 @@ _PATIENCE = {"connect_timeout": 5, "read_timeout": 20, "retries": {"mode": "stan
 
 
 def place(where: str | Path) -> Path:
-    """Return a local path unchanged, or an object-store URL as a `UPath`, which has the same methods.
+    """Convert an object-store URL to a `UPath`, which has the methods of a path. Local paths are returned unchanged.
 
-    Listings are not cached: other machines write there, too. Credentials stay in the environment. Raises `ConfigError` for a scheme without its package.
+    Listings are not cached, because other machines write there too. Credentials stay in the environment. Raises `ConfigError` for a scheme without
+    its package.
     """
     if not isinstance(where, str):
         return where
@@ -40,7 +41,7 @@ def place(where: str | Path) -> Path:
 
 
 def open_store(url: str, options: Mapping[str, Any]) -> UPath:
-    """Open the root of a store with options of its fsspec filesystem. Raises `ConfigError` for a scheme without its package."""
+    """Open the root of an object store. options: of its fsspec filesystem. Raises `ConfigError` for a scheme without its package."""
     try:
         from upath import UPath
 
@@ -56,7 +57,7 @@ def open_store(url: str, options: Mapping[str, Any]) -> UPath:
 
 @cache
 def _retry_connections() -> None:
-    """Make s3fs retry refused and broken connections like timeouts: a restarting store is away for seconds."""
+    """Let s3fs retry refused and broken connections, because a store that restarts is unavailable for seconds."""
     from botocore.exceptions import ConnectionError as NoConnection
     from s3fs.core import add_retryable_error
 
@@ -64,24 +65,24 @@ def _retry_connections() -> None:
 
 
 def is_stored(path: Path) -> bool:
-    """Return whether a path that `place` returned is in an object store."""
+    """Return True if a path returned by `place` is in an object store."""
     return not isinstance(path, Path)
 
 
 def filesystem(path: Path) -> tuple[AbstractFileSystem, str]:
-    """Return the fsspec filesystem of a path in an object store, and its key."""
+    """Return the fsspec filesystem and the key of a path in an object store."""
     stored = cast("UPath", path)
     return stored.fs, stored.path.rstrip("/")
 
 
 def failures(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """Return the exceptions of reading and writing a place: `OSError`, those of the libraries below s3fs, and `more`."""
+    """Return the exceptions that reading and writing a place may raise: `OSError`, those of libraries below s3fs, and `more`."""
     names = (("botocore.exceptions", "BotoCoreError"), ("aiohttp", "ClientError"))
     return (OSError, *more, *(getattr(sys.modules[module], name) for module, name in names if module in sys.modules))
 
 
 def is_conflict(error: OSError) -> bool:
-    """Return whether a store refused a write because of its condition or a concurrent write."""
+    """Return True if a store refused a write because of its condition or a concurrent write."""
     if isinstance(error, FileExistsError):
         return True
     answer = getattr(error.__cause__, "response", None) or {}
@@ -109,11 +110,11 @@ def for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
         "aws_session_token": "token",
         "aws_endpoint_url": "endpoint_url",
     }
-    given: dict[str, Any] = {theirs: options[ours] for ours, theirs in names.items() if ours in options}
-    given["config_kwargs"] = dict(_PATIENCE)
+    arguments: dict[str, Any] = {theirs: options[ours] for ours, theirs in names.items() if ours in options}
+    arguments["config_kwargs"] = dict(_PATIENCE)
     if "aws_region" in options:
-        given["client_kwargs"] = {"region_name": options["aws_region"]}
-    return given
+        arguments["client_kwargs"] = {"region_name": options["aws_region"]}
+    return arguments
 
 
 def for_duckdb(options: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Progress of a command and its remaining time: a live display in a terminal, plain lines on standard error otherwise."""
+"""Progress of a command and its remaining time: a live display in a terminal, lines on standard error elsewhere."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Progress(Protocol):
         """Show the current activity."""
 
     def stage(self, name: str, total: int) -> AbstractContextManager[Advance]:
-        """Show a stage of `total` equal parts while the context is open; stages may contain others."""
+        """Show a stage of `total` equal parts until the block ends. Stages may be nested. Yields the function that reports finished parts."""
 
     def plan(self, seconds: Mapping[str, float]) -> AbstractContextManager[Callable[[str], None]]:
-        """Show consecutive stages while the context is open; it yields a function that begins the next one, by its name.
+        """Show consecutive stages until the block ends. Yields the function that begins the next stage, by its name.
 
-        seconds: expected durations of all stages on some machine; the finished ones tell how much slower or faster this one is.
+        seconds: durations of all stages on some machine; the finished stages show how much slower or faster this machine is.
         """
 
 
@@ -85,7 +85,7 @@ class _Plan:
         self.number, self.begun = self.names.index(name), self.clock()
 
     def remaining(self) -> float:
-        """Return the seconds to the end of all stages, at the speed of the finished ones, or of the current one if that is slower."""
+        """Return the estimated seconds to the end of all stages, at the speed of the finished ones, or of the current one if that is slower."""
         now, expected = self.clock(), list(self.seconds.values())
         finished, current = sum(expected[: self.number]), expected[self.number]
         pace = max((self.begun - self.began) / finished if finished else 1.0, (now - self.begun) / current)
@@ -97,7 +97,7 @@ class _Plan:
 
 
 class Lines:
-    """Progress as plain lines: at most one in `interval` seconds, one when a long stage ends, and one when a stage of a plan begins.
+    """Progress as lines: at most one per `interval` seconds, and one at the end of a long stage or the start of a planned one.
 
     now: monotonic clock, in seconds.
     """
@@ -117,7 +117,7 @@ class Lines:
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
-        """Show a stage of `total` parts while the block runs; it yields the function that reports finished parts."""
+        """Show a stage of `total` parts until the block ends. Yields the function that reports finished parts."""
         stage = _Stage(name, total, self._now, self._now())
 
         def advance(parts: int) -> None:
@@ -132,7 +132,7 @@ class Lines:
 
     @contextmanager
     def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
-        """Show consecutive stages while the block runs; it yields the function that begins the next one."""
+        """Show consecutive stages until the block ends. Yields the function that begins the next stage."""
         plan = _Plan(seconds, self._now)
 
         def begin(name: str) -> None:
@@ -155,7 +155,7 @@ class Lines:
                 self._stages.remove(stage)
 
     def tick(self) -> None:
-        """Write a line if one is due."""
+        """Write a line if it is time for one."""
         with self._lock:
             now = self._now()
             if now >= self._due and (self._stages or self._activity):
@@ -200,7 +200,7 @@ def _live(stream: IO[str]) -> Iterator[Progress]:
 
 
 class _Live:
-    """Bars in a terminal: one per open stage, and a line with the current activity."""
+    """Live display: a bar per open stage, and a line with the current activity."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
@@ -211,7 +211,7 @@ class _Live:
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
-        """Show a stage of `total` parts while the block runs; it yields the function that reports finished parts."""
+        """Show a stage of `total` parts until the block ends. Yields the function that reports finished parts."""
         stage = _Stage(name, total, time.monotonic, time.monotonic())
         task = self._bars.add_task("", total=total, line=stage)
 
@@ -226,7 +226,7 @@ class _Live:
 
     @contextmanager
     def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
-        """Show consecutive stages while the block runs; it yields the function that begins the next one."""
+        """Show consecutive stages until the block ends. Yields the function that begins the next stage."""
         plan = _Plan(seconds, time.monotonic)
         task = self._bars.add_task("", total=len(seconds), line=plan)
 

@@ -1,4 +1,4 @@
-"""Settings of the platform, from the environment or an `.env` file; the only module with places of files.
+"""Settings of the platform from environment variables and `.env`, and the places of all files.
 
 Variables start with `BELLWETHER_`. Secrets are read where they are used and never stored here.
 """
@@ -46,7 +46,7 @@ class Fleet(StrEnum):
 
 
 class Venue(StrEnum):
-    """A prediction market."""
+    """Prediction market from which data is pulled."""
 
     KALSHI = "kalshi"
     POLYMARKET = "polymarket"
@@ -59,7 +59,7 @@ CLOB_LIVE_URL = "https://clob.polymarket.com"
 
 
 class Settings(BaseSettings):
-    """Typed settings; `Settings()` reads `BELLWETHER_*` variables, then `.env` in the current folder."""
+    """Settings of the platform. `Settings()` reads the variables `BELLWETHER_*` and `.env` in the current folder."""
 
     model_config = SettingsConfigDict(env_prefix="BELLWETHER_", env_file=".env", extra="ignore", frozen=True)
 
@@ -194,22 +194,22 @@ class Settings(BaseSettings):
         return str(value) if isinstance(value, Path) else value
 
     def now(self) -> datetime:
-        """The present of this world, UTC: the sandbox's own clock, otherwise the real one."""
+        """Return the current time (UTC) of this world: the sandbox's clock, or else the real time."""
         return self.sandbox_now.astimezone(UTC) if self.world is World.SANDBOX else datetime.now(UTC)
 
     @property
     def arena_lineup(self) -> str:
-        """The lineup of the arena's new cohorts."""
+        """Lineup of the arena's new cohorts."""
         return self.lineup or ("sandbox" if self.world is World.SANDBOX else "rules")
 
     @property
     def world_home(self) -> Path:
-        """Folder of this world, absolute: worlds never share a lake, a warehouse or Dagster's storage."""
+        """Absolute folder of this world. Worlds share neither lake nor warehouse nor Dagster storage."""
         return (self.home / self.world.value).expanduser().absolute()
 
     @property
     def world_store(self) -> str:
-        """Absolute folder or object-store URL below which this world keeps the files that all machines share."""
+        """Absolute folder or object-store URL of the world's files that all machines share."""
         if self.store is None:
             return str(self.world_home)
         return (
@@ -220,7 +220,7 @@ class Settings(BaseSettings):
 
     @property
     def alarms_path(self) -> Path:
-        """File that keeps the alarms of the channel `log`, absolute."""
+        """Absolute path of the log file of alarms."""
         return self.world_home / "alarms.log"
 
     @property
@@ -230,9 +230,9 @@ class Settings(BaseSettings):
 
     @property
     def durable(self) -> bool:
-        """Return whether each partition of the lake is synced to the disk.
+        """True if each partition of the lake is flushed to disk.
 
-        Not in the sandbox, whose lake can be rebuilt; `bellwether verify` lists damaged files. The journal is always synced.
+        False in the sandbox, whose lake can be rebuilt; `bellwether verify` lists damaged files. The journal is always synced.
         """
         return self.world is not World.SANDBOX
 
@@ -244,13 +244,13 @@ class Settings(BaseSettings):
 
     @property
     def cache_path(self) -> Path:
-        """Folder of local copies of what is on an object store, absolute; what is missing in it is downloaded again."""
+        """Absolute folder of local copies of files in an object store. Missing copies are downloaded again."""
         return self.world_home / "cache"
 
-    def _place(self, name: str, given: str | None = None) -> Path:
-        """A place of files, by default below the store: an absolute local path, or an object store's URL as a `UPath`."""
-        found = place_of(given or f"{self.world_store}/{name}")
-        return found.expanduser().absolute() if isinstance(found, Path) else found
+    def _place(self, name: str, stated: str | None = None) -> Path:
+        """Return a place of files, by default below the store: an absolute local path, or a `UPath` for an object store."""
+        path = place_of(stated or f"{self.world_store}/{name}")
+        return path.expanduser().absolute() if isinstance(path, Path) else path
 
     @property
     def site_path(self) -> Path:
@@ -264,14 +264,14 @@ class Settings(BaseSettings):
 
     @property
     def journal_url(self) -> str:
-        """Database URL of the journal. It may contain a password: never print it."""
+        """Database URL of the journal. It may contain a password and must not be printed."""
         if self.journal is None and self.postgres is not None:
             return self.postgres.get_secret_value()
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
 
     @property
     def shares_limits(self) -> bool:
-        """Return whether all processes share rates of venues and limits of models, through a journal on Postgres."""
+        """True if all processes share rate limits of venues and limits of models, through a journal on Postgres."""
         return self.journal_url.startswith("postgres")
 
     @property
@@ -286,12 +286,12 @@ class Settings(BaseSettings):
 
     @property
     def restoring_path(self) -> Path:
-        """File that exists while the restoration of a backup into this home is unfinished, absolute."""
+        """Absolute path of a file that exists while the restoration of a backup into this home is unfinished."""
         return self.world_home / "restoring.txt"
 
     @property
     def evaluations_path(self) -> Path:
-        """Folder of what `bellwether evaluate` was given, local or in an object store."""
+        """Folder with the options of evaluations, for `bellwether evaluate --resume`, local or in an object store."""
         return self._place("evaluations")
 
     @property
@@ -306,8 +306,8 @@ class Settings(BaseSettings):
 
     @property
     def recorder_path(self) -> Path:
-        """Local folder that a recorder writes to: that of the recordings, or one in the world's home where they are in an object store."""
-        return found if isinstance(found := self.recordings_path, Path) else self.world_home / "recordings"
+        """Local folder into which recordings are written. It differs from `recordings_path` if that is in an object store."""
+        return path if isinstance(path := self.recordings_path, Path) else self.world_home / "recordings"
 
     @property
     def episodes_path(self) -> Path:
@@ -321,13 +321,13 @@ class Settings(BaseSettings):
 
     @property
     def dagster_home(self) -> Path:
-        """DAGSTER_HOME of this world, absolute; a fleet's has no run history, which is in Postgres."""
+        """Absolute path of DAGSTER_HOME of this world. For a fleet the run history is in Postgres instead."""
         return self.world_home / ("fleet" if self.fleet else "dagster")
 
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The settings of this process, read once. Raises `ConfigError` naming the variable and its value."""
+    """Return the settings of this process, which are read once. Raises `ConfigError` with variable and value for an invalid setting."""
     _require_known_names()
     try:
         return Settings()
@@ -338,11 +338,11 @@ def settings() -> Settings:
 
 
 def _require_known_names() -> None:
-    """Raise `ConfigError` for an unknown variable with the prefix of settings."""
-    prefix, known = "BELLWETHER_", [name.upper() for name in Settings.model_fields]
+    """Raise `ConfigError` for an unknown variable that starts with `BELLWETHER_`."""
+    prefix, fields = "BELLWETHER_", [name.upper() for name in Settings.model_fields]
     for place, names in (("the environment", os.environ), (".env", dotenv_values(".env"))):
         for name in names:
-            if name.upper().startswith(prefix) and (own := name.upper().removeprefix(prefix)) not in known:
-                near = get_close_matches(own, known, n=1)
+            if name.upper().startswith(prefix) and (own := name.upper().removeprefix(prefix)) not in fields:
+                near = get_close_matches(own, fields, n=1)
                 meant = f"did you mean {prefix}{near[0]}?" if near else ".env.example lists the settings"
                 raise ConfigError(f"reading {place}: {name} is no setting; {meant}")

@@ -1,11 +1,11 @@
-"""Untrusted text made safe to store and show: credentials redacted, on one line, control characters visible."""
+"""Sanitization of untrusted text: removed credentials, single lines, visible control characters."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-#: As Polars reads it, too.
+#: Pattern of credentials, valid in Python and in Polars.
 CREDENTIAL = (
     r"(?i)\b(?:bearer\s+[^\s\"']+|(?:sk|pk|rk)-[\w-]{8,}|gsk_\w{8,}|fw_\w{8,}|hf_\w{8,}|tgp_v1_[\w-]{8,}|xai-[\w-]{8,}|AIza[\w-]{8,})"
 )
@@ -19,29 +19,29 @@ CREDENTIAL_NAMES = frozenset(
 
 
 def redact(text: str) -> str:
-    """Replace text that looks like a credential."""
+    """Replace possible credentials in `text` by asterisks."""
     return _CREDENTIAL.sub("***", text)
 
 
 def redact_name(text: str) -> str:
-    """Redact a name of a market; tickers, which are all capitals, are kept."""
-    return _CREDENTIAL.sub(lambda found: found[0] if found[0].isupper() else "***", text)
+    """Replace possible credentials in a market's name. Text in capitals only, such as a ticker, is kept."""
+    return _CREDENTIAL.sub(lambda match: match[0] if match[0].isupper() else "***", text)
 
 
 def is_credential_name(name: str) -> bool:
-    """Return whether a field of this name may contain a credential."""
+    """Return True if a field of this name may contain a credential."""
     return name.lower().replace("-", "_") in CREDENTIAL_NAMES
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Reduce text to one line of at most `most` characters; unprintable ones become spaces."""
-    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    """Convert text to one line of at most `most` characters. Unprintable characters become spaces."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if most is None or len(line) <= most else line[: most - 1] + "…"
 
 
-def visible(text: str, kept: str = "") -> str:
-    r"""Replace control characters, except those `kept`, by signs: `\x1b[31m` becomes `␛[31m`."""
-    return text if text.isprintable() else "".join(letter if letter in kept else _sign(letter) for letter in text)
+def visible(text: str, allowed: str = "") -> str:
+    """Replace control characters, except those in `allowed`, by symbols: an escape becomes `␛`."""
+    return text if text.isprintable() else "".join(letter if letter in allowed else _sign(letter) for letter in text)
 
 
 def _sign(letter: str) -> str:

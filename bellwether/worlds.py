@@ -1,4 +1,4 @@
-"""Addresses of a world: the only module that distinguishes generated, recorded and live venues."""
+"""Addresses of a world's venues. Only this module distinguishes the generated, recorded and live world."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of a world's venues: base URLs, and the key of signed requests.
+    """Addresses of a world's venues, and the key of signed requests.
 
-    credentials: makes the key pair for Kalshi's WebSocket when it is needed; raises `ConfigError` in the live world when none is set.
-    models: base URL of the world's own model endpoint; None in the live world, where each provider has one.
-    transport: of requests to the venues' REST interfaces and to `models`; None for the network.
+    kalshi, kalshi_stream, gamma, clob: base URLs. credentials: returns the key pair for Kalshi's WebSocket; raises `ConfigError` in the live world
+    if none is set. models: base URL of the world's own model endpoint; None in the live world, where each provider has one.
+    transport: of requests to the venues' REST APIs and to `models`; None for the network.
     """
 
     kalshi: str
@@ -35,11 +35,11 @@ class Addresses:
 
 @contextmanager
 def addresses(config: Settings, *, running: bool = False, served: bool = True) -> Iterator[Addresses]:
-    """Yield the addresses of the venues; sandbox and playback are served on a loopback port during the block.
+    """Yield the addresses of the venues. Sandbox and playback serve them on a local port until the block ends.
 
-    running: the sandbox's clock runs at `sandbox_speed` instead of being fixed, for listeners to its streams.
-    served: False for a caller that only speaks REST and passes `transport` on: it reaches the application without a port, at
-    a third of the cost. Faults are of connections, and are served all the same.
+    running: the sandbox's clock runs at `sandbox_speed` instead of being fixed, for consumers of its streams.
+    served: False for a caller that uses only REST, through `transport`: it calls the application without a port, at a third of the cost. With
+    `sandbox_faults`, which are faults of connections, the port is used nevertheless.
     """
     if config.world is World.LIVE:
         yield Addresses(config.kalshi_url, config.kalshi_stream_url, config.gamma_url, config.clob_url, _own_credentials)

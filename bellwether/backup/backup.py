@@ -1,4 +1,4 @@
-"""Online backup of a world: lake, journal and the folders that cannot be rebuilt, each file with its checksum."""
+"""Backup of a running world: lake, journal and folders that cannot be rebuilt, with checksums."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ LAKE, JOURNAL, REGISTRY, RECORDINGS = "lake", "journal.db", "registry", "recordi
 
 
 def folders(config: Settings) -> dict[str, Path]:
-    """Return the folders that are copied file by file, by their name in a backup; without the registry if none is set.
+    """Return the folders that are copied file by file, by their name in the backup. The registry is included if it is set.
 
     Raises `ConfigError` for a folder in an object store.
     """
-    found = {
+    copied = {
         "submissions": config.submissions_path,
         RECORDINGS: config.recordings_path,
         "episodes": config.episodes_path,
         "trajectories": config.trajectories_path,
         "evaluations": config.evaluations_path,
     }
-    for name, place in found.items():
+    for name, place in copied.items():
         if is_stored(place):
             raise ConfigError(
                 f"backing up: the {name} are in {place}; back them up with the tools of that storage, such as versions of objects"
             )
-    return found if config.registry is None else {REGISTRY: config.registry, **found}
+    return copied if config.registry is None else {REGISTRY: config.registry, **copied}
 
 
 def backup(config: Settings, target: Path, *, at: datetime) -> Path:
-    """Back up a world into a new folder below `target`, atomically. Returns that folder.
+    """Back up a world atomically into a new folder below `target`. Returns this folder.
 
     The lake is copied before the journal, so that the journal has every call that the lake refers to. Data written meanwhile may be missing, but no
     file is partial; a recording in progress is copied as an interrupted one.
 
     Raises `ConfigError` for a journal in PostgreSQL and for object stores, which have their own backups. Raises `BellwetherError` for a home that is
-    missing or partly restored, for a damaged lake, and for one with answers of models but no journal.
+    missing or partly restored, for a damaged lake, and for a lake with answers of models but no journal.
     """
     journal, lake, copied = journal_path(config), lake_folder(config), folders(config)
     require_whole_home(config)
@@ -76,18 +76,18 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
                 _copy_recordings(source, draft / name)
             elif source.is_dir():
                 shutil.copytree(source, draft / name, ignore=shutil.ignore_patterns(".*"))
-        made = {name: checksum(path) for name, path in list_files(draft).items()}
-        BackupManifest(FORMAT, __version__, config.world.value, at.astimezone(UTC).isoformat(), made).write(draft)
+        checksums = {name: checksum(path) for name, path in list_files(draft).items()}
+        BackupManifest(FORMAT, __version__, config.world.value, at.astimezone(UTC).isoformat(), checksums).write(draft)
     return folder
 
 
 def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: int) -> list[Path]:
-    """Remove the world's expired backups below `target` (`select_expired`). Returns their folders; other folders are unchanged."""
-    made = {at: path for path in target.iterdir() if path.is_dir() and (at := backup_time(path.name, config.world.value)) is not None}
-    gone = [made[at] for at in select_expired(made, newest=newest, weeks=weeks, months=months)]
-    for path in gone:
+    """Delete the world's expired backups below `target` (`select_expired`). Returns their folders."""
+    backups = {at: path for path in target.iterdir() if path.is_dir() and (at := backup_time(path.name, config.world.value)) is not None}
+    expired = [backups[at] for at in select_expired(backups, newest=newest, weeks=weeks, months=months)]
+    for path in expired:
         shutil.rmtree(path)
-    return gone
+    return expired
 
 
 def journal_path(config: Settings) -> Path:
@@ -108,7 +108,7 @@ def lake_folder(config: Settings) -> str:
 
 
 def _copy_lake(folder: str, target: Path) -> None:
-    """Copy manifests before the files that they name, which never change. Raises `BellwetherError` for a damaged copy."""
+    """Copy the lake: first the manifests, then the files that they name. Raises `BellwetherError` for a damaged copy."""
     source = open_storage(folder)
     stored = (entry.name for entry in source.files("") if TEMPORARY not in entry.name)
     names = sorted(stored, key=lambda name: (not name.endswith(".json"), name))
@@ -127,14 +127,14 @@ def _copy_lake(folder: str, target: Path) -> None:
 
 
 def _copy_recordings(source: Path, target: Path) -> None:
-    """Copy all recordings. The file that marks one as finished is copied only if it existed before its frames were copied."""
+    """Copy all recordings. One that was unfinished at the start of its copy is copied as interrupted."""
     for folder in sorted(path for path in source.glob("[!.]*") if path.is_dir()):
         unfinished = () if (folder / DONE).exists() else (DONE,)
         shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns(".*", LOCK, *unfinished))
 
 
 def _copy_journal(source: Path, target: Path) -> None:
-    """Copy a consistent state of the journal while it is in use (SQLite's online backup); only the owner can read the copy."""
+    """Copy the journal consistently while it is in use (SQLite's online backup). Only the owner can read the copy."""
     target.touch(mode=0o600)
     try:
         _copy_database(source, target)

@@ -1,4 +1,4 @@
-"""Manifest of a backup: format, world, time, and the checksum of every file."""
+"""Manifest of a backup: format, world, time, and a checksum per file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """Manifest of a backup. format: version of the layout. version: of Bellwether. files: SHA-256 by path below the backup, without the manifest."""
+    """Manifest of a backup.
+
+    format: version of the layout. version: of Bellwether. files: SHA-256 by path below the backup, without the manifest.
+    """
 
     format: int
     version: str
@@ -33,23 +36,23 @@ class BackupManifest:
 
     @classmethod
     def read(cls, folder: Path) -> BackupManifest:
-        """Read the manifest of a backup. Raises `BellwetherError` if it is missing or of another format."""
+        """Read the manifest of the backup in `folder`. Raises `BellwetherError` if it is missing or of a later format."""
         try:
             fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            found = cls(**fields) if fields.get("format") in range(1, FORMAT + 1) else None
+            manifest = cls(**fields) if fields.get("format") in range(1, FORMAT + 1) else None
         except FileNotFoundError:
             raise BellwetherError(f"restoring {folder}: it contains no {FILE}; name the folder of one backup") from None
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise BellwetherError(f"restoring {folder}: {FILE} cannot be read ({error}); use another backup") from None
-        if found is None:
+        if manifest is None:
             raise BellwetherError(
                 f"restoring {folder}: it has format {fields.get('format')!r} of Bellwether {fields.get('version')}, and this version "
                 f"restores formats up to {FORMAT}; restore it with the version that made it"
             )
-        return found
+        return manifest
 
     def verify(self, folder: Path) -> None:
-        """Raise `BellwetherError` for a symbolic link or another special file, and for a file that is missing, not listed or changed."""
+        """Raise `BellwetherError` if a file is missing, changed or not listed, or is a symbolic link or another special file."""
         odd = [path for path in folder.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())]
         if odd:
             name = min(path.relative_to(folder).as_posix() for path in odd)
@@ -65,19 +68,19 @@ class BackupManifest:
 
 
 def list_files(folder: Path) -> dict[str, Path]:
-    """List the files of a backup by their path below it, without the manifest."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    found.pop(FILE, None)
-    return found
+    """Return the files of a backup by their path below it, without the manifest."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    paths.pop(FILE, None)
+    return paths
 
 
 def backup_name(world: str, at: datetime) -> str:
-    """Return the name of the folder of a backup made at an instant."""
+    """Return the name of the folder for a backup made at `at`."""
     return f"{PREFIX}{world}-{at.astimezone(UTC).strftime(_STAMP)}"
 
 
 def backup_time(name: str, world: str) -> datetime | None:
-    """Return the time of the backup in that folder; None for a folder that is not a backup of the world."""
+    """Return the time of the backup in the folder `name`; None if it is no backup of this world."""
     stamp = name.removeprefix(f"{PREFIX}{world}-")
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC) if stamp != name else None

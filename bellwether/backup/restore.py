@@ -13,7 +13,7 @@ from bellwether.settings import Settings
 
 
 def restore(config: Settings, folder: Path) -> BackupManifest:
-    """Restore the backup in `folder`. All checksums are verified before the first file is written.
+    """Restore the backup in `folder`. All checksums are verified before a file is written.
 
     An interrupted restoration is continued by restoring the same backup again. Raises `BellwetherError` for a backup of another
     format or world, one that is damaged or contains symbolic links, and a home with data: nothing is overwritten.
@@ -41,12 +41,12 @@ def restore(config: Settings, folder: Path) -> BackupManifest:
 
 
 def registry_path(config: Settings) -> Path:
-    """Return the folder into which the registry is restored: BELLWETHER_REGISTRY, or `registry` in the world's home if it is not set."""
+    """Return the folder into which the registry is restored: BELLWETHER_REGISTRY, or else `registry` in the world's home."""
     return config.registry or config.world_home / REGISTRY
 
 
 def _is_resumed(marker: Path, folder: Path) -> bool:
-    """Return whether a restoration of this backup was interrupted. Raises `BellwetherError` if it was of another backup."""
+    """Return True if a restoration of this backup was interrupted. Raises `BellwetherError` if it was of another backup."""
     if not marker.exists():
         return False
     name, _, digest = marker.read_text(encoding="utf-8").strip().partition("\n")
@@ -59,11 +59,13 @@ def _is_resumed(marker: Path, folder: Path) -> bool:
 
 
 def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None:
-    """Raise `BellwetherError` if a file would be overwritten or mixed with others."""
-    taken = [f"{name} in {place}" for name, place in places.items() if place.is_dir() and any(path.is_file() for path in place.rglob("*"))]
-    if taken or journal.exists():
+    """Raise `BellwetherError` if restoring would overwrite files or mix them with others."""
+    present = [
+        f"{name} in {place}" for name, place in places.items() if place.is_dir() and any(path.is_file() for path in place.rglob("*"))
+    ]
+    if present or journal.exists():
         raise BellwetherError(
-            f"restoring {folder}: there is already {taken[0] if taken else f'the journal {journal}'}; restore into an empty BELLWETHER_HOME"
+            f"restoring {folder}: there is already {present[0] if present else f'the journal {journal}'}; restore into an empty BELLWETHER_HOME"
         )
 
 

@@ -1,4 +1,4 @@
-"""Retention of backups: the newest, then one per week, then one per month."""
+"""Retention of backups: the newest, one per week, and one per month."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ from collections.abc import Iterable
 from datetime import datetime
 
 
-def select_expired(made: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
-    """Select the instants (UTC) of expired backups, oldest first.
+def select_expired(times: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
+    """Return the times (UTC) of expired backups, oldest first.
 
-    The `newest` backups are kept, and the last one in each of the latest `weeks` ISO weeks and `months` months with a backup. The newest is always kept.
+    times: of all backups. The `newest` are retained, and the last one in each of the latest `weeks` ISO weeks and `months` months with a backup. The
+    newest one is always retained.
     """
-    ordered = sorted(set(made), reverse=True)
-    kept = set(ordered[: max(newest, 1)])
-    for most, period in ((weeks, _week), (months, _month)):
-        last: dict[tuple[int, int], datetime] = {}
+    ordered = sorted(set(times), reverse=True)
+    retained = set(ordered[: max(newest, 1)])
+    for most, format_period in ((weeks, "%G %V"), (months, "%Y %m")):
+        last: dict[str, datetime] = {}
         for at in ordered:
-            last.setdefault(period(at), at)
-        kept |= {last[name] for name in sorted(last, reverse=True)[:most]}
-    return sorted(set(ordered) - kept)
-
-
-def _week(at: datetime) -> tuple[int, int]:
-    year, week, _ = at.isocalendar()
-    return year, week
-
-
-def _month(at: datetime) -> tuple[int, int]:
-    return at.year, at.month
+            last.setdefault(at.strftime(format_period), at)
+        retained |= set(list(last.values())[:most])
+    return sorted(set(ordered) - retained)

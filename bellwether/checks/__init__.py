@@ -1,4 +1,4 @@
-"""Data quality: rules of each table, evaluated in Polars or with Great Expectations.
+"""Data quality: rules for each table, evaluated in Polars or with Great Expectations.
 
 Each domain declares its rules once (`bellwether.checks.<domain>`); `bellwether.checks.rule` collects them.
 """

@@ -1,4 +1,4 @@
-"""Validation of published tables with Great Expectations, and its Data Docs."""
+"""Validation of the published tables with Great Expectations, and its Data Docs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTS = {"result_format": "BASIC", "partial_unexpected_count": 0}
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """Result of a validation.
+    """Result of validating all published tables.
 
     Attributes:
         index: first page of the Data Docs.
@@ -39,7 +39,7 @@ class ValidationResult:
 
 
 def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: Path) -> ValidationResult:
-    """Validate every published table with Great Expectations and replace the Data Docs in `folder`.
+    """Validate all published tables with Great Expectations, and replace the Data Docs in `folder`.
 
     If a table has more than `MOST_ROWS` rows, only its last partitions are validated. One table at a time is in memory.
 
@@ -96,31 +96,29 @@ def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: P
 
 
 def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: Sequence[str]) -> pl.DataFrame:
-    """Return at most `MOST_ROWS` rows of the last partitions, or all rows of the last one."""
+    """Return the rows of the last partitions, at most `MOST_ROWS`, or all rows of the last partition."""
     selected = connection.sql(f"FROM {table.sql_name}")
     if table.partitioned_by:
         partition = ColumnExpression(table.partitioned_by[0])
         sizes = selected.aggregate([partition.alias("value"), FunctionExpression("count")], "ALL").order("value DESC").fetchall()
-        held = accumulate(size for _, size in sizes)
-        last = [value for (value, _), total in zip(sizes, held, strict=True) if total <= MOST_ROWS] or [value for value, _ in sizes[:1]]
+        totals = accumulate(size for _, size in sizes)
+        last = [value for (value, _), total in zip(sizes, totals, strict=True) if total <= MOST_ROWS] or [value for value, _ in sizes[:1]]
         if last:
             selected = selected.filter(partition >= ConstantExpression(last[-1]))
     return selected.select(*(ColumnExpression(name) for name in columns)).pl()
 
 
 def _expectation(gx: Any, rule: Rule) -> Any:
-    """Convert a rule to an expectation. A condition becomes an expectation about the column with its values (`_pandas`)."""
+    """Convert a rule to an expectation. That of a condition checks the column of the condition's values (`_pandas`)."""
     notes = f"{rule.description} (expected to fail in the sandbox: {rule.expected})" if rule.is_expected else rule.description
-    made = (
-        (rule.expectation, rule.kwargs)
-        if rule.condition is None
-        else ("ExpectColumnValuesToBeInSet", {**rule.kwargs, "column": rule.name, "value_set": [True]})
-    )
-    return getattr(gx.expectations, made[0])(**made[1], notes=notes, meta={"rule": rule.name, "blocking": rule.blocking})
+    name, kwargs = rule.expectation, rule.kwargs
+    if rule.condition is not None:
+        name, kwargs = "ExpectColumnValuesToBeInSet", {**rule.kwargs, "column": rule.name, "value_set": [True]}
+    return getattr(gx.expectations, name)(**kwargs, notes=notes, meta={"rule": rule.name, "blocking": rule.blocking})
 
 
 def _pandas(frame: pl.DataFrame, rules: Sequence[Rule]) -> Any:
-    """Convert the columns that the rules read to pandas. Conditions are evaluated before decimals become floats, so that they are exact."""
+    """Convert the columns of the rules to pandas. Conditions are evaluated before, because decimals become floats."""
     read = dict.fromkeys(name for rule in rules if rule.condition is None for name in rule.columns)
     numbers = {name for name in read if frame.schema[name].is_decimal() or frame.schema[name].is_float()}
     # pandas treats NaN as missing, rules do not.
@@ -133,7 +131,7 @@ def _failed(table: str, results: Iterable[Any]) -> Iterator[str]:
     for result in results:
         rule = result.expectation_config.meta["rule"]
         infos = result.exception_info or {}
-        records = [infos] if "raised_exception" in infos else [one for one in infos.values() if isinstance(one, Mapping)]
+        records = [infos] if "raised_exception" in infos else [info for info in infos.values() if isinstance(info, Mapping)]
         for record in records:
             if record.get("raised_exception"):
                 raise BellwetherError(f"validating {table}: the rule {rule} could not be evaluated: {record.get('exception_message')}")

@@ -1,4 +1,4 @@
-"""Non-blocking checks of the whole lake: freshness, completeness, prices and rate limits."""
+"""Non-blocking checks of the lake: newest day, missing days, prices and rate limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = FAILURES[RATE_LIMIT]
 
 
 def pulled_days(lake: Lake, venue: str) -> dict[date, int]:
-    """Count markets of `venue` per cleaned day, including days without markets."""
+    """Count the markets of `venue` on each cleaned day; 0 for days without markets."""
     declared = table("clean/markets")
     days = {date.fromisoformat(partition[0]): 0 for partition in lake.manifests(declared)}
     counted = lake.slice(declared).scan().filter(pl.col("venue") == venue).group_by("day").len().collect() if days else None
@@ -32,8 +32,8 @@ def pulled_days(lake: Lake, venue: str) -> dict[date, int]:
 
 
 def _format_days(days: list[date]) -> str:
-    shown = ", ".join(day.isoformat() for day in days[:NAMED_DAYS])
-    return f"{shown} and {len(days) - NAMED_DAYS} more" if len(days) > NAMED_DAYS else shown
+    listed = ", ".join(day.isoformat() for day in days[:NAMED_DAYS])
+    return f"{listed} and {len(days) - NAMED_DAYS} more" if len(days) > NAMED_DAYS else listed
 
 
 def _check_freshness(venue: str) -> Callable[[Lake, datetime], Observation]:
@@ -78,14 +78,14 @@ def _check_prices(venue: str) -> Callable[[Lake, datetime], Observation]:
             .collect()
         )
         without = days.filter(pl.col("priced") == 0)["day"].to_list()
-        markets, held = int(days["markets"].sum()), int(days["priced"].sum())
+        markets, priced_markets = int(days["markets"].sum()), int(days["priced"].sum())
         numbers: dict[str, int | float | str] = {
             "markets with an outcome": markets,
-            "of these with prices": held,
-            "share with prices": round(held / markets, 4) if markets else 0.0,
+            "of these with prices": priced_markets,
+            "share with prices": round(priced_markets / markets, 4) if markets else 0.0,
         }
-        found = f"{held} of {markets} markets of {venue} with an outcome have prices"
-        return Observation(not without, f"{found}; days without any: {_format_days(without)}" if without else found, numbers)
+        summary = f"{priced_markets} of {markets} markets of {venue} with an outcome have prices"
+        return Observation(not without, f"{summary}; days without any: {_format_days(without)}" if without else summary, numbers)
 
     return evaluate
 
@@ -101,8 +101,8 @@ def _check_rate_limit(venue: str) -> Callable[[Lake, datetime], Observation]:
             "refused for the rate": refused,
             "seconds waited for the rate": waited,
         }
-        found = f"pulls of {venue} waited {waited:g} s for the rate limit, summed over calls side by side; {refused} of {attempts} attempts were refused for it"
-        return Observation(refused <= TOLERATED_REFUSALS * attempts, found, numbers)
+        summary = f"pulls of {venue} waited {waited:g} s for the rate limit, summed over calls side by side; {refused} of {attempts} attempts were refused for it"
+        return Observation(refused <= TOLERATED_REFUSALS * attempts, summary, numbers)
 
     return evaluate
 

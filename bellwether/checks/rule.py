@@ -1,4 +1,4 @@
-"""Rules of tables and checks of the whole lake.
+"""Rules of tables, and checks of the whole lake.
 
 A rule is an expectation, or a condition over several columns or some rows. Rows for which a condition is null are exempt. Rules that protect
 rankings are blocking. Unknown values of venues only cause warnings.
@@ -70,12 +70,12 @@ class Rule:
 
     @property
     def counts_rows(self) -> bool:
-        """True for a rule about the number of rows."""
+        """True if the rule is about the number of rows."""
         return self.expectation == "ExpectTableRowCountToBeBetween"
 
     @property
     def holds(self) -> pl.Expr:
-        """Boolean expression that is true for rows that meet the rule and null for exempt rows. Undefined for rules that count rows."""
+        """Boolean expression: true for rows that meet the rule, null for exempt rows. Undefined for rules that count rows."""
         return self.condition if self.condition is not None else _HOLDS[self.expectation](self.kwargs)
 
 
@@ -97,7 +97,7 @@ def _is_between(column: pl.Expr, low: float | None, high: float | None) -> pl.Ex
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Result of a check of the whole lake, with a sentence and numbers.
+    """Result of a check of the whole lake. found: sentence that describes it.
 
     subjects: names of failing weeks or markets; each raises one alarm.
     """
@@ -110,7 +110,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LakeCheck:
-    """Check of the whole lake.
+    """Check of the whole lake, shown at `table`.
 
     evaluate(lake, now) returns its observation; `now` is timezone-aware UTC.
     """
@@ -122,7 +122,7 @@ class LakeCheck:
 
 
 def unique(*columns: str) -> Rule:
-    """Create a blocking rule that the columns together identify a row."""
+    """Create a blocking rule: the columns together identify a row."""
     if len(columns) == 1:
         return Rule("unique_key", f"{columns[0]} identifies a row", "ExpectColumnValuesToBeUnique", columns, {"column": columns[0]}, True)
     return Rule(
@@ -136,69 +136,69 @@ def unique(*columns: str) -> Rule:
 
 
 def present(name: str, description: str, column: str, *, mostly: float = 1.0) -> Rule:
-    """Create a rule that at least the share `mostly` of the rows has a value in the column."""
+    """Create a rule: at least the share `mostly` of the rows has a value in the column."""
     return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly})
 
 
-def words(name: str, description: str, column: str, *words: str, blocking: bool = False) -> Rule:
-    """Create a rule that the column is null or one of the words."""
-    return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(words)}, blocking)
+def words(name: str, description: str, column: str, *values: str, blocking: bool = False) -> Rule:
+    """Create a rule: the column is null or one of `values`."""
+    return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(values)}, blocking)
 
 
 def between(name: str, description: str, column: str, low: float | None, high: float | None, *, blocking: bool = False) -> Rule:
-    """Create a rule that the column is null or within closed bounds; None means no bound."""
+    """Create a rule: the column is null or between `low` and `high`, inclusive. None means no bound."""
     kwargs = {"column": column, "min_value": low, "max_value": high}
     return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
 
 
 def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False, expected: str = "") -> Rule:
-    """Create a rule that the condition is true or null in every row. expected: as in `Rule`."""
+    """Create a rule: the condition is true or null in every row. expected: as in `Rule`."""
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
     return Rule(name, description, "", columns, {}, blocking, condition, expected=expected)
 
 
 def row_count(name: str, description: str, low: int | None, high: int | None) -> Rule:
-    """Create a rule that the number of rows is within closed bounds; None means no bound."""
+    """Create a rule: the number of rows is between `low` and `high`, inclusive. None means no bound."""
     return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high})
 
 
 def prices(*columns: str) -> Rule:
-    """Create a blocking rule that the columns are null or between 0 and 1."""
+    """Create a blocking rule: the columns are null or between 0 and 1."""
     within = pl.all_horizontal(pl.col(column).is_between(0, 1).fill_null(True) for column in columns)
     return holds("prices_between_0_and_1", "every price lies between 0 and 1 dollar", within, blocking=True)
 
 
 def applies_to(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
-    """Restrict a condition to `rows`; null for other rows."""
+    """Restrict a condition to `rows`. It is null, and so not checked, for other rows."""
     return pl.when(rows).then(condition)
 
 
 def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:
-    """Return the columns of `rules` and the key, in stored order."""
+    """Return the columns of `rules` and of the key, in stored order."""
     read = {*table.key}.union(*(rule.columns for rule in rules))
     return [name for name in table.names if name in read]
 
 
 def rules_for(table: str) -> tuple[Rule, ...]:
-    """Return the rules of `table`, or () if it has none."""
+    """Return the rules of `table`; () if it has none."""
     return rules_by_table().get(table, ())
 
 
 def lake_checks() -> tuple[LakeCheck, ...]:
-    """Return the checks of the whole lake from all domains."""
+    """Return the checks of the whole lake of all domains."""
     return tuple(check for module in _modules() for check in getattr(module, "LAKE_CHECKS", ()))
 
 
 @cache
 def rules_by_table() -> dict[str, tuple[Rule, ...]]:
-    """Return the rules of all tables."""
-    found: dict[str, tuple[Rule, ...]] = {}
+    """Return the rules of all domains by table."""
+    by_table: dict[str, tuple[Rule, ...]] = {}
     for module in _modules():
         for name, rules in module.RULES.items():
-            if name in found:
+            if name in by_table:
                 raise ConfigError(f"{module.__name__} declares rules of {name} like another domain; declare them once")
-            found[declared(name).name] = tuple(rules)
-    return found
+            by_table[declared(name).name] = tuple(rules)
+    return by_table
 
 
 def _modules() -> list[ModuleType]:

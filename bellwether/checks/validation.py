@@ -23,7 +23,7 @@ MARKUP = frozenset("\\`*[]<>|~&")
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """Outcome of a rule.
+    """Outcome of evaluating a rule.
 
     Attributes:
         passed: Whether the rule is met; None if it could not be evaluated, for the reason `crashed`.
@@ -41,14 +41,9 @@ class CheckOutcome:
     sample: str = ""
     crashed: str | None = None
 
-    @property
-    def failing_share(self) -> float:
-        """Share of the rows that break the rule; 0 without rows."""
-        return self.failing_rows / self.rows if self.rows else 0.0
-
 
 def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
-    """Evaluate `rules` on rows of `table` and return one outcome per rule, in order.
+    """Evaluate `rules` on rows of `table`. Returns an outcome per rule, in order.
 
     An empty frame meets all rules except those about the number of rows. Null values meet a rule.
     """
@@ -56,7 +51,7 @@ def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[C
 
 
 def require(name: str, rows: pl.LazyFrame) -> None:
-    """Check `rows` of the table `name` against its blocking rules.
+    """Raise `QualityError` if `rows` of the table `name` break one of its blocking rules.
 
     Raises `QualityError` for the first rule that is broken or cannot be evaluated.
     """
@@ -73,27 +68,27 @@ def require(name: str, rows: pl.LazyFrame) -> None:
 
 
 def _outcome(rule: Rule, table: Table, frame: pl.DataFrame) -> CheckOutcome:
-    found = CheckOutcome(rule.name, rule.description, rule.blocking, passed=None, rows=frame.height)
+    outcome = CheckOutcome(rule.name, rule.description, rule.blocking, passed=None, rows=frame.height)
     if rule.counts_rows:
         low, high = rule.kwargs.get("min_value"), rule.kwargs.get("max_value")
         passed = (low is None or frame.height >= low) and (high is None or frame.height <= high)
         expected = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
-        return replace(found, passed=passed, sample="" if passed else f"{frame.height} rows; expected {' and '.join(expected)}")
+        return replace(outcome, passed=passed, sample="" if passed else f"{frame.height} rows; expected {' and '.join(expected)}")
     if frame.is_empty():
-        return replace(found, passed=True)
+        return replace(outcome, passed=True)
     try:
         failing = (~frame.select(holds=rule.holds).to_series()).arg_true()
     except pl.exceptions.PolarsError as error:
-        return replace(found, crashed=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        return replace(outcome, crashed=f"{type(error).__name__}: {str(error).splitlines()[0]}")
     passed = (frame.height - failing.len()) / frame.height >= rule.kwargs.get("mostly", 1.0)
     sample = "" if passed else _sample(rule, table, frame, failing.head(SAMPLE_ROWS).to_list())
-    return replace(found, passed=passed, failing_rows=failing.len(), sample=sample)
+    return replace(outcome, passed=passed, failing_rows=failing.len(), sample=sample)
 
 
 def _sample(rule: Rule, table: Table, frame: pl.DataFrame, rows: list[int]) -> str:
-    """Format failing rows as a Markdown table of the key and the columns of the rule."""
-    shown = frame.select(list(dict.fromkeys([*table.key, *rule.columns])))[rows]
-    return "\n".join(markdown_table(shown.columns, ([_cell(value) for value in row] for row in shown.rows())))
+    """Format failing rows as a Markdown table with the key and the columns of the rule."""
+    sample = frame.select(list(dict.fromkeys([*table.key, *rule.columns])))[rows]
+    return "\n".join(markdown_table(sample.columns, ([_cell(value) for value in row] for row in sample.rows())))
 
 
 def _cell(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Rules of raw and clean tables of the venues, and of recordings."""
+"""Rules for raw and clean tables of the venues and for recordings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLERATED_SHARE = 0.01
 
 
 def _as_many(lists: str) -> pl.Expr:
-    """Return the condition that a list is empty or has one element per outcome."""
+    """Return a condition: the list is empty or has one element per outcome."""
     return (pl.col(lists).list.len() == 0) | (pl.col(lists).list.len() == pl.col("outcomes").list.len())
 
 
@@ -258,7 +258,7 @@ _PULL = (
 
 
 def few_rejects(objects: int, *, listed: bool = False) -> Rule:
-    """Create a rule that a day or list has at most a few rejects.
+    """Create a rule: a day, or a list, has few rejects.
 
     objects: number of stored objects; a small share of it is tolerated. listed: count the rejects of the whole list, such as the archive, not of
     each day.
@@ -275,12 +275,11 @@ def few_rejects(objects: int, *, listed: bool = False) -> Rule:
 
 
 def objects_per_day(lake: Lake, rejects: Slice) -> int:
-    """Return the mean number of objects stored per day by the pulls of these rejects."""
+    """Return the mean number of objects per day that the pulls of these rejects stored."""
     days = [manifest.partition for manifest in rejects.manifests]
     venue = rejects.table.name.removesuffix("_rejects")
-    pulled = [one for one in raw.TABLES if one.name.startswith(f"{venue}_") and one.partitioned_by and one != rejects.table]
-    stored = sum(lake.slice(one, days, missing="skip").rows for one in pulled)
-    return stored // max(len(days), 1)
+    pulled = [own for own in raw.TABLES if own.name.startswith(f"{venue}_") and own.partitioned_by and own != rejects.table]
+    return sum(lake.slice(own, days, missing="skip").rows for own in pulled) // max(len(days), 1)
 
 
 def _few_of_day(lake: Lake, rejects: Slice) -> Rule:

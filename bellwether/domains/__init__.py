@@ -23,17 +23,17 @@ BUILT_IN = (VENUES, BENCHMARK, REPLAY, ARENA)
 
 @cache
 def load_domains() -> tuple[Domain, ...]:
-    """Load the built-in domains, those of other packages, and last the warehouse, which publishes the tables of all.
+    """Load all domains: built-in ones, those of other packages, and last the warehouse, which publishes the tables of all.
 
     Raises:
         ConfigError: An entry point cannot be loaded, or two domains have the same name.
     """
-    found = (*BUILT_IN, *(_load_domain(point) for point in entry_points(group=GROUP)), WAREHOUSE)
-    names = [domain.name for domain in found]
-    for domain in found:
+    domains = (*BUILT_IN, *(_load_domain(point) for point in entry_points(group=GROUP)), WAREHOUSE)
+    names = [domain.name for domain in domains]
+    for domain in domains:
         if names.count(domain.name) > 1:
             raise ConfigError(f"two domains are named {domain.name!r}; rename the one of the other package")
-    return found
+    return domains
 
 
 def _load_domain(point: EntryPoint) -> Domain:

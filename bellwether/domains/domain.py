@@ -1,4 +1,4 @@
-"""Declaration of a domain. It refers to modules and functions by name and imports none of them."""
+"""Declaration of a domain. Modules and functions are referenced by name and not imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LazyCommand:
-    """Command of the command line that is imported when it is called.
+    """Command whose module is imported when it is called.
 
     name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`.
     """
@@ -27,7 +27,7 @@ class PlatformCommand(LazyCommand):
 
 @dataclass(frozen=True)
 class Domain:
-    """Subject area of the platform: tables with rules, Dagster definitions, and commands.
+    """Subject area of the platform with its tables, rules, Dagster definitions and commands.
 
     name: of the domain. groups: asset groups with their descriptions, shown by `bellwether ui`. tables: modules, each with a tuple `TABLES` of
     `bellwether.tables.Table`, from which definitions, warehouse, data dictionary and Dagster's column metadata follow. rules: module with
@@ -52,11 +52,11 @@ class Domain:
     commands: tuple[LazyCommand, ...] = ()
 
     def table_modules(self) -> tuple[ModuleType, ...]:
-        """Return the modules that declare its tables."""
+        """Import and return the modules that declare the domain's tables."""
         return tuple(import_module(name) for name in self.tables)
 
     def rules_module(self) -> ModuleType | None:
-        """Return the module of its rules, if any."""
+        """Import and return the module of the domain's rules; None if it has none."""
         return import_module(self.rules) if self.rules else None
 
 

@@ -1,4 +1,4 @@
-"""Venue domain: listings and streams of the venues, and their clean form."""
+"""Venue domain: listings and streams of the venues, and clean tables of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing: a release of the benchmark as a dataset of the Hugging Face Hub."""
+"""Publication of a benchmark release as a dataset on the Hugging Face Hub."""
 
 from __future__ import annotations
 

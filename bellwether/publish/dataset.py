@@ -1,4 +1,4 @@
-"""Export of a release as a folder for Hugging Face's `datasets`: one Parquet file of questions and a card."""
+"""Export of a release as a folder that Hugging Face's `datasets` reads: a Parquet file of questions and a card."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PRICES = tuple(f"price_{name}" for name in HORIZONS)
 
 @dataclass(frozen=True, slots=True)
 class ExportedDataset:
-    """Exported dataset with its folder and number of questions."""
+    """Folder of an exported release. rows: number of questions."""
 
     folder: Path
     release: str
@@ -59,7 +59,7 @@ def export(
 
 
 def dataset_rows(questions: pl.DataFrame) -> pl.DataFrame:
-    """Convert rows of benchmark/questions to those of the dataset: KalshiBench's columns first, its close time as text, prices as floats."""
+    """Convert rows of benchmark/questions to rows of the dataset: KalshiBench's columns first, close times as text, prices as floats."""
     closes = pl.col("close_time").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
     others = [name for name in QUESTIONS.names if name not in SHARED]
     return questions.with_columns(closes, pl.col(_PRICES).cast(pl.Float64)).select(*SHARED, *others)

@@ -1,4 +1,4 @@
-"""Delta Lake copies of tables of the lake, for Spark, Trino, DuckDB and Polars; each update is one commit that rewrites the changed partitions."""
+"""Copies of the lake's tables as Delta Lake tables. Each update is one commit that rewrites the changed partitions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
+from bellwether.lake.duckdb_connection import literal
 from bellwether.lake.partitions import Partition, partition_values
 from bellwether.lake.slices import Slice
 from bellwether.places import SCHEMES, resolve
@@ -39,7 +40,7 @@ _NANOSECONDS = pl.Datetime("ns", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class DeltaCopy:
-    """Updated copy. written, removed: partitions. cut: columns in nanoseconds, which Delta stores as microseconds."""
+    """Result of updating a copy. written, removed, unchanged: numbers of partitions. cut: columns truncated from nanoseconds to microseconds."""
 
     table: str
     location: str
@@ -50,12 +51,12 @@ class DeltaCopy:
 
 
 def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[DeltaCopy]:
-    """Update the Delta table `<url>/<group>/<name>` of each table to the state of the lake, and yield the changes. Tables without rows are skipped.
+    """Update the Delta table `<url>/<group>/<name>` of each table and yield the results. Tables without rows are skipped.
 
-    url: a folder or an object store's URL; credentials come from the environment. Without changes nothing is committed. Other programs may compact and
+    url: folder or object-store URL; credentials come from the environment. Without changes nothing is committed. Other programs may compact and
     vacuum a copy; rows that they change are replaced when their partition changes.
-    Raises `ConfigError` without the extra `delta` and for a location with a percent escape, and `BellwetherError` for a copy that cannot be written and
-    keeps its previous state.
+    Raises `ConfigError` without the extra `delta` and for a location with a percent escape, and `BellwetherError` if a copy cannot be written; it
+    then keeps its previous state.
     """
     try:
         from deltalake.exceptions import DeltaError
@@ -119,7 +120,7 @@ def _update(source: Slice, location: str, options: dict[str, str]) -> DeltaCopy 
 
 
 def _read_record(copy: DeltaTable, table: Table) -> dict[Partition, str] | None:
-    """Read the digest of each partition at the last export; None if the columns have changed or no recent commit has the record."""
+    """Read each partition's digest at the last export; None if the columns have changed or no recent commit has the record."""
     from deltalake import Schema
 
     if copy.metadata().name != table.name:
@@ -139,7 +140,7 @@ def _columns(schema: Any) -> list[tuple[str, str]]:
 
 
 def _schema(table: Table) -> pa.Schema:
-    """Build the Delta schema, with descriptions as comments; instants are in microseconds."""
+    """Build the Delta schema, with descriptions as comments. Times are in microseconds."""
     plain = _in_microseconds(table.empty()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     comments = {column.name: {"comment": column.description} for column in table.columns}
     return pa.schema([field.with_metadata(comments[field.name]) for field in plain])
@@ -156,10 +157,6 @@ def _in_microseconds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _condition(table: Table, partition: Partition) -> str:
-    """Build the SQL condition of a partition's rows."""
-    found = partition_values(table, partition)
-    return "(" + " AND ".join(f"{name} = {_literal(str(value))}" for name, value in found.items()) + ")"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    """Build the SQL condition for the rows of a partition."""
+    values = partition_values(table, partition)
+    return "(" + " AND ".join(f"{name} = {literal(str(value))}" for name, value in values.items()) + ")"

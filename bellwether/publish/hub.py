@@ -1,4 +1,4 @@
-"""Upload of an exported release to the Hugging Face Hub, with `huggingface_hub` (the extra `huggingface`)."""
+"""Upload of an exported release to the Hugging Face Hub (extra `huggingface`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSALS = {
 
 
 def upload(folder: Path | str, repository: str, *, private: bool = False) -> str:
-    """Upload an exported folder as the dataset `repository` (OWNER/NAME), in one commit; returns its address.
+    """Upload an exported folder as the dataset `repository` (OWNER/NAME) in one commit. Returns its URL.
 
     A missing repository is created; an existing one gets a new commit if anything has changed. The token comes from
     HF_TOKEN and is never shown. Raises `ConfigError` without the extra or the token, for a folder that is no export, an invalid name and a

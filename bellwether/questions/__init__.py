@@ -1,4 +1,4 @@
-"""Benchmark questions: selection of settled markets, and the facts known about them at each time."""
+"""Questions of the benchmark: selection of settled markets, with the facts known about them at each time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Dataset analysis: statistics of a release's questions, as rows and as JSON under KalshiBench's names.
+"""Statistics of a release's questions, as rows and as JSON under KalshiBench's names.
 
-Nothing about forecasters belongs here. Statistics that KalshiBench defines differently have one row per definition.
+Statistics that KalshiBench defines differently have one row per definition.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration import evaluate, reliability_bins
-from bellwether.questions.analysis_json import ALL, FINAL, PUBLISHED, PUBLISHED_DESCRIPTION, as_json
+from bellwether.questions.analysis_json import ALL, FINAL, PUBLISHED, PUBLISHED_DESCRIPTION, to_document
 from bellwether.tables.benchmark import DATASET_ANALYSIS, HORIZONS, QUESTIONS
 
 #: Version of the rules in this module; raise it when statistics change for the same questions.
 RULES = "1"
 
-#: Items of statistics of the whole question set, and of those with KalshiBench's definition.
 WORD = re.compile(r"\b\w+\b")
 _DAY = 86_400_000_000
 
@@ -31,21 +30,21 @@ Part = tuple[str, str, Statistics]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Statistics of one question set, as rows of benchmark/dataset_analysis; no rows without questions."""
+    """Statistics of one question set. rows: of benchmark/dataset_analysis; empty without questions."""
 
     rows: pl.DataFrame
 
     def frame(self) -> pl.DataFrame:
-        """Rows of benchmark/dataset_analysis."""
+        """Return the rows of benchmark/dataset_analysis."""
         return self.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the statistics under KalshiBench's names for JSON; those with KalshiBench's own definition are in `as_published`."""
-        return as_json(self.rows)
+        """Return the statistics as JSON values under KalshiBench's names. `as_published` contains those by KalshiBench's own definitions."""
+        return to_document(self.rows)
 
 
 def analyse(questions: pl.DataFrame) -> Analysis:
-    """Analyse the questions of one release (rows of benchmark/questions).
+    """Compute the statistics of one release's questions (rows of benchmark/questions).
 
     Without questions there are no rows. Undefined statistics are null: no price, equal outcomes, clusters of one question.
     Raises `SchemaError` for a frame of another shape, `ScoringError` for a price outside [0, 1].
@@ -99,11 +98,10 @@ def _temporal(questions: pl.DataFrame) -> Iterator[Part]:
 
 
 def _moments(values: pl.Series) -> Statistics:
-    """Compute count, mean, median, population standard deviation and range of the non-null values; `missing` counts the nulls."""
-    there = values.drop_nulls()
-    if there.is_empty():
+    """Compute count, mean, median, population standard deviation and range of the non-null values. missing: number of nulls."""
+    numbers = values.drop_nulls().to_numpy()
+    if not len(numbers):
         return {"n": 0, "missing": values.null_count(), **dict.fromkeys(("mean", "median", "std", "min", "max"))}
-    numbers = there.to_numpy()
     return {
         "n": len(numbers),
         "missing": values.null_count(),
@@ -130,7 +128,7 @@ def _groups(section: str, questions: pl.DataFrame, by: str) -> Iterator[Part]:
 
 
 def _units(questions: pl.DataFrame, unit: str) -> pl.Series:
-    """Return the label of each question's series, event or bootstrap cluster; labels of series and events include the venue."""
+    """Return the series, event or bootstrap cluster of each question. Names of series and events include the venue."""
     labels = {
         "cluster": pl.col("cluster"),
         "series": pl.concat_str("source", "series_ticker", separator=":"),
@@ -140,17 +138,17 @@ def _units(questions: pl.DataFrame, unit: str) -> pl.Series:
 
 
 def _diversity(categories: pl.Series) -> Statistics:
-    """Compute the Shannon entropy of the categories in bits, its ratio to the maximum, and the effective number of categories 2^entropy."""
+    """Compute the Shannon entropy of the categories in bits, its ratio to the maximum, and the effective number of categories, 2^entropy."""
     counts = categories.value_counts(name="n").sort("n", "category", descending=[True, False])
     shares = counts["n"].to_numpy() / len(categories)
     entropy = abs(float(-np.sum(shares * np.log2(shares))))
-    most = float(np.log2(counts.height))
+    maximum = float(np.log2(counts.height))
     smallest = counts.filter(pl.col("n") == counts["n"].min())["category"].min()
     return {
         "categories": counts.height,
         "entropy": entropy,
-        "max_entropy": most,
-        "normalized_entropy": entropy / most if most else None,
+        "max_entropy": maximum,
+        "normalized_entropy": entropy / maximum if maximum else None,
         "effective_categories": 2**entropy,
         "largest": counts["category"][0],
         "smallest": str(smallest),
@@ -162,16 +160,16 @@ def _complexity(questions: pl.DataFrame) -> Iterator[Part]:
     for name, texts in (("question", questions["question"]), ("description", questions["description"]), (f"{PUBLISHED} description", cut)):
         yield "length", name, _moments(texts.str.len_chars().cast(pl.Float64))
     for name, descriptions in ((ALL, questions["description"]), (PUBLISHED, cut)):
-        yield "words", name, _words(f"{question} {text}" for question, text in zip(questions["question"], descriptions, strict=True))
+        yield "words", name, _count_words(f"{question} {text}" for question, text in zip(questions["question"], descriptions, strict=True))
 
 
-def _words(texts: Iterable[str]) -> Statistics:
-    found = [WORD.findall(text.lower()) for text in texts]
-    return {"vocabulary": len({word for words in found for word in words}), "mean": float(np.mean([len(words) for words in found]))}
+def _count_words(texts: Iterable[str]) -> Statistics:
+    words = [WORD.findall(text.lower()) for text in texts]
+    return {"vocabulary": len(set().union(*words)), "mean": float(np.mean([len(own) for own in words]))}
 
 
 def _clusters(labels: pl.Series, y: pl.Series) -> Statistics:
-    """Measure the dependence of the questions in clusters `labels` (L. Kish, Survey Sampling, 1965, ch. 5 and 8).
+    """Compute how dependent the questions are within clusters (L. Kish, Survey Sampling, 1965, ch. 5 and 8).
 
     `intraclass` is the intraclass correlation of the outcomes (one-way analysis of variance), `design_effect` = 1 + (m - 1) intraclass
     with m the mean cluster size over questions, `effective_questions` = n / `design_effect`. `least_effective_questions` is the effective
@@ -180,10 +178,9 @@ def _clusters(labels: pl.Series, y: pl.Series) -> Statistics:
     frame = pl.DataFrame({"label": labels, "y": y.cast(pl.Float64)})
     groups = frame.group_by("label").agg(n=pl.len(), mean=pl.col("y").mean()).sort("label")
     n, sizes, means = frame.height, groups["n"].to_numpy().astype(float), groups["mean"].to_numpy()
-    seen = float(np.sum(sizes**2)) / n
+    size = float(np.sum(sizes**2)) / n  # mean over questions, not over clusters
     correlation = _intraclass(sizes, means, float(np.mean(frame["y"].to_numpy())))
-    alone = seen == 1.0
-    effect = 1.0 if alone else None if correlation is None else 1 + (seen - 1) * max(correlation, 0.0)
+    effect = 1.0 if size == 1.0 else None if correlation is None else 1 + (size - 1) * max(correlation, 0.0)
     return {
         "clusters": len(sizes),
         "largest": float(sizes.max()),
@@ -191,7 +188,7 @@ def _clusters(labels: pl.Series, y: pl.Series) -> Statistics:
         "intraclass": correlation,
         "design_effect": effect,
         "effective_questions": None if effect is None else n / effect,
-        "least_effective_questions": n / seen,
+        "least_effective_questions": n / size,
     }
 
 
@@ -207,25 +204,25 @@ def _intraclass(sizes: np.ndarray, means: np.ndarray, mean: float) -> float | No
 
 
 def _market(questions: pl.DataFrame) -> Iterator[Part]:
-    """Evaluate the market price as a forecast at each horizon, and the final price, which is marked."""
+    """Evaluate market prices as forecasts: the price at each horizon, and the final one, which is marked as no forecast."""
     for name in HORIZONS:
         yield from _priced(questions, name, questions[f"price_{name}"].cast(pl.Float64), "before the close")
     yield from _priced(questions, FINAL, questions["market_probability"], "known after the fact: no forecast")
 
 
-def _priced(questions: pl.DataFrame, item: str, prices: pl.Series, known: str) -> Iterator[Part]:
-    there = prices.is_not_null()
-    p, y = prices.filter(there).to_numpy(), questions["y"].filter(there).to_numpy()
-    coverage: Statistics = {"known": known, "n": len(p), "missing": prices.null_count(), "coverage": len(p) / questions.height}
-    scores = evaluate(p, y, clusters=questions["cluster"].filter(there), asked=questions.height, replicates=0)
+def _priced(questions: pl.DataFrame, item: str, prices: pl.Series, timing: str) -> Iterator[Part]:
+    has_price = prices.is_not_null()
+    p, y = prices.filter(has_price).to_numpy(), questions["y"].filter(has_price).to_numpy()
+    coverage: Statistics = {"known": timing, "n": len(p), "missing": prices.null_count(), "coverage": len(p) / questions.height}
+    scores = evaluate(p, y, clusters=questions["cluster"].filter(has_price), asked=questions.height, replicates=0)
     metrics: Statistics = {name: scores[name].value for name in scores if name not in ("coverage", "skill_vs_market")}
     yield "market", item, {**coverage, **metrics}
-    right = (p >= 0.5) == y
+    is_right = (p >= 0.5) == y
     band = np.select([(p < 0.2) | (p > 0.8), (p >= 0.4) & (p <= 0.6)], ["high", "low"], "medium")
     for certainty in ("high", "medium", "low"):
         inside = band == certainty
         n = int(inside.sum())
-        share, accuracy = (n / len(p) if len(p) else None), (float(np.mean(right[inside])) if n else None)
+        share, accuracy = (n / len(p) if len(p) else None), (float(np.mean(is_right[inside])) if n else None)
         yield "market_certainty", f"{item} {certainty}", {"n": n, "share": share, "accuracy": accuracy}
     for row in reliability_bins(p, y).filter(pl.col("n") > 0).iter_rows(named=True):
         label = f"{item} {row['lower_edge']:.1f}-{row['upper_edge']:.1f}"

@@ -1,4 +1,4 @@
-"""Dataset analysis as JSON: rows of benchmark/dataset_analysis under the names of KalshiBench's result files."""
+"""JSON form of a dataset analysis, under the names of KalshiBench's result files."""
 
 from __future__ import annotations
 
@@ -23,50 +23,32 @@ BASELINE_HORIZON = "24h"
 
 #: Counts, which are integers in JSON.
 COUNTS = frozenset(
-    {
-        "questions",
-        "yes",
-        "no",
-        "series",
-        "events",
-        "clusters",
-        "n",
-        "missing",
-        "categories",
-        "vocabulary",
-        "span_days",
-        "largest",
-        "min",
-        "max",
-    }
+    {"questions", "yes", "no", "series", "events", "clusters", "n", "missing", "categories", "vocabulary", "span_days", "largest"}
+    | {"min", "max"}
 )
 _MOMENTS = ("mean", "median", "std", "min", "max")
-_MARKET = {
-    "brier_score": "brier",
-    "brier_skill_score": "brier_skill",
-    "ece": "ece",
-    "log_loss": "log_loss",
-    "accuracy": "accuracy",
-    "base_rate": "base_rate",
+#: Metrics by KalshiBench's names.
+_MARKET = {"brier_score": "brier", "brier_skill_score": "brier_skill"} | {
+    name: name for name in ("ece", "log_loss", "accuracy", "base_rate")
 }
 
 Items = dict[str, dict[str, Any]]
 
 
-def as_json(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return the statistics under KalshiBench's names by this project's definitions, then additional ones, then KalshiBench's own (`as_published`)."""
+def to_document(rows: pl.DataFrame) -> dict[str, Any]:
+    """Return the statistics under KalshiBench's names: by this project's definitions, additional ones, and KalshiBench's own (`as_published`)."""
     sections = _sections(rows)
     months, categories = sections.get("month", {}), sections.get("category", {})
     by_size = sorted(categories, key=lambda name: (-categories[name]["questions"], name))
-    temporal, truth = _one(sections, "temporal", ALL), _one(sections, "ground_truth", ALL)
-    diversity, words = _one(sections, "diversity", ALL), _one(sections, "words", ALL)
+    temporal, truth = _item(sections, "temporal", ALL), _item(sections, "ground_truth", ALL)
+    diversity, words = _item(sections, "diversity", ALL), _item(sections, "words", ALL)
     baseline = _market(sections, BASELINE_HORIZON)
     return {
         "total_questions": truth.get("questions", 0),
         "knowledge_cutoff": temporal.get("cutoff"),
         "date_range": {name: temporal.get(name) for name in ("earliest", "latest", "span_days")},
         "temporal_distribution": {month: months[month]["questions"] for month in sorted(months)},
-        "time_horizon_stats": _days_ahead(_one(sections, "horizon", "cutoff_to_close")),
+        "time_horizon_stats": _days_ahead(_item(sections, "horizon", "cutoff_to_close")),
         "ground_truth_distribution": {name: truth.get(name) for name in ("yes", "no", "yes_rate")},
         "ground_truth_by_category": {name: _truth(categories[name]) for name in by_size},
         "ground_truth_by_month": {month: _truth(months[month]) for month in sorted(months)},
@@ -75,8 +57,8 @@ def as_json(rows: pl.DataFrame) -> dict[str, Any]:
         "num_categories": diversity.get("categories", 0),
         "largest_category": diversity.get("largest"),
         "smallest_category": diversity.get("smallest"),
-        "question_length_stats": _moments(_one(sections, "length", "question")),
-        "description_length_stats": _moments(_one(sections, "length", "description")),
+        "question_length_stats": _moments(_item(sections, "length", "question")),
+        "description_length_stats": _moments(_item(sections, "length", "description")),
         "total_vocabulary_size": words.get("vocabulary"),
         "avg_words_per_question": words.get("mean"),
         "market_coverage": baseline["coverage"],
@@ -91,19 +73,19 @@ def as_json(rows: pl.DataFrame) -> dict[str, Any]:
         "category_diversity": {name: diversity.get(name) for name in ("max_entropy", "normalized_entropy", "effective_categories")},
         "categories": {name: categories[name] for name in by_size},
         "sources": sections.get("source", {}),
-        "open_to_close_days": _one(sections, "horizon", "open_to_close"),
-        "close_to_settlement_days": _one(sections, "horizon", "close_to_settlement"),
+        "open_to_close_days": _item(sections, "horizon", "open_to_close"),
+        "close_to_settlement_days": _item(sections, "horizon", "close_to_settlement"),
         "clusters": sections.get("cluster", {}),
         "as_published": _as_published(sections),
     }
 
 
 def _as_published(sections: dict[str, Items]) -> dict[str, Any]:
-    """Return KalshiBench's own statistics: horizons of at least one day in whole days between dates, descriptions truncated as by its prompt."""
-    words = _one(sections, "words", PUBLISHED)
+    """Return statistics by KalshiBench's definitions: horizons from one day in whole days, and descriptions truncated as in its prompt."""
+    words = _item(sections, "words", PUBLISHED)
     return {
-        "time_horizon_stats": _days_ahead(_one(sections, "horizon", PUBLISHED)),
-        "description_length_stats": _moments(_one(sections, "length", f"{PUBLISHED} description")),
+        "time_horizon_stats": _days_ahead(_item(sections, "horizon", PUBLISHED)),
+        "description_length_stats": _moments(_item(sections, "length", f"{PUBLISHED} description")),
         "description_limit": PUBLISHED_DESCRIPTION,
         "total_vocabulary_size": words.get("vocabulary"),
         "avg_words_per_question": words.get("mean"),
@@ -121,7 +103,7 @@ def _number(statistic: str, value: float | None) -> float | int | None:
     return int(value) if value is not None and statistic in COUNTS and value.is_integer() else value
 
 
-def _one(sections: dict[str, Items], section: str, item: str) -> dict[str, Any]:
+def _item(sections: dict[str, Items], section: str, item: str) -> dict[str, Any]:
     return sections.get(section, {}).get(item, {})
 
 
@@ -134,28 +116,23 @@ def _days_ahead(statistics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _truth(statistics: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "yes": statistics["yes"],
-        "no": statistics["no"],
-        "total": statistics["questions"],
-        "yes_rate": statistics["yes_rate"],
-    }
+    return {"yes": statistics["yes"], "no": statistics["no"], "total": statistics["questions"], "yes_rate": statistics["yes_rate"]}
 
 
 def _market(sections: dict[str, Items], item: str) -> dict[str, Any]:
-    found = _one(sections, "market", item)
-    certainty = {name: _one(sections, "market_certainty", f"{item} {name}") for name in ("high", "medium", "low")}
-    metrics = {name: value for name, value in found.items() if name not in ("known", "n", "missing", "coverage")}
-    named = {name: found.get(ours) for name, ours in _MARKET.items()}
-    priced = bool(found.get("n"))
+    scores = _item(sections, "market", item)
+    certainty = {name: _item(sections, "market_certainty", f"{item} {name}") for name in ("high", "medium", "low")}
+    metrics = {name: value for name, value in scores.items() if name not in ("known", "n", "missing", "coverage")}
+    published = {name: scores.get(ours) for name, ours in _MARKET.items()}
+    has_prices = bool(scores.get("n"))
     return {
-        "n": found.get("n", 0),
-        "missing": found.get("missing", 0),
-        "coverage": found.get("coverage"),
-        "calibration": named if priced else None,
-        "metrics": metrics if priced else None,
+        "n": scores.get("n", 0),
+        "missing": scores.get("missing", 0),
+        "coverage": scores.get("coverage"),
+        "calibration": published if has_prices else None,
+        "metrics": metrics if has_prices else None,
         "reliability_diagram": _bins(sections.get("market_reliability", {}), item),
-        "uncertainty_distribution": {f"{name}_confidence": one["n"] for name, one in certainty.items()} if priced else None,
+        "uncertainty_distribution": {f"{name}_confidence": band["n"] for name, band in certainty.items()} if has_prices else None,
         "high_confidence_accuracy": certainty["high"].get("accuracy"),
         "medium_confidence_accuracy": certainty["medium"].get("accuracy"),
         "uncertain_accuracy": certainty["low"].get("accuracy"),
@@ -164,7 +141,7 @@ def _market(sections: dict[str, Items], item: str) -> dict[str, Any]:
 
 def _bins(items: Items, item: str) -> list[dict[str, Any]]:
     return [
-        {"bin": label.removeprefix(f"{item} "), "avg_confidence": one["mean_forecast"], "avg_accuracy": one["yes_rate"], "count": one["n"]}
-        for label, one in sorted(items.items())
+        {"bin": label.removeprefix(f"{item} "), "avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
+        for label, row in sorted(items.items())
         if label.startswith(f"{item} ")
     ]

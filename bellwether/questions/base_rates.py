@@ -1,4 +1,4 @@
-"""Base rates of yes before a question opened. Counted when a release is built, so that loading more history changes no forecast."""
+"""Share of yes among earlier markets, counted when a release is built, so that loading more history changes no forecast."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from bellwether.tables.benchmark import BASE_RATES
 
 
 def add_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
-    """Add `_n`, `_yes` (int64) and `_known_at` of each group to `facts`: counts of binary markets paid out before `open_time`.
+    """Add to `facts` the counts of binary markets that settled before each question opened: `_n`, `_yes` and `_known_at` per group.
 
-    facts: rows of clean/markets with `venue`, `category` and `open_time`. markets: all of clean/markets. Markets without a
-    settlement time are not counted. Null without an opening time; 0 if nothing had settled.
+    facts: rows of clean/markets with `venue`, `category` and `open_time`. markets: all of clean/markets; those without a settlement time are not
+    counted. Counts are int64: null without an opening time, 0 if nothing had settled.
     """
     settled = _settled_markets(markets)
     for prefix, group in BASE_RATES.items():
-        asked = facts.select("day", "venue", "market_id", "category", "open_time").sort("open_time")
-        counted = asked.join_asof(
+        openings = facts.select("day", "venue", "market_id", "category", "open_time").sort("open_time")
+        counted = openings.join_asof(
             _running_counts(settled, list(group), prefix),
             left_on="open_time",
             right_on="settled_at",
@@ -39,7 +39,7 @@ def add_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _settled_markets(markets: pl.LazyFrame) -> pl.DataFrame:
-    """Return each counted market once, by its latest known record."""
+    """Return the settled binary markets, each once, by its latest known record."""
     return (
         markets.filter(
             pl.col("settled_at").is_not_null() & pl.col("outcome").is_not_null() & ~pl.col("is_combo") & (pl.col("market_type") == "binary")
@@ -52,7 +52,7 @@ def _settled_markets(markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _running_counts(settled: pl.DataFrame, group: list[str], prefix: str) -> pl.DataFrame:
-    """Count per group and settlement time the markets settled by then and those with yes, with the latest time at which they were known."""
+    """Count the markets of each group that had settled by each settlement time, and those with yes."""
     at_once = settled.group_by(*group, "settled_at").agg(
         pl.len().cast(pl.Int64).alias(f"{prefix}_n"),
         (pl.col("outcome") == "yes").sum().cast(pl.Int64).alias(f"{prefix}_yes"),

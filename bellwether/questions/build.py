@@ -1,4 +1,4 @@
-"""Construction of a release's question set: eligibility, sampling and prices before the close."""
+"""Selection of a release's questions from settled markets, with prices before the close."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ ROW = ["day", *MARKET]
 
 @dataclass(frozen=True, slots=True)
 class EligibilityRule:
-    """Condition that every question of a release meets, with a description of the excluded markets."""
+    """Condition for questions of a release. keeps_out: description of the excluded markets."""
 
     name: str
     keeps_out: str
-    holds: pl.Expr
+    condition: pl.Expr
 
     @property
     def column(self) -> str:
-        """Name of the column with the result for each market."""
+        """Name of the Boolean column with the rule's result for each market."""
         return f"rule {self.name}"
 
 
 def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
-    """Return the rules of `release` over the columns of clean/markets. A rule whose value is null is not met."""
+    """Return the eligibility rules of `release`, as expressions over clean/markets. A null result excludes the market."""
     resolved = pl.coalesce("settled_at", "close_time")
     rules = [
         EligibilityRule("venue", "markets of other venues", pl.col("venue").is_in(release.venues)),
@@ -72,15 +72,14 @@ def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
 
 
 def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.DataFrame:
-    """Build the questions of `release` (table benchmark/questions) from clean/markets and clean/prices.
+    """Build the questions of `release` (rows of benchmark/questions) from clean/markets and clean/prices.
 
-    Markets are chosen by a hash of the seed and the venue's ids, so that the sample is independent of row order, process and
-    machine. Additional markets change a sample only by the places that they take themselves.
+    Markets are chosen by a hash of the seed and the venue's ids, so that the sample does not depend on row order, process and
+    machine. An additional market changes a sample only by the place that it takes itself.
     """
     drawn = _draw_sample(release, _limit_per_series(release, _select_eligible(release, markets)))
     facts = markets.join(drawn.lazy().select(*ROW, "ordinal"), on=ROW, how="inner").collect()
-    known = add_base_rates(_add_prices(facts, prices), markets)
-    rows = known.select(
+    rows = add_base_rates(_add_prices(facts, prices), markets).select(
         release=pl.lit(release.name),
         id=pl.concat_str(*MARKET, separator=":"),
         question=_text("question"),
@@ -108,7 +107,7 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
 
 
 def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    """Count the markets that remain after each step of `release`: columns step, keeps_out, markets."""
+    """Count the markets that remain after each selection step of `release`. Columns: step, keeps_out, markets."""
     screened = _apply_rules(release, markets)
     rows = [("markets", "", screened.height)]
     for rule in eligibility(release):
@@ -121,14 +120,14 @@ def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _text(column: str) -> pl.Expr:
-    """Return a text column without NUL characters, which databases and C programs treat as the end."""
+    """Return a text column without surrounding blanks and NUL characters, which databases and C programs treat as the end."""
     return pl.col(column).str.replace_all("\x00", "", literal=True).str.strip_chars()
 
 
 def _apply_rules(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    """Return the identity of each market and a Boolean column per rule, by the market's latest known record."""
-    verdicts = [rule.holds.fill_null(False).alias(rule.column) for rule in eligibility(release)]
-    narrow = markets.select(*ROW, "event_id", "series_id", "known_at", *verdicts).collect()
+    """Return the ids of each market and a Boolean column per rule, by the market's latest known record."""
+    results = [rule.condition.fill_null(False).alias(rule.column) for rule in eligibility(release)]
+    narrow = markets.select(*ROW, "event_id", "series_id", "known_at", *results).collect()
     return narrow.sort("known_at", "day", descending=True).unique(subset=MARKET, keep="first", maintain_order=True)
 
 
@@ -137,7 +136,7 @@ def _select_eligible(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
-    """Limit each series to `per_series` markets: one per event in random order, before a second one of any event."""
+    """Keep at most `per_series` markets of each series, at random. Different events come first."""
     if not release.per_series:
         return markets
     event, series = pl.coalesce("event_id", "market_id"), pl.coalesce("series_id", "market_id")
@@ -155,7 +154,7 @@ def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
 def _draw_sample(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
     """Draw the sample without replacement, with `ordinal` as its order.
 
-    The hashes of the draw are independent of those that order the markets of a series; reusing them would favour series with many markets.
+    Its hashes differ from those that order the markets of a series; reusing them would favour series with many markets.
     """
     drawn = markets.with_columns(lot=_lots("sample", release.seed, _ids(markets))).sort("lot")
     return drawn.head(release.sample_size or drawn.height).with_row_index("ordinal")
@@ -171,12 +170,12 @@ def _lots(purpose: str, seed: int, ids: pl.Series) -> pl.Series:
 
 
 def _add_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
-    """Add the price and its instant at each horizon to `facts`, and extend `known_at` to the prices used."""
+    """Add the price at each horizon and its time to `facts`, and set `known_at` to that of the prices if it is later."""
     bounds = facts.lazy().select(*ROW, "open_time", "close_time")
     middle = pl.when(pl.col("bid") <= pl.col("ask")).then(
         ((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE)
     )  # A crossed book has no middle.
-    standing = (
+    quotes = (
         prices.join(bounds, on=ROW, how="inner")
         .filter((pl.col("at") <= pl.col("close_time")) & (pl.col("at") >= pl.col("open_time")).fill_null(True))
         .select(*ROW, "at", "close_time", "known_at", price=pl.coalesce(middle, "last"))
@@ -184,7 +183,7 @@ def _add_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
     )
     for name, hours in HORIZONS.items():
         latest = (
-            standing.filter(pl.col("at") <= pl.col("close_time") - pl.duration(hours=hours))
+            quotes.filter(pl.col("at") <= pl.col("close_time") - pl.duration(hours=hours))
             .group_by(ROW)
             .agg(pl.col("price", "at", "known_at").sort_by("at").last())
         )

@@ -1,4 +1,4 @@
-"""Recipes of releases: cutoff, sample and limits, read from the registry."""
+"""Releases of the registry: cutoff, sample and limits of each question set."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Instant = Annotated[datetime, BeforeValidator(_instant)]
 
 @dataclass(frozen=True, slots=True)
 class ReleaseName:
-    """Name of a release: `NAME`, `NAME.v2` for its second version, `NAME@200` for the first 200 questions of either."""
+    """Name of a release: `NAME`, `NAME.v2` for its second version, `NAME@200` for its first 200 questions."""
 
     base: str
     number: int = 1
@@ -45,13 +45,13 @@ class ReleaseName:
 
     @classmethod
     def parse(cls, text: str) -> ReleaseName:
-        """Parse a name. Raises `ConfigError` for an explicit version below 2 and an invalid size."""
+        """Parse a release name. Raises `ConfigError` for an invalid size and for a version that is written but below 2."""
         whole, at, size = text.partition("@")
         if at and not re.fullmatch(r"[1-9][0-9]{0,5}", size):
             raise ConfigError(f"release {text}: {size!r} is not a number of questions; write {whole}@200")
-        found = _VERSIONED.fullmatch(whole)
-        base, number = (found["base"], int(found["number"])) if found else (whole, 1)
-        if found and (number < 2 or found["number"] != str(number)):
+        match = _VERSIONED.fullmatch(whole)
+        base, number = (match["base"], int(match["number"])) if match else (whole, 1)
+        if match and (number < 2 or match["number"] != str(number)):
             raise ConfigError(f"release {text}: versions are written from 2 on, as {base}.v2; the first is {base}")
         return cls(base, number, int(size) if at else None)
 
@@ -60,12 +60,12 @@ class ReleaseName:
 
     @property
     def whole_name(self) -> str:
-        """Name without a size."""
+        """Name without the size."""
         return self.base if self.number == 1 else f"{self.base}.v{self.number}"
 
     @property
-    def before(self) -> ReleaseName | None:
-        """Name of the previous version, without a size; None for the first."""
+    def previous(self) -> ReleaseName | None:
+        """Name of the previous version, without size; None for the first version."""
         return None if self.number == 1 else ReleaseName(self.base, self.number - 1)
 
 
@@ -73,7 +73,7 @@ _VERSIONED = re.compile(r"(?P<base>.+)\.v(?P<number>[0-9]+)")
 
 
 class Release(BaseModel):
-    """Recipe of a question set. The same recipe and lake give the same questions."""
+    """Recipe of a question set. It gives the same questions for the same lake."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -112,7 +112,7 @@ class Release(BaseModel):
 
     @property
     def number(self) -> int:
-        """Number of the release's version, from 1; independent of the recipe."""
+        """Number of the release's version, from 1. It is not part of the recipe."""
         return ReleaseName.parse(self.name).number
 
     @property
@@ -123,7 +123,7 @@ class Release(BaseModel):
 
 
 def releases(folder: Path | None = None) -> dict[str, Release]:
-    """Return all releases by name: the built-in ones, then those of `folder` (default: the registry folder of the settings).
+    """Return all releases by name: built-in ones, then those in `folder` (default: the registry folder of the settings).
 
     Raises `ConfigError` with file, field and value for an invalid entry.
     """
@@ -133,7 +133,7 @@ def releases(folder: Path | None = None) -> dict[str, Release]:
 
 
 def releases_here() -> dict[str, Release]:
-    """Return the releases of this world."""
+    """Return the releases of this world by name."""
     return {name: release for name, release in releases().items() if settings().world in release.worlds}
 
 
@@ -165,26 +165,26 @@ def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | 
 
 
 def release(name: str, folder: Path | None = None) -> Release:
-    """Return the recipe of the release called `name`; raises `ConfigError` for an unknown one.
+    """Return the recipe of the release called `name`. Raises `ConfigError` with close matches for an unknown name.
 
     `NAME@N` is the release NAME with the first N questions of its sample. `NAME.v2` is its second version, with the same entry of the registry.
     """
-    known, named = releases(folder), ReleaseName.parse(name)
-    if named.base not in known:
-        near = get_close_matches(named.base, known, n=2, cutoff=0.5)
+    recipes, named = releases(folder), ReleaseName.parse(name)
+    if named.base not in recipes:
+        near = get_close_matches(named.base, recipes, n=2, cutoff=0.5)
         meant = f"did you mean {' or '.join(near)}? There" if near else "there"
         raise ConfigError(
-            f"no release is called {named.base!r}; {meant} are {', '.join(known)}, and {FILE} in your registry folder can add more"
+            f"no release is called {named.base!r}; {meant} are {', '.join(recipes)}, and {FILE} in your registry folder can add more"
         )
-    found = known[named.base]
-    if named.size and found.sample_size and named.size > found.sample_size:
-        raise ConfigError(f"release {name}: {named.base} has {found.sample_size} questions at most; request fewer")
+    recipe = recipes[named.base]
+    if named.size and recipe.sample_size and named.size > recipe.sample_size:
+        raise ConfigError(f"release {name}: {named.base} has {recipe.sample_size} questions at most; request fewer")
     size = {"sample_size": named.size} if named.size else {}
-    return found.model_copy(update={"name": name, **size})
+    return recipe.model_copy(update={"name": name, **size})
 
 
 def digest(questions: pl.DataFrame) -> str:
-    """Return the SHA-256 of a release's questions in their order: all columns except the name of the release."""
+    """Return the SHA-256 of a release's questions in their order, over all columns but release and version."""
     rows = questions.sort("ordinal").drop("release", "version").rows(named=True)
     text = json.dumps(rows, sort_keys=True, default=str, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

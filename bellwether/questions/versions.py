@@ -1,6 +1,6 @@
-"""Versions of a release: questions are fixed when it is first built; a changed lake gives a new version.
+"""Versions of a release. The first build fixes its questions; if the lake has changed, a new version can be built.
 
-Texts, prices, outcomes and base rates of the questions are fixed as known at that time. This module writes nothing.
+Fixed are texts, prices, outcomes and base rates of the questions, as known at that time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASPECTS: dict[str, tuple[str, ...]] = {
 
 
 def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
-    """Load the fixed questions of a release, in their order; None if it was not built yet or is empty."""
+    """Load the fixed questions of a release in stored order; None if it has none or was not built."""
     manifest = lake.manifest(QUESTIONS, (name,))
     if manifest is None or not manifest.rows or manifest.version != QUESTIONS.version:
         return None
@@ -38,9 +38,9 @@ def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
 
 
 def draw(lake: Lake, name: str) -> pl.DataFrame:
-    """Return the fixed questions of a release, or the ones that building it now would fix.
+    """Return the fixed questions of a release, or those that a build would fix now. Stores nothing.
 
-    `NAME@N` is the beginning of NAME, which is drawn if it was not built. Raises `ConfigError` for a version whose predecessor is missing.
+    `NAME@N` has the first N questions of NAME, which is drawn if it was not built. Raises `ConfigError` for a version whose predecessor is missing.
     """
     stored = load_fixed(lake, name)
     if stored is not None:
@@ -49,14 +49,14 @@ def draw(lake: Lake, name: str) -> pl.DataFrame:
     if named.size:
         rows = draw(lake, named.whole_name).filter(pl.col("ordinal") < named.size)
         return QUESTIONS.validate(rows.with_columns(release=pl.lit(name), rules=pl.lit(recipe.version)))
-    if named.before is not None and load_fixed(lake, str(named.before)) is None:
-        raise ConfigError(f"release {name}: its predecessor {named.before} does not exist; build that first")
+    if named.previous is not None and load_fixed(lake, str(named.previous)) is None:
+        raise ConfigError(f"release {name}: its predecessor {named.previous} does not exist; build that first")
     return build(recipe, lake.slice(MARKETS).scan(), lake.slice(PRICES).scan())
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVersion:
-    """Built version of a release: partition key, number, number of questions, and their digest."""
+    """Built version of a release: partition key, version number, number of questions, and their digest."""
 
     name: str
     version: int
@@ -65,11 +65,11 @@ class ReleaseVersion:
 
 
 def list_versions(lake: Lake, base: str) -> list[ReleaseVersion]:
-    """List the built versions of a release, from the first on."""
-    found: list[ReleaseVersion] = []
-    while (rows := load_fixed(lake, name := str(ReleaseName(base, len(found) + 1)))) is not None:
-        found.append(ReleaseVersion(name, len(found) + 1, rows.height, digest(rows)))
-    return found
+    """List the built versions of a release, the first one first."""
+    versions: list[ReleaseVersion] = []
+    while (rows := load_fixed(lake, name := str(ReleaseName(base, len(versions) + 1)))) is not None:
+        versions.append(ReleaseVersion(name, len(versions) + 1, rows.height, digest(rows)))
+    return versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Difference:
         return bool(self.added or self.removed or self.changed)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per changed question: its id and the change."""
+        """Return a row per added, removed or changed question: its id and the change."""
         return [
             *({"question": name, "change": "added"} for name in self.added),
             *({"question": name, "change": "removed"} for name in self.removed),
@@ -97,24 +97,22 @@ class Difference:
 
 
 def difference(old: pl.DataFrame, new: pl.DataFrame) -> Difference:
-    """Compare two sets of questions (rows of benchmark/questions), ignoring their order and `known_at`."""
-    before, after = ({row["id"]: row for row in frame.sort("ordinal").rows(named=True)} for frame in (old, new))
-    common = [name for name in before if name in after]
+    """Compare two question sets (rows of benchmark/questions), ignoring order and `known_at`."""
+    old_rows, new_rows = ({row["id"]: row for row in frame.sort("ordinal").rows(named=True)} for frame in (old, new))
+    common = [name for name in old_rows if name in new_rows]
     changed = {}
     for name in common:
-        aspects = tuple(
-            aspect for aspect, columns in ASPECTS.items() if any(before[name][column] != after[name][column] for column in columns)
-        )
+        was, becomes = old_rows[name], new_rows[name]
+        aspects = tuple(aspect for aspect, columns in ASPECTS.items() if any(was[column] != becomes[column] for column in columns))
         if aspects:
             changed[name] = aspects
-    return Difference(
-        tuple(name for name in after if name not in before), tuple(name for name in before if name not in after), changed, len(common)
-    )
+    added = tuple(name for name in new_rows if name not in old_rows)
+    return Difference(added, tuple(name for name in old_rows if name not in new_rows), changed, len(common))
 
 
 @dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """Comparison of the newest version of a release with a new one. affected: the result of `score_effects`, empty without differences."""
+    """Comparison of a release's newest version with the one that a build would add. affected: rows of `score_effects`."""
 
     old_name: str
     new_name: str
@@ -123,19 +121,19 @@ class VersionComparison:
 
 
 def compare(lake: Lake, base: str) -> VersionComparison:
-    """Compare a release with its next version. Raises `ConfigError` for a release that was not built."""
+    """Compare a release's newest version with the one that a build would add. Raises `ConfigError` for a release that was not built."""
     versions = list_versions(lake, base)
     if not versions:
         raise ConfigError(f"comparing versions: {base} was not built yet; `bellwether release {base}` builds it")
     old_name, new_name = versions[-1].name, str(ReleaseName(base, len(versions) + 1))
     old, new = load_fixed(lake, old_name), draw(lake, new_name)
     assert old is not None
-    found = difference(old, new)
-    return VersionComparison(old_name, new_name, found, score_effects(lake, old, new, found) if found else [])
+    changes = difference(old, new)
+    return VersionComparison(old_name, new_name, changes, score_effects(lake, old, new, changes) if changes else [])
 
 
-def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference) -> list[dict[str, Any]]:
-    """Compute the effect of a new version, with the differences `found`, on the scores of forecasters of the old one, by name.
+def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, changes: Difference) -> list[dict[str, Any]]:
+    """Return the effect of a new version on the scores of the old one's forecasters, a row each, sorted by name.
 
     Columns: `forecaster`; `unanswered`, the number of new or reworded questions without its answer; `brier`, of its forecasts on the old questions;
     `brier_new`, of the same forecasts on questions of the new version, by the new outcomes. Brier scores are null without forecasts.
@@ -143,21 +141,22 @@ def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Diffe
     release_name = old["release"][0]
     partitions = [partition for partition in lake.manifests(FORECASTS) if partition[0] == release_name]
     forecasts = lake.slice(FORECASTS, partitions).read()
-    reworded = {name for name, aspects in found.changed.items() if {"text", "dates"} & set(aspects)}
-    before, after = (Answers.of(_select_forecasts(forecasts, questions), questions) for questions in (old, new))
+    reworded = {name for name, aspects in changes.changed.items() if {"text", "dates"} & set(aspects)}
+    old_answers, new_answers = (Answers.of(_select_forecasts(forecasts, questions), questions) for questions in (old, new))
     rows = []
-    for name in before.names:
-        then, now = before.sheet(name), after.sheet(name)
-        answered = set(now.filter(pl.col("p").is_not_null())["id"]) - reworded
-        rows.append({"forecaster": name, "unanswered": now.height - len(answered), "brier": _brier(then), "brier_new": _brier(now)})
+    for name in old_answers.names:
+        sheet = new_answers.sheet(name)
+        unanswered = sheet.height - len(set(sheet.filter(pl.col("p").is_not_null())["id"]) - reworded)
+        scores = {"brier": _brier(old_answers.sheet(name)), "brier_new": _brier(sheet)}
+        rows.append({"forecaster": name, "unanswered": unanswered, **scores})
     return rows
 
 
 def _select_forecasts(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Select the forecasts on these questions, relabelled with their release."""
+    """Select the forecasts on these questions, with the questions' release."""
     return forecasts.drop("release").join(questions.select("release", question_id="id"), on="question_id").select(FORECASTS.names)
 
 
 def _brier(sheet: pl.DataFrame) -> float | None:
-    found = sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know")).select(((pl.col("p") - pl.col("y")) ** 2).mean()).item()
-    return None if found is None else float(found)
+    score = sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know")).select(((pl.col("p") - pl.col("y")) ** 2).mean()).item()
+    return None if score is None else float(score)

@@ -1,7 +1,6 @@
-"""Registry files: the built-in ones, then additions in the user's folder.
+"""Registry files: built-in entries, and those in the user's folder.
 
-A registry file is TOML with one table per entry, whose header is the entry's name. The meaning of
-the fields is defined by the module that owns the registry.
+A registry file is TOML with one table per entry, whose header is the entry's name. The module that owns a registry defines its fields.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Entry of a registry: its file, name and fields as written."""
+    """Entry of a registry file. fields: its fields as written."""
 
     file: str
     name: str
     fields: Mapping[str, Any]
 
     def error(self, field: str, problem: str, advice: str) -> ConfigError:
-        """Build a `ConfigError` with file, entry, field and value."""
-        return ConfigError(f"{self.file}: [{self.name}] {field}{self._found(field)}: {problem}; {advice}")
+        """Build a `ConfigError` that names file, entry, field and value."""
+        return ConfigError(f"{self.file}: [{self.name}] {field}{self._format_value(field)}: {problem}; {advice}")
 
-    def _found(self, field: str) -> str:
-        """Format the value of a field, or of a nested field (`families.gpt`), for an error message."""
+    def _format_value(self, field: str) -> str:
+        """Format the value of a field for an error message. field: may be nested, as `families.gpt`."""
         value: Any = self.fields
         rest = field
         while isinstance(value, Mapping) and rest:
@@ -50,7 +49,7 @@ class Entry:
         return f" = {value!r}"
 
     def parse(self, model: type[Model], **values: Any) -> Model:
-        """Validate the entry as `model`, with `values` replacing or extending its fields. Raises `ConfigError` for the first invalid field."""
+        """Validate the entry as `model`. values: replace or extend its fields. Raises `ConfigError` for the first invalid field."""
         try:
             return model.model_validate({**self.fields, "name": self.name, **values})
         except ValidationError as error:
@@ -58,29 +57,29 @@ class Entry:
             inside = bool(first["loc"]) and isinstance(self.fields.get(str(first["loc"][0])), Mapping)
             field = ".".join(map(str, first["loc"] if inside else first["loc"][:1])) or "entry"
             if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-                known = ", ".join(sorted(set(model.model_fields) - {"name"}))
-                raise self.error(field, "no such field", f"there are {known}") from None
+                names = ", ".join(sorted(set(model.model_fields) - {"name"}))
+                raise self.error(field, "no such field", f"there are {names}") from None
             if first["type"] == "missing":
                 raise self.error(field, "is missing", "add it") from None
             raise self.error(field, first["msg"].removeprefix("Value error, "), "correct it") from None
 
 
 def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
-    """Read the entries of the built-in `file_name`, then of that file in `folder`, by name in the order written.
+    """Read the entries by name: built-in ones in `file_name`, then those of this file in `folder`, each in written order.
 
     Raises `ConfigError` for a folder that does not exist, a file that is not TOML, an invalid
     name, and a name that is already defined. A folder without the file adds nothing.
     """
-    found: dict[str, Entry] = {}
+    by_name: dict[str, Entry] = {}
     for entry in entries(file_name, folder):
-        if entry.name in found:
-            raise ConfigError(f"{entry.file}: [{entry.name}] is already defined in {found[entry.name].file}; rename it")
-        found[entry.name] = entry
-    return found
+        if entry.name in by_name:
+            raise ConfigError(f"{entry.file}: [{entry.name}] is already defined in {by_name[entry.name].file}; rename it")
+        by_name[entry.name] = entry
+    return by_name
 
 
 def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
-    """Return the entries of the built-in `file_name`, then of that file in `folder`, in the order written; both may define a name.
+    """Yield the same entries as `read`, but allow a name in both files.
 
     Raises `ConfigError` like `read`, except for duplicate names.
     """
@@ -95,15 +94,15 @@ def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
 
 
 def _describe_duplicate(text: str, problem: str) -> str | None:
-    """Describe a field that a TOML file gives twice, with its position and value; possible credentials are not shown."""
-    found = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
-    if found is None:
+    """Describe a field that a TOML file sets twice, with its position and value, but without credentials; None for other errors."""
+    match = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
+    if match is None:
         return None
-    line = text.splitlines()[int(found[1]) - 1]
-    name, _, value = (part.strip() for part in line.partition("="))
-    header = next((one for one in reversed(text.splitlines()[: int(found[1])]) if one.startswith("[")), "")
-    said = f" = {value:.80}" if not is_credential_name(name) and redact(value) == value else ""
-    return f"{header} {name}{said} (line {found[1]}): is given twice"
+    lines = text.splitlines()[: int(match[1])]
+    name, _, value = (part.strip() for part in lines[-1].partition("="))
+    header = next((line for line in reversed(lines) if line.startswith("[")), "")
+    visible = f" = {value:.80}" if not is_credential_name(name) and redact(value) == value else ""
+    return f"{header} {name}{visible} (line {match[1]}): is given twice"
 
 
 def _entries(source: Traversable) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""Types of fields shared by several registries."""
+"""Types of fields that several registries share."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ KnowledgeCutoff = Annotated[datetime | None, BeforeValidator(_end_of_knowledge)]
 
 
 def last_day(cutoff: datetime) -> str:
-    """Format a knowledge cutoff as the last day (UTC) that may be known."""
+    """Return a knowledge cutoff as the last day (UTC) whose outcomes may be known."""
     return (cutoff.astimezone(UTC) - timedelta(microseconds=1)).date().isoformat()

@@ -1,4 +1,4 @@
-"""Names of models: comparison of the served model with the requested one."""
+"""Comparison of the names of the served and the requested model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SEPARATORS = re.compile(r"[._:@\s-]+")
 
 @lru_cache(maxsize=4096)
 def is_requested(requested: str, served: str) -> bool:
-    """Return whether `served` is the name of the requested model or of a snapshot of it (gpt-4o, gpt-4o-2024-08-06).
+    """Return True if `served` names the requested model or a snapshot of it (gpt-4o, gpt-4o-2024-08-06).
 
     Prefixes of providers are ignored. Different snapshots are different models; a name without a date matches all of them.
     """
-    (wanted, wanted_version), (found, found_version) = _parts(requested), _parts(served)
-    return wanted == found and ("" in (wanted_version, found_version) or wanted_version == found_version)
+    (name, version), (served_name, served_version) = _parts(requested), _parts(served)
+    return name == served_name and ("" in (version, served_version) or version == served_version)
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -33,10 +33,10 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def named_as_requested() -> pl.Expr:
-    """Return per row whether `served_model` is the model of `model`; null if either is null."""
+    """Return an expression that is True if `served_model` is the model in `model`; null if either is null."""
 
     def judge(row: dict[str, str | None]) -> bool | None:
-        wanted, found = row["model"], row["served_model"]
-        return None if wanted is None or found is None else is_requested(wanted, found)
+        requested, served = row["model"], row["served_model"]
+        return None if requested is None or served is None else is_requested(requested, served)
 
     return pl.struct("model", "served_model").map_elements(judge, return_dtype=pl.Boolean)

@@ -1,4 +1,4 @@
-"""Submission of external forecasts: read from files, validated by line, and stored as forecasters of the benchmark."""
+"""External forecasts: read from files, validated row by row, and stored as forecasters of the benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reader of submitted forecast files: forecaster, market, probability and time. `validation` judges the rows."""
+"""Reader of submitted forecast files with forecaster, market, probability and time."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WEEKS = ("arena_week", "week")
 
 
 def read_forecasts(path: Path) -> ForecastTable:
-    """Read a file into the columns row, market, probability, stated_at and, if present, venue, week and forecaster.
+    """Read a file of forecasts. Columns of the result: row, market, probability, stated_at and, if present, venue, week and forecaster.
 
-    CSV, TSV, Parquet and JSON lines, as in `bellwether score`. Raises `ScoringError` if the file cannot be read or lacks a column.
+    Formats: CSV, TSV, Parquet and JSON lines, as in `bellwether score`. Raises `ScoringError` if the file cannot be read or lacks a column.
     """
     table = _QUICK.get(path.suffix.lower(), read_table)(path)
     present = table.frame.columns
@@ -42,7 +42,7 @@ def read_forecasts(path: Path) -> ForecastTable:
         raise ScoringError(f"{path}: no column for {lacking} found among {format_names(present)}; name it {name}")
     if len(columns.probability) > 1:
         raise ScoringError(f"{path}: {format_names(columns.probability)} are all probabilities; keep one of them, named probability")
-    found = {
+    chosen = {
         "market": columns.question[0],
         "probability": columns.probability[0],
         "stated_at": _find_column(present, STATED),
@@ -50,25 +50,25 @@ def read_forecasts(path: Path) -> ForecastTable:
         "week": _find_column(present, WEEKS),
         "forecaster": columns.forecaster,
     }
-    if found["stated_at"] is None:
+    if chosen["stated_at"] is None:
         raise ScoringError(f"{path}: no column for the time of the forecasts found; add stated_at with values such as 2026-03-01T12:00:00Z")
     for column in table.faults:
-        if column in found.values():
+        if column in chosen.values():
             table.values(column)
-    rows = table.frame.select(pl.col(column).alias(name) for name, column in found.items() if column is not None)
+    rows = table.frame.select(pl.col(column).alias(name) for name, column in chosen.items() if column is not None)
     if rows["probability"].dtype == pl.String:
         rows = rows.with_columns(replace_commas(table, rows["probability"].str.strip_chars()).alias("probability"))
     return ForecastTable(table.source, rows.with_row_index("row"), table.place)
 
 
 def assign_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
-    """Assign a week of the arena to all rows that name none."""
+    """Set the arena week of the rows that do not name one."""
     named = pl.col("week").cast(pl.String).replace("", None) if "week" in rows.columns else pl.lit(None, pl.String)
     return rows.with_columns(week=named.fill_null(week.isoformat()))
 
 
 def write_refused(path: Path, table: ForecastTable, refused: pl.DataFrame) -> None:
-    """Write the refused rows as CSV, with their place in the file (line, or row of Parquet) and the reason."""
+    """Write the refused rows as CSV, with their place in the file (line, or row for Parquet) and the reason."""
     places = [table.place(row).split() for row in refused["row"]]
     named = places[0][0] if places else "line"
     rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
@@ -83,7 +83,7 @@ def _find_column(present: list[str], names: tuple[str, ...]) -> str | None:
 
 
 def _read_plain_csv(path: Path) -> ForecastTable:
-    """Read a plain CSV with Polars, all columns as text; use the slower reader for quotes, carriage returns, and blank or short lines."""
+    """Read a plain CSV quickly with Polars, all columns as text. Other files are read by `read_table`."""
     try:
         body = path.read_bytes()
         if any(odd in body for odd in _ODD) or body[:1] == b"\n":
@@ -101,7 +101,7 @@ def _read_plain_csv(path: Path) -> ForecastTable:
 
 
 def _read_json_lines(path: Path) -> ForecastTable:
-    """Read JSON lines with Polars; use the slower reader, which locates faults, if that fails."""
+    """Read JSON lines quickly with Polars. If that fails, `read_table` reads them and locates the fault."""
     try:
         frame = pl.read_ndjson(path)
     except (pl.exceptions.PolarsError, OSError, ValueError):
@@ -112,7 +112,7 @@ def _read_json_lines(path: Path) -> ForecastTable:
 
 
 def _locate_rows(path: Path) -> Callable[[int], str]:
-    """Return a function that maps a row to its line, counting blank lines."""
+    """Return a function from row numbers to lines of the file, which may have blank lines."""
 
     @cache
     def numbers() -> array[int]:

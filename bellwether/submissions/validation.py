@@ -1,4 +1,4 @@
-"""Validation of submitted forecasts row by row, with the first reason for each refusal, and their store."""
+"""Validation of submitted forecasts by row, with the first reason for a refusal, and the store of accepted ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SOUND = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidationResult:
-    """Result of a validation.
+    """Accepted and refused rows of a submission.
 
     accepted: rows with the columns of `SCHEMA`, market as venue:id. refused: columns row and reason, in file order.
     """
@@ -64,7 +64,7 @@ def validate_rows(
     now: datetime,
     weeks: ArenaWeeks | None = None,
 ) -> ValidationResult:
-    """Validate every row.
+    """Validate every row of a submission.
 
     rows: from `files.read_forecasts`. markets: venue, market_id, open_time and close_time (UTC) of all known markets. stored: previously
     accepted forecasts, columns of `SCHEMA`. forecaster: default name for files without that column. taken: names of other forecasters. now:
@@ -80,28 +80,29 @@ def validate_rows(
         good &= frame["misfit"].is_null()
     sound = (frame if good.all() else frame.filter(good)).rename({"name": "forecaster"})
     repeated = sound.filter(_flag_repeats(sound))
-    again = sound.join(stored, on=KEY, how="semi", maintain_order="left") if stored.height else sound.clear()
+    stored_before = sound.join(stored, on=KEY, how="semi", maintain_order="left") if stored.height else sound.clear()
     wrong = frame.join(sound, on="row", how="anti", maintain_order="left") if sound.height < frame.height else frame.clear()
     refused = pl.concat(
         [
             wrong.select("row", reason=pl.coalesce(_refusal_reason(taken, now), *([] if misfit is None else ["misfit"]))),
-            again.select("row", reason=pl.lit(AGAIN)),
-            repeated.join(again, on="row", how="anti").select("row", reason=pl.lit(TWICE)),
+            stored_before.select("row", reason=pl.lit(AGAIN)),
+            repeated.join(stored_before, on="row", how="anti").select("row", reason=pl.lit(TWICE)),
         ]
     ).sort("row")
     accepted = sound.join(refused, on="row", how="anti", maintain_order="left") if refused.height else sound
     return ValidationResult(accepted.select(*KEY, "probability", received_at=pl.lit(now, TIME)), refused)
 
 
-def _join_markets(frame: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Join the market named by the id of each row; null if unknown. Only ids are joined, which is cheaper."""
-    places = known.select("id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
+def _join_markets(frame: pl.DataFrame, markets: pl.DataFrame) -> pl.DataFrame:
+    """Add the market of each row by its id; null if unknown."""
+    # Only ids are joined, which is cheaper.
+    places = markets.select("id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
     place = frame.select("id").join(places, on="id", how="left", maintain_order="left")["place"]
-    return frame.hstack([place, *(column.gather(place) for column in known.drop("id"))])
+    return frame.hstack([place, *(column.gather(place) for column in markets.drop("id"))])
 
 
 def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame | None:
-    """Return the columns row and misfit (`ArenaWeeks.find_misfits`) for the rows that name a week of the arena; None without such rows."""
+    """Return the columns row and misfit for the rows that name an arena week (`ArenaWeeks.find_misfits`); None without such rows."""
     if frame["wanted"].null_count() == frame.height:
         return None
     if weeks is None:
@@ -110,7 +111,7 @@ def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame
 
 
 def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
-    """Flag rows that repeat forecaster, market and time of an earlier row."""
+    """Return True for rows with the forecaster, market and time of an earlier row."""
     key = rows.select(pl.struct("forecaster", "place", "stated_at").hash(1)).to_series()
     if key.n_unique() == rows.height:
         return pl.repeat(value=False, n=rows.height, eager=True)
@@ -118,7 +119,7 @@ def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
 
 
 def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
-    """Add number and time of each row, null if unreadable. `given` and `time` keep the values of the file."""
+    """Parse the columns of the file; unreadable probabilities and times are null. `given` and `time` contain the file's values."""
     numeric = rows.schema["probability"].is_numeric()
     p = pl.col("probability") if numeric else pl.col("probability").cast(pl.String).str.strip_chars()
     name = pl.col("forecaster").cast(pl.String) if "forecaster" in rows.columns else pl.lit(forecaster, pl.String)
@@ -138,48 +139,48 @@ def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
 
 
 def _clip_rounding(p: pl.Expr) -> pl.Expr:
-    """Clip probabilities that exceed 0 or 1 by a rounding error."""
+    """Clip probabilities that are outside [0, 1] only by a rounding error."""
     return pl.when(p.is_between(-ROUNDING, 1 + ROUNDING)).then(p.clip(0, 1)).otherwise(p)
 
 
 def _parse_times(values: pl.Series) -> pl.Series:
-    """Parse instants; null if the value is not a time or has no time zone."""
+    """Parse times; null for values that are not times or have no time zone."""
     if isinstance(values.dtype, pl.Datetime):
         return values.cast(TIME) if values.dtype.time_zone is not None else pl.repeat(None, len(values), dtype=TIME, eager=True)
     texts = values.cast(pl.String)
-    found = _parse_texts(texts)
-    if found.null_count() > texts.null_count():
-        found = found.zip_with(found.is_not_null(), _parse_texts(texts.str.strip_chars().str.replace(" ", "T", literal=True)))
-    return found
+    times = _parse_texts(texts)
+    if times.null_count() > texts.null_count():
+        times = times.zip_with(times.is_not_null(), _parse_texts(texts.str.strip_chars().str.replace(" ", "T", literal=True)))
+    return times
 
 
 def _parse_texts(texts: pl.Series) -> pl.Series:
     if texts.str.len_bytes().eq(_PLAIN_LENGTH).all():
-        found = texts.str.to_datetime(_PLAIN, time_unit="us", strict=False).dt.replace_time_zone("UTC")
-        if found.null_count() == texts.null_count():
-            return found
+        times = texts.str.to_datetime(_PLAIN, time_unit="us", strict=False).dt.replace_time_zone("UTC")
+        if times.null_count() == texts.null_count():
+            return times
     return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 
 def _market_ids(markets: pl.DataFrame) -> pl.DataFrame:
-    """Return markets by all accepted ids: the venue's id, and venue:id."""
-    one = markets.group_by("venue", "market_id").agg(pl.col("open_time").min(), pl.col("close_time").min())
+    """Return a row per accepted id of each market: the venue's id, and venue:id. Ambiguous ids are left out."""
+    distinct = markets.group_by("venue", "market_id").agg(pl.col("open_time").min(), pl.col("close_time").min())
     whole = pl.concat_str("venue", "market_id", separator=":")
     columns: list[pl.Expr | str] = [pl.col("venue").alias("found_on"), whole.alias("market"), "open_time", "close_time"]
-    own = one.select(pl.col("market_id").alias("id"), *columns)
-    return pl.concat([own, one.select(whole.alias("id"), *columns)]).unique("id", keep="none")
+    own = distinct.select(pl.col("market_id").alias("id"), *columns)
+    return pl.concat([own, distinct.select(whole.alias("id"), *columns)]).unique("id", keep="none")
 
 
 def _shorten(text: pl.Expr) -> pl.Expr:
-    """Cut a long text."""
+    """Truncate a long text."""
     return pl.when(text.str.len_chars() > _QUOTED).then(pl.concat_str(text.str.head(_QUOTED - 3), pl.lit("..."))).otherwise(text)
 
 
 def _refusal_reason(taken: Collection[str], now: datetime) -> pl.Expr:
-    """Return the first applicable reason for refusing a row."""
+    """Return an expression for the first reason to refuse a row."""
     p, time = pl.col("probability"), pl.col("time").cast(pl.String)
     text, name, market, stated = (
-        _shorten(one) for one in (pl.col("given").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
+        _shorten(column) for column in (pl.col("given").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
     )
     closes = pl.col("close_time").dt.strftime("%Y-%m-%d %H:%M:%S UTC")
     reasons = (
@@ -215,7 +216,7 @@ def _refusal_reason(taken: Collection[str], now: datetime) -> pl.Expr:
 
 
 class Submissions:
-    """Store of all submitted forecasts in a folder, local or in an object store; one file per forecaster."""
+    """Store of all submitted forecasts: one file per forecaster, in a local folder or an object store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -226,11 +227,11 @@ class Submissions:
         return sorted(path.stem for path in self._folder.glob("*.parquet"))
 
     def path(self, name: str) -> Path:
-        """Return the file of a forecaster."""
+        """Return the path of a forecaster's file."""
         return self._folder / f"{name}.parquet"
 
     def read(self, names: Sequence[str] | None = None) -> pl.DataFrame:
-        """Read accepted forecasts of some forecasters (default: all), columns of `SCHEMA`."""
+        """Read accepted forecasts, with the columns of `SCHEMA`. names: forecasters, default all."""
         chosen = [name for name in self.names() if names is None or name in names]
         for path in map(self.path, chosen):
             if is_stored(path) and path.stem not in self._known:
@@ -238,7 +239,7 @@ class Submissions:
         return pl.concat([pl.read_parquet(self.path(name).read_bytes()) for name in chosen]) if chosen else pl.DataFrame(schema=SCHEMA)
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Add accepted rows to the stored ones; each forecaster's file is replaced as a whole.
+        """Add accepted rows to the store. Each forecaster's file is replaced.
 
         Raises `BellwetherError` if another submission changed a file in an object store since it was read.
         """
@@ -257,7 +258,7 @@ class Submissions:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder, so that no other submission runs meanwhile. Raises `BellwetherError` if the folder cannot be written.
+        """Lock the folder against other submissions until the block ends. Raises `BellwetherError` if the folder cannot be written.
 
         In an object store others may still write; then `add` refuses files that they changed.
         """

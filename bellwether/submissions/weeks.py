@@ -1,4 +1,4 @@
-"""Weeks and markets open for submissions, and the check of forecasts that name a week."""
+"""Markets and arena weeks for which forecasts can be submitted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ _TIME = "%Y-%m-%d %H:%M UTC"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArenaWeeks:
-    """Known weeks of the arena. markets, known: from `forecastable_markets` and `find_submission_weeks` of `arena.submissions`. rules: methodologies by name."""
+    """Arena weeks that are open for submissions, and check of the forecasts that name one.
+
+    markets, known: from `forecastable_markets` and `find_submission_weeks` of `arena.submissions`. rules: methodologies by name.
+    """
 
     markets: pl.DataFrame
     known: pl.DataFrame
     rules: Mapping[str, Methodology]
 
     def find_misfits(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the columns row and misfit for the rows that name a week. misfit: reason why the row does not fit the week, or null.
+        """Return the columns row and misfit for the rows that name a week. misfit: why the row does not fit its week; null if it fits.
 
         rows: row, wanted (week in the file), found_on (venue), market (venue:id) and stated_at; all but row may be null.
         """
@@ -39,7 +42,7 @@ class ArenaWeeks:
         return placed.select("row", misfit=_misfit_reason())
 
     def count_fitting(self, accepted: pl.DataFrame) -> int:
-        """Return the number of accepted forecasts that count in a known week."""
+        """Return the number of accepted forecasts that count for a known week."""
         return select_fitting(accepted, self.markets, self.known, self.rules).height
 
 
@@ -79,21 +82,21 @@ _SCHEMA = {"venue": pl.String, "market_id": pl.String, "open_time": TIME, "close
 
 
 def load_markets(uri: str) -> pl.DataFrame:
-    """Load venue, market_id, open_time and close_time of all markets of clean/markets and arena/universe; times may be null."""
+    """Load venue, market_id, open_time and close_time of all markets in clean/markets and arena/universe. Times may be null."""
     lake = Lake(uri)
     closed = lake.slice(table("clean/markets"), missing="skip").query(lambda rows: rows.select(*_SCHEMA))
-    shown = lake.slice(table("arena/universe"), missing="skip").query(
+    offered = lake.slice(table("arena/universe"), missing="skip").query(
         lambda rows: rows.select("venue", "market_id", open_time=pl.lit(None, TIME), close_time="closes_at")
     )
-    return pl.concat([closed, shown])
+    return pl.concat([closed, offered])
 
 
 def load_weeks(uri: str, rules: Mapping[str, Methodology]) -> ArenaWeeks:
-    """Load the weeks of the arena with the markets of their universes. rules: methodologies by name."""
+    """Load the weeks of the arena and the markets of their universes. rules: methodologies by name."""
     markets = forecastable_markets(Lake(uri).slice(table("arena/universe"), missing="skip").read())
     return ArenaWeeks(markets, find_submission_weeks(markets, rules), rules)
 
 
 def load_arena_families(uri: str) -> list[str]:
-    """Load the families of all cohorts."""
+    """Load the names of the families of all cohorts, sorted."""
     return Lake(uri).slice(table("arena/agents"), missing="skip").read()["family"].unique().sort().to_list()

@@ -22,18 +22,18 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _collect_tables() -> dict[str, Table]:
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     for domain in load_domains():
         for module in domain.table_modules():
             for declared in module.TABLES:
-                if declared.name in found:
+                if declared.name in tables:
                     raise ConfigError(f"the domain {domain.name!r} declares the table {declared.name} of another domain; rename it")
-                found[declared.name] = declared
-    return found
+                tables[declared.name] = declared
+    return tables
 
 
 def table(name: str) -> Table:
-    """Return the declaration of `name` (`group/name`). Raises `ConfigError` for an unknown table."""
+    """Return the declaration of the table `name` (`group/name`). Raises `ConfigError` for an unknown table."""
     tables = _collect_tables()
     try:
         return tables[name]

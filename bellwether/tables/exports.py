@@ -1,4 +1,4 @@
-"""Sanitized exports of rows: without credentials, and without text that a spreadsheet would execute as a formula."""
+"""Export of rows without credentials and without text that a spreadsheet would execute as a formula."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SIGNS = {
 
 
 def redact_rows(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Redact credentials in rows of the table `name`, such as arena/decisions; other tables are returned unchanged."""
+    """Remove credentials from model texts in rows of the table `name`. Tables without such texts are returned unchanged."""
     chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
     # Texts are long and credentials rare: only texts that may contain one are converted to Python strings.
     frame = frame.with_columns(_map_texts(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
@@ -43,34 +43,34 @@ def redact_rows(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _map_texts(texts: pl.Series, change: Any) -> pl.Series:
-    """Apply `change` to texts; return the series itself if nothing changes."""
+    """Apply `change` to each text. Returns the same series if no text changes."""
     values = texts.to_list()
     changed = [text if text is None else change(text) for text in values]
     return texts if changed == values else pl.Series(texts.name, changed, dtype=texts.dtype)
 
 
 def _redact_json(text: str) -> str:
-    """Redact a decision in JSON: its reasoning and the names of markets, sides and positions; byte-identical without credentials."""
+    """Remove credentials from a decision in JSON. A text without credentials is returned unchanged."""
     try:
-        said = json.loads(text)
+        decision = json.loads(text)
     except json.JSONDecodeError:
         return redact(text)
-    found = _redact_value(said)
-    return text if found == said else json.dumps(found)
+    redacted = _redact_value(decision)
+    return text if redacted == decision else json.dumps(redacted)
 
 
 def _redact_value(value: Any, field: str = "") -> Any:
     if isinstance(value, str):
         return redact(value) if field == "reasoning" else redact_name(value)
     if isinstance(value, Mapping):
-        return {name: _redact_value(one, name) for name, one in value.items()}
+        return {name: _redact_value(part, name) for name, part in value.items()}
     if isinstance(value, Sequence):
-        return [_redact_value(one, field) for one in value]
+        return [_redact_value(part, field) for part in value]
     return value
 
 
 def neutralise_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """Prefix text that looks like a formula with an apostrophe, and replace control characters by symbols.
+    """Prefix texts that look like formulas with an apostrophe, and replace control characters by symbols.
 
     An escape becomes `␛`; tabs, line ends, numbers and times are unchanged.
     """
@@ -80,14 +80,14 @@ def neutralise_formulas(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def flatten_lists(frame: pl.DataFrame) -> pl.DataFrame:
-    """Convert lists to text in brackets, as CSV has no lists."""
+    """Convert lists to texts in brackets, because CSV has no lists."""
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     texts = [pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join("; ", ignore_nulls=True)).alias(name) for name in lists]
     return frame.with_columns(texts)
 
 
 def write_rows(rows: pl.DataFrame, into: Path) -> None:
-    """Write rows as CSV or Parquet, by the suffix of the file; CSV without lists and formulas."""
+    """Write rows as CSV or Parquet, by the suffix of `into`. In CSV, lists become texts and formulas are neutralised."""
     with atomic_file(into) as draft:
         if into.suffix.lower() == ".csv":
             flatten_lists(neutralise_formulas(rows)).write_csv(draft)

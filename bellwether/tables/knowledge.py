@@ -1,4 +1,4 @@
-"""Contamination by knowledge: questions of a release against a forecaster's knowledge cutoff."""
+"""Contamination: questions whose outcome a forecaster could know, by its knowledge cutoff."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_KNOWN = pl.min_horizontal("close_time", "settled_at")
 
 
 def could_know(cutoff: datetime | None) -> pl.Expr:
-    """Return whether the market of each question closed or was paid at or before `cutoff`; False without a cutoff.
+    """Return an expression that is True if a question's market closed or settled at or before `cutoff`; False without a cutoff.
 
     A market often closes because its outcome is known, days before it is paid. Both times must therefore be strictly after the cutoff.
     """
@@ -24,7 +24,7 @@ def could_know(cutoff: datetime | None) -> pl.Expr:
 
 
 def days_from_cutoff(cutoff: datetime | None) -> pl.Expr:
-    """Return the days from `cutoff` to the resolution of each question (Float64), negative before it; null without a cutoff."""
+    """Return an expression for the days from `cutoff` to a question's resolution, negative before it; null without a cutoff."""
     if cutoff is None:
         return pl.lit(None, pl.Float64)
     return (RESOLVED - pl.lit(cutoff, TIME)).dt.total_microseconds().cast(pl.Float64) / _DAY

@@ -25,7 +25,7 @@ RULES = Column("rules", TEXT, "rule set of the simulator that made the row")
 
 
 def is_portfolio(episode: str) -> bool:
-    """Return whether this is the name of a portfolio's results."""
+    """Return True if `episode` names the results of a portfolio."""
     return SEPARATOR in episode
 
 

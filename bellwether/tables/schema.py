@@ -31,13 +31,13 @@ UTC = "UTC"
 
 
 def day_start(day: pl.Expr) -> pl.Expr:
-    """Return the start of days, UTC."""
+    """Return the start of each day as a time in UTC."""
     return day.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. dtype: Polars dtype. description: its meaning. unit: unit of measurement (dollars per contract, UTC, probability, ...)."""
+    """Column of a table. unit: of its values, such as dollars per contract or UTC; None without one."""
 
     name: str
     dtype: pl.DataType
@@ -88,17 +88,17 @@ class Table:
 
     @property
     def group(self) -> str:
-        """Part before the slash: schema in DuckDB, group in Dagster."""
+        """Part of the name before the slash: the schema in DuckDB and the group in Dagster."""
         return self.name.split("/")[0]
 
     @property
     def short_name(self) -> str:
-        """Part after the slash."""
+        """Part of the name after the slash."""
         return self.name.split("/")[1]
 
     @property
     def sql_name(self) -> str:
-        """Name in SQL, `schema.table`."""
+        """Name in SQL: `schema.table`."""
         return f"{self.group}.{self.short_name}"
 
     @property
@@ -108,7 +108,7 @@ class Table:
 
     @cached_property
     def schema(self) -> pl.Schema:
-        """Polars schema in stored order; do not modify."""
+        """Polars schema in stored order. Do not modify it."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
     @cached_property
@@ -129,7 +129,7 @@ class Table:
         return pl.DataFrame(rows, schema=self.schema, orient="row") if rows else self.empty()
 
     def validate(self, frame: pl.DataFrame, *, unique: bool = True) -> pl.DataFrame:
-        """Return `frame` in stored column order, or raise `SchemaError`.
+        """Return `frame` with its columns in stored order. Raises `SchemaError` if it does not fit the declaration.
 
         Checks names, dtypes, nulls in non-nullable columns and (with `unique`) the uniqueness of the key. Nothing is cast or repaired.
         """
@@ -145,9 +145,9 @@ class Table:
             )
         frame = frame.select(names)
         for column in self.columns:
-            found = schema[column.name]
-            if found != column.dtype:
-                raise SchemaError(f"table {self.name}: column {column.name} is {found}, declared {column.dtype}")
+            dtype = schema[column.name]
+            if dtype != column.dtype:
+                raise SchemaError(f"table {self.name}: column {column.name} is {dtype}, declared {column.dtype}")
         for column in self.columns:
             if not column.nullable and frame[column.name].null_count():
                 row = frame.filter(pl.col(column.name).is_null()).select(self.key).row(0, named=True)
@@ -160,6 +160,6 @@ class Table:
 
 
 def external_table(name: str, *partitioned_by: str) -> Table:
-    """Declare files outside the lake, such as a report; the lake only records their inputs."""
+    """Declare files outside the lake, such as a report. The lake records only their inputs."""
     columns = tuple(Column(column, TEXT, "partition") for column in partitioned_by)
     return Table(name, "One file outside the lake.", columns, key=partitioned_by, partitioned_by=partitioned_by, outside=True)
