@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -75,16 +76,12 @@ def deployment(config: Settings) -> Iterator[Finding]:
     missing = missing_settings(config)
     yield from (Finding("fleet", "bad", text, "docs/operating.md lists the settings of a fleet") for text in missing)
     probes: list[tuple[str, Callable[[], Finding]]] = [
-        (name, _bound(_place, name, where, config)) for name, where in _places(config).items()
+        (name, partial(_place, name, where, config)) for name, where in _places(config).items()
     ]
-    probes.append(("journal", _bound(_journal, config)))
+    probes.append(("journal", partial(_journal, config)))
     if config.fleet is not None:
-        probes += [(name, _bound(probe, config)) for name, probe in _servers(config).items()]
+        probes += [(name, partial(probe, config)) for name, probe in _servers(config).items()]
     yield from _together(probes)
-
-
-def _bound(probe: Callable[..., Finding], *arguments: object) -> Callable[[], Finding]:
-    return lambda: probe(*arguments)
 
 
 def _together(probes: Sequence[tuple[str, Callable[[], Finding]]]) -> Iterator[Finding]:

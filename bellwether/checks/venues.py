@@ -282,17 +282,13 @@ def objects_per_day(lake: Lake, rejects: Slice) -> int:
     return sum(lake.slice(own, days, missing="skip").rows for own in pulled) // max(len(days), 1)
 
 
-def _few_of_day(lake: Lake, rejects: Slice) -> Rule:
-    return few_rejects(objects_per_day(lake, rejects))
-
-
-def _few_of_list(lake: Lake, rejects: Slice) -> Rule:
+def _fit_to_list(lake: Lake, rejects: Slice) -> Rule:
     listed = table(rejects.table.name.removesuffix("_rejects"))
     return few_rejects(lake.slice(listed, missing="skip").rows, listed=True)
 
 
-_REJECTS = replace(few_rejects(0), fit=_few_of_day)
-_LISTED_REJECTS = replace(few_rejects(0, listed=True), fit=_few_of_list)
+_REJECTS = replace(few_rejects(0), fit=lambda lake, rejects: few_rejects(objects_per_day(lake, rejects)))
+_LISTED_REJECTS = replace(few_rejects(0, listed=True), fit=_fit_to_list)
 
 
 _RECORDING_GAP = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
@@ -27,6 +27,9 @@ from bellwether.models.response import Ending, parse_ending
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.exports import redact_rows
 from bellwether.tables.knowledge import knowledge_columns
+
+if TYPE_CHECKING:
+    from bellwether.forecasting.language_model import LanguageModel
 
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"
@@ -93,26 +96,8 @@ def forecast_instant(horizon: str) -> pl.Expr:
     return pl.max_horizontal(pl.col("close_time") - timedelta(hours=HORIZONS[horizon]), "open_time")
 
 
-class ModelForecaster(Protocol):
-    """Properties of a forecaster that are repeated in its rows."""
-
-    model: Model
-
-    @property
-    def name(self) -> str:
-        """The registry's name."""
-
-    @property
-    def version(self) -> str:
-        """Hash of everything that determines its forecasts."""
-
-    @property
-    def knowledge_cutoff(self) -> datetime | None:
-        """Instant until which it may know outcomes."""
-
-
 async def run_elicitation(
-    forecaster: ModelForecaster, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
+    forecaster: LanguageModel, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
 ) -> pl.DataFrame:
     """Return rows of benchmark/forecasts: the model's forecasts for all samples of all questions. Calls run concurrently within the client's limits.
 
@@ -222,7 +207,7 @@ def _total_usage(calls: Sequence[Answer | NoAnswer]) -> Row:
     }
 
 
-def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
+def _build_frame(forecaster: LanguageModel, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
     model = forecaster.model
     same = {
         "forecaster": forecaster.name,

@@ -14,7 +14,7 @@ from bellwether.models.prices import price
 from bellwether.registry.fields import last_day
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedForecaster:
     """Forecaster in the overview. Prices: dollars per million tokens, None if unknown. automatic: takes part without being named."""
 
@@ -22,16 +22,16 @@ class ListedForecaster:
     title: str
     kind: str
     provider: str
-    model: str | None
-    family: str | None
+    model: str | None = None
+    family: str | None = None
     knowledge_cutoff: str | None
-    cutoff_source: str | None
-    readiness: str
-    key_variable: str | None
-    ready: bool
-    input_price: Decimal | None
-    output_price: Decimal | None
-    automatic: bool
+    cutoff_source: str | None = None
+    readiness: str = "no key needed"
+    key_variable: str | None = None
+    ready: bool = True
+    input_price: Decimal | None = Decimal(0)
+    output_price: Decimal | None = Decimal(0)
+    automatic: bool = True
     description: str
 
 
@@ -70,16 +70,7 @@ def _baseline(forecaster: Forecaster) -> ListedForecaster:
         title=forecaster.name,
         kind=forecaster.kind,
         provider="baseline",
-        model=None,
-        family=None,
         knowledge_cutoff=last_day(cutoff) if cutoff else None,
-        cutoff_source=None,
-        readiness="no key needed",
-        key_variable=None,
-        ready=True,
-        input_price=Decimal(0),
-        output_price=Decimal(0),
-        automatic=True,
         description=forecaster.description,
     )
 

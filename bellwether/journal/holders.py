@@ -14,7 +14,8 @@ _PROC = Path("/proc")
 
 def this_process() -> str:
     """Return the name of this process as a holder: `host:pid:mark`. The mark distinguishes processes that had the same number."""
-    return _holder_name(os.getpid())
+    pid = os.getpid()
+    return f"{socket.gethostname()}:{pid}:{_process_space()}-{_start_time(pid) or ''}"
 
 
 def is_gone(holder: str | None) -> bool:
@@ -27,11 +28,6 @@ def is_gone(holder: str | None) -> bool:
         return False
     current = _start_time(pid)
     return not is_running(pid) if current is None or not started else current != started
-
-
-@lru_cache(maxsize=4)
-def _holder_name(pid: int) -> str:
-    return f"{socket.gethostname()}:{pid}:{_process_space()}-{_start_time(pid) or ''}"
 
 
 def _parse_holder(holder: str | None) -> tuple[str, int | None, str]:

@@ -106,8 +106,7 @@ class Records:
         if stored is not None:
             return stored
         key, token = _record_key(kind, subject, number), secrets.token_hex(16)
-        identity = {"key": key, "kind": kind, "subject": subject, "number": number}
-        row = self.journal.database.write("claiming a record", partial(self._claim, identity=identity, token=token))
+        row = self._claim(kind, subject, number, token)
         if row is None:
             try:
                 body = make()
@@ -120,6 +119,10 @@ class Records:
             raise InProgress(kind, subject, row.holder, row.lease_expires_at)
         return bytes(row.body)
 
+    def _claim(self, kind: str, subject: str, number: int, token: str) -> Any:
+        identity = {"key": _record_key(kind, subject, number), "kind": kind, "subject": subject, "number": number}
+        return self.journal.database.write("claiming a record", partial(self._take_lease, identity=identity, token=token))
+
     def _change(self, doing: str, statement: sa.Executable, **values: Any) -> Any:
         """Execute a change that requires the lease, and return the row."""
 
@@ -129,7 +132,7 @@ class Records:
 
         return self.journal.database.write(doing, work)
 
-    def _claim(self, transaction: Transaction, identity: dict[str, Any], token: str) -> Any:
+    def _take_lease(self, transaction: Transaction, identity: dict[str, Any], token: str) -> Any:
         """Take the lease and return None. Return the row if it has a body or another process has its lease."""
         now = transaction.now()
         lease = {"run": self.run, "holder": self.holder or this_process(), "lease_token": token, "lease_expires_at": now + self.lease}

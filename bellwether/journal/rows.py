@@ -39,24 +39,20 @@ _insert_call = {
 _insert_attempt = attempts.insert()
 _insert_response = responses.insert()
 
-_ENDINGS = (
-    *("ended_at", "outcome", "reason", "http_status", "request_id", "latency_ms"),
-    *("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost_microdollars", "cost_source", "price_list"),
-    *("served_model", "system_fingerprint", "served_by"),
-)
+#: Fields of replies, usage and served models by column of `attempts`.
+_REPLY = ("http_status", "request_id", "latency_ms")
+_TOKENS = ("prompt_tokens", "completion_tokens", "reasoning_tokens")
+_USAGE = {**dict(zip(_TOKENS, _TOKENS, strict=True)), "cost_microdollars": "cost", "cost_source": "cost_source", "price_list": "price_list"}
+_SERVED = {"served_model": "model", "system_fingerprint": "system_fingerprint", "served_by": "by"}
+_ENDINGS = ("ended_at", "outcome", "reason", *_REPLY, *_USAGE, *_SERVED)
 _end = (
     attempts.update()
     .where(attempts.c.key == sa.bindparam("k"), attempts.c.number == sa.bindparam("n"), attempts.c.ended_at.is_(None))
     .values({name: sa.bindparam(name) for name in _ENDINGS})
 )
 
-_ANSWER_FIELDS = ("http_status", "request_id", "latency_ms", "prompt_tokens", "completion_tokens", "reasoning_tokens")
 _answer = (
-    sa.select(
-        responses,
-        *(attempts.c[name] for name in (*_ANSWER_FIELDS, "cost_microdollars", "cost_source", "price_list", "abandoned_at")),
-        *(attempts.c[name] for name in ("served_model", "system_fingerprint", "served_by")),
-    )
+    sa.select(responses, *(attempts.c[name] for name in (*_REPLY, *_USAGE, *_SERVED, "abandoned_at")))
     .select_from(calls)
     .join(attempts, sa.and_(attempts.c.key == calls.c.key, attempts.c.number == calls.c.answer))
     .join(responses, sa.and_(responses.c.key == attempts.c.key, responses.c.number == attempts.c.number))
@@ -64,10 +60,7 @@ _answer = (
 _one_answer = _answer.where(calls.c.key == sa.bindparam("k"))
 _many_answers = _answer.where(calls.c.key.in_(sa.bindparam("keys", expanding=True)))
 
-_used = sa.select(
-    *(attempts.c[name] for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")),
-    *(attempts.c[name] for name in ("cost_microdollars", "cost_source", "price_list")),
-).where(attempts.c.key == sa.bindparam("k"))
+_used = sa.select(*(attempts.c[name] for name in _USAGE)).where(attempts.c.key == sa.bindparam("k"))
 
 _count = sa.select(sa.func.count()).where(attempts.c.key == calls.c.key).scalar_subquery()
 _status = sa.select(
@@ -127,25 +120,15 @@ def end_attempt(
     transaction: Transaction, key: str, number: int, *, at: datetime, outcome: Outcome, reason: str | None, reply: Reply
 ) -> None:
     """Record the end of an attempt and store its response."""
-    usage = reply.usage
     values = {
         "k": key,
         "n": number,
         "ended_at": at,
         "outcome": outcome.value,
         "reason": reason,
-        "http_status": reply.http_status,
-        "request_id": reply.request_id,
-        "latency_ms": reply.latency_ms,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "cost_microdollars": usage.cost,
-        "cost_source": usage.cost_source,
-        "price_list": usage.price_list,
-        "served_model": reply.served.model,
-        "system_fingerprint": reply.served.system_fingerprint,
-        "served_by": reply.served.by,
+        **{name: getattr(reply, name) for name in _REPLY},
+        **{column: getattr(reply.usage, field) for column, field in _USAGE.items()},
+        **{column: getattr(reply.served, field) for column, field in _SERVED.items()},
     }
     transaction.totals.clear()
     transaction.change(_end, values)
@@ -163,9 +146,7 @@ def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
     if not rows:
         return 0, Usage()
     billed = [row for row in rows if row.cost_source != CostSource.UNBILLED]
-    tokens = {
-        name: sum_known([getattr(row, name) for row in billed]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")
-    }
+    tokens = {name: sum_known([getattr(row, name) for row in billed]) for name in _TOKENS}
     costs = [row.cost_microdollars for row in billed]
     cost = None if None in costs else sum(costs)
     sources = {row.cost_source for row in billed} or {CostSource.UNBILLED}
@@ -198,24 +179,13 @@ def read_answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered
 
 
 def _to_answer(row: Any) -> Answered:
-    usage = Usage(
-        prompt_tokens=row.prompt_tokens,
-        completion_tokens=row.completion_tokens,
-        reasoning_tokens=row.reasoning_tokens,
-        cost=row.cost_microdollars,
-        cost_source=None if row.cost_source is None else CostSource(row.cost_source),
-        price_list=row.price_list,
-    )
+    usage = {field: getattr(row, column) for column, field in _USAGE.items()}
+    source = None if row.cost_source is None else CostSource(row.cost_source)
     reply = Reply(
         body=bytes(row.body),
-        content=row.content,
-        reasoning=row.reasoning,
-        finish_reason=row.finish_reason,
-        usage=usage,
-        http_status=row.http_status,
-        request_id=row.request_id,
-        latency_ms=row.latency_ms,
+        usage=Usage(**{**usage, "cost_source": source}),
         served=Served(row.served_model, row.system_fingerprint, row.served_by),
+        **{name: getattr(row, name) for name in ("content", "reasoning", "finish_reason", *_REPLY)},
     )
     return Answered(key=CallKey(row.key), attempt=row.number, reply=reply, stored_at=row.stored_at, late=row.abandoned_at is not None)
 

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 
@@ -113,6 +114,15 @@ class Examination:
         of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in RecomputationStatus]
         counted = [pl.len().cast(pl.Int64).alias("total"), *of]
         return numbers.group_by(*by, maintain_order=True).agg(*counted) if by else numbers.select(*counted)
+
+    def counts_with_needs(self, *by: str) -> list[dict[str, Any]]:
+        """Return the rows of `counts` with `needs`: how many of the numbers that are not recomputed lack each input."""
+        rows = self.counts(*by).to_dicts()
+        without = self.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
+        for row in rows:
+            of_row = without.filter(*(pl.col(name) == row[name] for name in by))
+            row["needs"] = dict(of_row.group_by("needs", maintain_order=True).len().iter_rows())
+        return rows
 
     def summary(self) -> pl.DataFrame:
         """Return Brier score, skill, ECE and accuracy per model: as published, consistent (same labels), and corrected with an interval."""

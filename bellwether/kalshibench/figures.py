@@ -30,11 +30,8 @@ from bellwether.figures.intervals import differences as chart_of
 from bellwether.figures.reliability import reliability_diagram
 from bellwether.formatting import p_value
 from bellwether.kalshibench.examination import Examination, ModelExamination
-from bellwether.kalshibench.labels import ClusterUnit
 from bellwether.kalshibench.scoring import ScoreInterval, read_interval, read_pair_interval
 from bellwether.lake.storage import open_storage
-
-_CLUSTERS = {ClusterUnit.SERIES: "series", ClusterUnit.FAMILY: "event families"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ def _build_context(examination: Examination) -> _FigureContext:
         sets.setdefault(str(model.question_set), []).append(model.name)
     others = sorted(sets.items(), key=lambda item: len(item[1]), reverse=True)[1:]
     other = [f"On other questions ({name}): {', '.join(names)}." for name, names in others]
-    return _FigureContext(models, left_out, " ".join(notes), " ".join(other), _CLUSTERS[examination.plan.clusters])
+    return _FigureContext(models, left_out, " ".join(notes), " ".join(other), examination.plan.clusters.plural)
 
 
 def draw_scores(context: _FigureContext) -> alt.LayerChart:

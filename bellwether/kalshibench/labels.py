@@ -23,6 +23,11 @@ class ClusterUnit(StrEnum):
     SERIES = "series"
     FAMILY = "family"
 
+    @property
+    def plural(self) -> str:
+        """Name for texts."""
+        return "series" if self is ClusterUnit.SERIES else "event families"
+
 
 def event_family(series: str) -> str:
     """Return the family of a series: the first eight characters of its ticker.

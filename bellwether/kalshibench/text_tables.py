@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-import polars as pl
 from rich.console import Console
 
 from bellwether.calibration import Comparison, Scores
 from bellwether.console import TextTable, print_tables
 from bellwether.formatting import estimate, number, p_value
 from bellwether.kalshibench.examination import Examination, ModelExamination
-from bellwether.kalshibench.labels import ClusterUnit
 from bellwether.kalshibench.notes import build_notes
 from bellwether.kalshibench.recomputation import RecomputationStatus
 from bellwether.kalshibench.scoring import (
@@ -27,7 +25,6 @@ from bellwether.kalshibench.scoring import (
     read_pair_interval,
 )
 
-_CLUSTERS = {ClusterUnit.SERIES: "series", ClusterUnit.FAMILY: "event families"}
 _MARKS = {
     RecomputationStatus.EQUAL: "=",
     RecomputationStatus.DIFFERS: "≠",
@@ -79,7 +76,7 @@ def _triple(values: list[Any]) -> list[str]:
 
 
 def _corrected(examination: Examination) -> TextTable:
-    clusters = _CLUSTERS[examination.plan.clusters]
+    clusters = examination.plan.clusters.plural
     caption = f"each entry with its own label; intervals take {clusters} as independent; n: entries scored, of all"
     table = TextTable("Corrected", ("model", "Brier [95 %]", "BSS [95 %]", "ECE", "acc.", "n"), caption)
     for model in examination.models:
@@ -157,10 +154,8 @@ def _files(examination: Examination) -> TextTable:
 
 
 def _status_rows(examination: Examination, *by: str) -> Iterator[tuple[str, list[str]]]:
-    without = examination.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
-    for row in examination.counts(*by).iter_rows(named=True):
-        of_row = without.filter(*(pl.col(name) == row[name] for name in by))
-        needs = ", ".join(f"{need} {count}" for need, count in of_row.group_by("needs", maintain_order=True).len().iter_rows())
+    for row in examination.counts_with_needs(*by):
+        needs = ", ".join(f"{need} {count}" for need, count in row["needs"].items())
         yield row[by[0]] if by else "", [str(row[name]) for name in ("total", *RecomputationStatus)] + [needs]
 
 
@@ -195,7 +190,7 @@ def _pairs(question_set: str, comparison: Comparison, examination: Examination) 
         p = [p_value(row[name], 3) for name in PAIR_TESTS.values()]
         table.add((row["forecaster"], row["other"]), str(row["n"]), _interval(read_pair_interval(row), 4, "+", ends=4), *p)
     table.caption = (
-        f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {find_best(comparison)}. {count_significant(comparison)} of {comparison.pairs.height} pairs differ after "
+        f"Clusters are {examination.plan.clusters.plural}. Best: {find_best(comparison)}. {count_significant(comparison)} of {comparison.pairs.height} pairs differ after "
         f"Holm's correction.\nConfidence set of the best (90 %): {', '.join(find_confidence_set(comparison))}."
     )
     return table

@@ -19,19 +19,14 @@ A table's name is the same everywhere: the asset `clean/markets` is the folder `
 def build_dictionary(tables: Iterable[Table] = (*TABLES.values(), *meta.ALL)) -> str:
     """Return the page: a section per group, a subsection per table, a line per column."""
     tables = tuple(tables)
-    parts, group = [_OPENING, _render_index(tables)], ""
+    index = ((f"`{table.name}`", " × ".join(table.partitioned_by) or "none", table.row) for table in tables)
+    parts, group = [_OPENING, *markdown_table(["table", "partition", "one row is"], index), ""], ""
     for table in tables:
         if table.group != group:
             group = table.group
             parts.append(f"## {group}\n")
         parts.append(_render_table(table))
     return "\n".join(parts)
-
-
-def _render_index(tables: Iterable[Table]) -> str:
-    """Render one line per table: its name, partition and row description."""
-    rows = ((f"`{table.name}`", " × ".join(table.partitioned_by) or "none", table.row) for table in tables)
-    return "\n".join([*markdown_table(["table", "partition", "one row is"], rows), ""])
 
 
 def _render_table(table: Table) -> str:

@@ -102,7 +102,8 @@ class Staleness:
         if not columns:
             return {()} if any(stored.values()) else set()
         covering = [source for source in recipe.followed if set(columns) <= set(source.partitioned_by)]
-        candidates = [{_project_partition(source, other, columns) for other in stored[source]} for source in covering]
+        places = {source: [source.partitioned_by.index(name) for name in columns] for source in covering}
+        candidates = [{tuple(other[place] for place in places[source]) for other in stored[source]} for source in covering]
         return {
             partition
             for partition in (set.intersection(*candidates) if candidates else set())
@@ -170,8 +171,3 @@ class LoadedLake(Staleness):
             elif manifest.version == table.version:
                 manifests[partition] = manifest
         return manifests
-
-
-def _project_partition(source: Table, partition: Partition, columns: Collection[str]) -> Partition:
-    values = dict(zip(source.partitioned_by, partition, strict=True))
-    return tuple(values[name] for name in columns)

@@ -315,7 +315,9 @@ def retry_after(status: int | None, headers: Mapping[str, str], body: bytes) -> 
     waits = (
         None if milliseconds is None else milliseconds / 1000,
         _parse_seconds(headers.get("retry-after")),
-        _seconds_until_date(headers.get("retry-after", ""), headers.get("date", "")),
+        seconds_until(
+            headers.get("retry-after", ""), parse_http_date(headers.get("date", "")) or datetime.now(UTC)
+        ),  # by the server's clock
         _limit_reset_seconds(headers),
         _parse_retry_info(body) if status == 429 else None,
     )
@@ -329,11 +331,6 @@ def _parse_seconds(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if value >= 0 and math.isfinite(value) else None
-
-
-def _seconds_until_date(date: str, now: str) -> float | None:
-    """Return the seconds until an HTTP date, measured by the server's clock `now`."""
-    return seconds_until(date, parse_http_date(now) or datetime.now(UTC))
 
 
 def _limit_reset_seconds(headers: Mapping[str, str]) -> float | None:

@@ -249,12 +249,6 @@ def count_tokens(messages: Messages, parameters: Mapping[str, Any] | None = None
     return sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts) + _TOKENS_PER_MESSAGE * len(messages)
 
 
-def _max_prompt_tokens(messages: Messages, parameters: Mapping[str, Any]) -> int:
-    """Return an upper bound on the tokens of a prompt, since no tokenizer produces more tokens than bytes."""
-    sizes = (len(text.encode("utf-8", "surrogatepass")) for text in _prompt_texts(messages, parameters))
-    return sum(sizes) + _TOKENS_PER_MESSAGE * len(messages)
-
-
 def _max_completion_tokens(model: Model, parameters: Mapping[str, Any]) -> int:
     return int(parameters.get("max_completion_tokens") or parameters.get("max_tokens") or model.max_tokens)
 
@@ -262,12 +256,13 @@ def _max_completion_tokens(model: Model, parameters: Mapping[str, Any]) -> int:
 def compute_max_cost(model: Model, messages: Messages, parameters: Mapping[str, Any] | None = None) -> int | None:
     """Return an upper bound on the cost of one call for budgets, in micro-dollars rounded up; None if the price is unknown.
 
-    Assumes one token per byte of the prompt and an answer of `max_tokens`, each at its highest price.
+    Assumes one token per byte of the prompt, the maximum of any tokenizer, and an answer of `max_tokens`, each at its highest price.
     """
     if model.is_free:
         return 0
     parameters = model.request_parameters if parameters is None else parameters
-    prompt = _max_prompt_tokens(messages, parameters)
+    sizes = (len(text.encode("utf-8", "surrogatepass")) for text in _prompt_texts(messages, parameters))
+    prompt = sum(sizes) + _TOKENS_PER_MESSAGE * len(messages)
     prices = price(model, prompt)
     if prices is None:
         return None

@@ -97,7 +97,7 @@ def read_reply(body: bytes) -> Message:
         error=error,
         flaw="" if message else "a choice without a message",
         content=content,
-        reasoning=_reasoning(message) or thoughts or _thought(content),
+        reasoning=_reasoning(message) or thoughts or _split_thought(content or "")[0].strip() or None,
         refusal=_text(message.get("refusal")) or _text(_mapping(message.get("provider_specific_fields")).get("refusal")),
         finish_reason=_finish_reason(choice),
         tool_calls=tuple(_tool_calls(message.get("tool_calls"))),
@@ -290,10 +290,6 @@ def _reasoning(message: Mapping[str, Any]) -> str | None:
         return named
     blocks = message.get("thinking_blocks") or message.get("reasoning_details")
     return _join_texts(_thinking(_mapping(block)) for block in blocks) if isinstance(blocks, list) else None
-
-
-def _thought(content: str | None) -> str | None:
-    return _split_thought(content or "")[0].strip() or None
 
 
 def _split_thought(content: str) -> tuple[str, str]:

@@ -238,7 +238,8 @@ class Scheduler:
         try:
             self.check()
             if self._pause <= 0:
-                await self._take_run_rates(tokens)
+                await self.run.requests.take(1, self._unless_stopped)
+                await self.run.tokens.take(tokens, self._unless_stopped)
                 self.check()
                 joined = self._pause <= 0
         finally:
@@ -251,10 +252,6 @@ class Scheduler:
         await self._requests.take(1, self._unless_stopped)
         await self._tokens.take(tokens, self._unless_stopped)
         await self._wait_out_pause()
-
-    async def _take_run_rates(self, tokens: float) -> None:
-        await self.run.requests.take(1, self._unless_stopped)
-        await self.run.tokens.take(tokens, self._unless_stopped)
 
     async def _wait_out_pause(self) -> None:
         """Wait until the pause after a rate limit or connection error is over."""

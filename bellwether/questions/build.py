@@ -77,7 +77,8 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
     Markets are chosen by a hash of the seed and the venue's ids, so that the sample does not depend on row order, process and
     machine. An additional market changes a sample only by the place that it takes itself.
     """
-    drawn = _draw_sample(release, _limit_per_series(release, _select_eligible(release, markets)))
+    eligible = _apply_rules(release, markets).filter(pl.all_horizontal(rule.column for rule in eligibility(release)))
+    drawn = _draw_sample(release, _limit_per_series(release, eligible))
     facts = markets.join(drawn.lazy().select(*ROW, "ordinal"), on=ROW, how="inner").collect()
     rows = add_base_rates(_add_prices(facts, prices), markets).select(
         release=pl.lit(release.name),
@@ -129,10 +130,6 @@ def _apply_rules(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
     results = [rule.condition.fill_null(False).alias(rule.column) for rule in eligibility(release)]
     narrow = markets.select(*ROW, "event_id", "series_id", "known_at", *results).collect()
     return narrow.sort("known_at", "day", descending=True).unique(subset=MARKET, keep="first", maintain_order=True)
-
-
-def _select_eligible(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    return _apply_rules(release, markets).filter(pl.all_horizontal(rule.column for rule in eligibility(release)))
 
 
 def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:

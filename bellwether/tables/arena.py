@@ -1,4 +1,4 @@
-"""Tables of the arena: facts by week, and the tables that one fold computes from them."""
+"""Tables of the arena: the facts of each week, and tables computed from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clean tables: one shape for all venues, typed, de-duplicated, with the outcome or the reason why it is missing."""
+"""Clean tables: markets, resolutions and prices of all venues with the same columns, each once, with outcomes or reasons for missing ones."""
 
 from __future__ import annotations
 

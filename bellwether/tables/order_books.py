@@ -1,4 +1,4 @@
-"""Kalshi's order books as its REST interface shows them."""
+"""Table of Kalshi's order books, as its REST API returns them."""
 
 from __future__ import annotations
 

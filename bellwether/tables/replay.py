@@ -1,4 +1,4 @@
-"""Replay tables: episodes, and what agents did in them: orders, fills, equity, metrics and their summary."""
+"""Replay tables: episodes, and the orders, fills, equity and metrics of agents in them."""
 
 from __future__ import annotations
 

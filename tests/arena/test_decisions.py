@@ -162,7 +162,7 @@ def test_d2_and_d3_a_call_is_repeated_when_the_lease_of_its_worker_is_over(
     (task,) = tasks(families=["acme"])
     with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
         first, second = (make_run(journal, saw.append, holder=name) for name in ("first", "second"))
-        assert first.records._claimed("prompt", task.key.decision_id, 0, "token of first") is None
+        assert first.records._claim("prompt", task.key.decision_id, 0, "token of first") is None
         clock.advance(waited)
         assert (decide(task, second).state, len(sent_requests(saw))) == (state, asked_again)
 

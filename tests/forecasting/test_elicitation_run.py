@@ -201,13 +201,13 @@ async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
 
 async def test_a_key_is_needed_only_for_answers_that_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACME_API_KEY", raising=False)
-    first = await rows(tmp_path, [said(YES)])
+    first = await rows(tmp_path, [make_result(YES)])
     async with client(tmp_path, wire := FakeWire([]), endpoint=endpoints(None)) as opened:
-        assert (await run_elicitation(competitor(), asked(), opened)).equals(first)
+        assert (await run_elicitation(competitor(), make_questions(), opened)).equals(first)
         with pytest.raises(
             Interrupted, match=r"^calling other: stopped: ACME_API_KEY is not set; .*\(0 of 1 forecasts of other are stored\)"
         ):
-            await run_elicitation(competitor(name="other", model="acme/other"), asked(), opened)
+            await run_elicitation(competitor(name="other", model="acme/other"), make_questions(), opened)
     assert not wire.calls
 
 

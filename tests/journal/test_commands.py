@@ -60,7 +60,7 @@ def test_records_of_the_arena_are_counted_apart_from_calls_and_cost_nothing(jour
     records = Records(journal, LEASE, holder="host:8")
     for number in range(2):
         records.once("intervention", "arena", lambda: b"x", number)
-    records._claimed("cohort", "2026-03-01", 0, "token")
+    records._claim("cohort", "2026-03-01", 0, "token")
     with pytest.raises(ZeroDivisionError):
         records.once("universe", "2026-03-01", lambda: bytes(1 // 0))
     shown = run("journal").output

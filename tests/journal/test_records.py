@@ -71,7 +71,7 @@ def test_d30_the_holder_of_an_expired_lease_stores_nothing_once_another_has_take
 def test_the_holder_of_an_expired_lease_waits_for_the_process_that_has_taken_it(journal: Journal, clock: Clock) -> None:
     def stall() -> bytes:
         clock.advance(2 * LEASE)
-        assert open_records(journal, "quick")._claimed(*COHORT, 0, "token") is None
+        assert open_records(journal, "quick")._claim(*COHORT, 0, "token") is None
         return b"slow"
 
     with pytest.raises(InProgress, match="quick is writing it"):
@@ -104,7 +104,7 @@ def test_a_failure_leaves_the_record_open_with_its_reason(journal: Journal, erro
 def test_a_failure_after_the_lease_was_taken_leaves_the_lease_to_its_new_holder(journal: Journal, clock: Clock) -> None:
     def fail() -> bytes:
         clock.advance(2 * LEASE)
-        assert open_records(journal, "quick")._claimed(*COHORT, 0, "token") is None
+        assert open_records(journal, "quick")._claim(*COHORT, 0, "token") is None
         raise ValueError("slow")
 
     with pytest.raises(ValueError, match="slow"):

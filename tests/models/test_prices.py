@@ -99,7 +99,7 @@ def test_prices_in_bands_follow_the_length_of_the_prompt() -> None:
     short, long = price(model, 1000), price(model, 300_000)
     assert short is not None
     assert long is not None
-    assert [float(short.out), float(long.out)] == [band["output_cost_per_token"] for band in bands]
+    assert [float(short.completion), float(long.completion)] == [band["output_cost_per_token"] for band in bands]
 
 
 def test_the_registrys_prices_come_before_the_map() -> None:
