@@ -276,7 +276,7 @@ async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Connection:
-    """Test a provider's key with a request for its models, or, if that needs no key, for the key's description."""
+    """Test a provider's key with a request for its list of models, or for the description of the key if that list is public."""
     variable = set_variable(provider.variables, environment)
     if variable is None:
         return Connection(provider.name, "not set", f"{provider.variables[0]} is not set", f"set {provider.variables[0]} to use its models")

@@ -45,7 +45,7 @@ def missing_from(error: ImportError) -> str | None:
 
 
 def advice(feature: str, module: str) -> str:
-    """Return a line that names the user of the extra, its missing module, and the command that installs it."""
+    """Return a line that names the feature, the missing module, and the command that installs the extra `platform`."""
     return f"{feature} needs the extra `platform` ({module} is missing); install it: pip install 'bellwether[platform]'"
 
 

@@ -171,7 +171,7 @@ class Lines:
 
 @contextmanager
 def shown(stream: IO[str] | None = None) -> Iterator[Progress]:
-    """Show the progress of a command on standard error."""
+    """Show the progress of a command on standard error until the block ends."""
     stream = stream or sys.stderr
     if stream.isatty():
         with _live(stream) as live:

@@ -109,7 +109,7 @@ def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: S
 
 
 def _expectation(gx: Any, rule: Rule) -> Any:
-    """Convert a rule to an expectation. That of a condition checks the column of the condition's values (`_pandas`)."""
+    """Convert a rule to an expectation. For a condition it tests the column with the condition's values (`_pandas`)."""
     notes = f"{rule.description} (expected to fail in the sandbox: {rule.expected})" if rule.is_expected else rule.description
     name, kwargs = rule.expectation, rule.kwargs
     if rule.condition is not None:

@@ -110,7 +110,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LakeCheck:
-    """Check of the whole lake, shown at `table`.
+    """Check of the whole lake. table: table of the asset at which it is shown.
 
     evaluate(lake, now) returns its observation; `now` is timezone-aware UTC.
     """

@@ -239,7 +239,7 @@ class Database:
 
     @contextmanager
     def _convert_errors(self, doing: str) -> Iterator[None]:
-        """Convert database errors to errors without a cause, because the original may quote parameters."""
+        """Convert database errors to those of this project. Their cause is dropped, because it may quote parameters."""
         try:
             yield
         except SQLAlchemyError as error:

@@ -177,7 +177,7 @@ class Journal:
         return next(iter(self._statuses(calls.c.key == key)), None)
 
     def find(self, beginning: str) -> CallKey:
-        """Return the key that starts with `beginning`. Raises `ConfigError` for none, several, or fewer than 8 digits."""
+        """Return the key that starts with `beginning`. Raises `ConfigError` if no key or several do, and for fewer than 8 digits."""
         if len(beginning) < 8 or not set(beginning) <= _HEXADECIMAL:
             raise ConfigError(f"finding a model call: {beginning!r:.80} is not a key; give at least its first 8 hexadecimal digits")
         keys = self.database.read(

@@ -148,5 +148,5 @@ class Records:
 
 
 def _record_key(kind: str, subject: str, number: int) -> str:
-    """Return the key of a record. It is that of the model call as which earlier versions stored the record."""
+    """Return the key of a record. Earlier versions stored records as model calls under the same key."""
     return Request(model="arena", messages=(), purpose=f"arena/{kind}", scope=subject, sample=number).key

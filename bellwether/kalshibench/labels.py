@@ -25,7 +25,7 @@ class ClusterUnit(StrEnum):
 
     @property
     def plural(self) -> str:
-        """Name for texts."""
+        """Plural of the unit's name, for texts."""
         return "series" if self is ClusterUnit.SERIES else "event families"
 
 

@@ -35,7 +35,7 @@ class EntryLabels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelMatch:
-    """Labels of entries in the order of the results: category, series, true, scored, ace_bin. in_order: matched by position, not by id."""
+    """Labels in the order of a model's entries: category, series, true, scored, ace_bin. in_order: matched by position, not by id."""
 
     rows: pl.DataFrame
     in_order: bool
@@ -87,7 +87,7 @@ def match_labels(questions: Sequence[str], labels: pl.DataFrame, *, indexed: boo
 
 
 def borrow_labels(questions: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the labels of entries that follow with certainty from other question sets, as the rows of a `LabelMatch`.
+    """Return the labels that other question sets determine with certainty, as the rows of a `LabelMatch`.
 
     questions: ids of the entries' questions. sets: labels of other samples of the data set, which keeps at most two questions of a series. If a
     sample contains both with the same outcome, every entry of the series has that outcome. One question alone determines nothing, because the

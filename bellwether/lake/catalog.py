@@ -48,7 +48,7 @@ class Catalog(Protocol):
         """Return the existing texts of `names`, or all texts."""
 
     def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
-        """Store texts, and remove those given as None."""
+        """Store the texts of `changes` by name. None deletes a text."""
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
         """Return a change mark per table, a text that differs after each commit. "" for a table without commits; None if the catalog has no marks."""

@@ -25,7 +25,7 @@ def verify_checksum(manifest: Manifest, location: str, file: BinaryIO) -> None:
 
 
 def missing_file_error(manifest: Manifest, location: str) -> LakeError:
-    """Build the error for a missing file."""
+    """Build the error for a file that a manifest names but that does not exist."""
     return LakeError(f"verifying {manifest.table}: {location} is missing; {describe_repair_by_name(manifest.table, manifest.partition)}")
 
 
@@ -48,7 +48,7 @@ def verify_checksum_once(manifest: Manifest, location: str) -> None:
 
 
 def is_sound(manifest: Manifest, location: str) -> bool:
-    """Return True if `verify_checksum_once` accepts the file."""
+    """Return True if the file exists and has the manifest's checksum; see `verify_checksum_once`."""
     try:
         verify_checksum_once(manifest, location)
     except LakeError:

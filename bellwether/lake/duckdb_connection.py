@@ -109,12 +109,12 @@ def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) 
 
 
 def is_s3(location: str) -> bool:
-    """Return whether DuckDB reads a file through its extension."""
+    """Return True for an s3:// URL, which DuckDB reads through an extension."""
     return location.split("://", 1)[0] in places.SCHEMES
 
 
 def select_statement(table: Table, files: tuple[str, ...]) -> str:
-    """Return a query for the rows of a table's files; without files, one with the same columns and no rows."""
+    """Return the SQL that selects the rows of `files`. Without files it selects no rows, with the table's columns."""
     if not files:
         nulls = ", ".join(f"CAST(NULL AS {sql_type(column.dtype)}) AS {identifier(column.name)}" for column in table.columns)
         return f"SELECT {nulls} WHERE false"
@@ -124,7 +124,7 @@ def select_statement(table: Table, files: tuple[str, ...]) -> str:
 
 
 def add_input(connection: duckdb.DuckDBPyConnection, name: str, rows: Slice | pl.DataFrame) -> None:
-    """Make `rows` readable in SQL as `name`. Raises `LakeError` for files that are damaged or have another schema."""
+    """Register `rows` under `name` for SQL. Raises `LakeError` for files that are damaged or have another schema."""
     if isinstance(rows, pl.DataFrame):
         connection.register(name, rows.to_arrow())
         return

@@ -261,7 +261,7 @@ class Lake:
         return self.copies.local([manifest])[0] if self.copies is not None else self.storage.location(manifest.file)
 
     def is_sound(self, manifest: Manifest) -> bool:
-        """Return whether the file of `manifest` passes `bellwether.lake.checksums.verify_checksum_once`."""
+        """Return True if the file of `manifest` exists and has its checksum. Files in an object store are not verified."""
         return is_sound(manifest, self.storage.location(manifest.file))
 
     def vacuum(

@@ -11,7 +11,7 @@ LARGE = 2 * 2**20
 
 
 def release_memory(processed: int) -> None:
-    """Return unused memory of Arrow and of the C heap to the system. processed: bytes handled since; below `LARGE` nothing happens.
+    """Return unused memory of Arrow and of the C heap to the system. processed: bytes handled before; below `LARGE` nothing happens.
 
     Otherwise a process that handles one day after another grows. Takes milliseconds.
     """

@@ -1,4 +1,4 @@
-"""Folders, values and rows of partitions."""
+"""Partitions as folders of the lake, as column values, and as rows."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ class StorePlace:
 
 
 def _is_intact_copy(path: Path, pointer: Pointer) -> bool:
-    """Return whether a cached file is the unmodified publication."""
+    """Return True if a cached file is the unmodified publication."""
     try:
         stat = path.stat()
     except FileNotFoundError:

@@ -32,7 +32,7 @@ def sort_rows(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = 
 
 
 def is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
-    """Return whether every row is greater than the previous one, compared column by column (no nulls).
+    """Return True if every row is greater than the previous one, compared column by column (no nulls).
 
     Rows are usually in order: this is much cheaper than sorting, and proves that no two keys are equal.
     """

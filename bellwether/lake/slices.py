@@ -60,12 +60,12 @@ class Slice:
         return files
 
     def exclude(self, partitions: Collection[Partition]) -> Slice:
-        """Return the slice without some partitions."""
+        """Return the slice without `partitions`."""
         pairs = [pair for pair in zip(self.manifests, self.files, strict=True) if pair[0].partition not in partitions]
         return replace(self, manifests=tuple(manifest for manifest, _ in pairs), files=tuple(file for _, file in pairs))
 
     def restrict(self, partitions: Collection[Partition]) -> Slice:
-        """Return the slice with only these partitions."""
+        """Return the slice with only `partitions`."""
         return self.exclude({manifest.partition for manifest in self.manifests} - set(partitions))
 
     def damaged(self) -> frozenset[Partition]:

@@ -55,7 +55,7 @@ def is_read(table: Table, partition: Partition, source: Table, other: Partition)
 
 
 class Staleness:
-    """Comparison of partitions with their inputs at one moment. The lake lists each table once, on first use.
+    """Comparison of partitions with their inputs at one moment. Each table is listed once, on first use.
 
     today: UTC day of the world's clock. Today's partitions of frequently written tables are left out of the versions.
     """
@@ -85,7 +85,7 @@ class Staleness:
         return self._lake.recorded_inputs(table) if table.outside else self._lake.intact_manifests(table)
 
     def versions(self, recipe: TableInputs, partition: Partition) -> dict[str, str]:
-        """Return a digest per input table, over the checksums of those of its partitions that `partition` reads."""
+        """Return a digest per input table, computed from the checksums of the partitions that `partition` reads."""
         digests = {}
         for source in recipe.inputs:
             lines = [f"{'/'.join(other)}={manifest.sha256}" for other, manifest in self._inputs(recipe, partition, source)]

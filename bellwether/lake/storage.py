@@ -66,7 +66,7 @@ class Storage(Protocol):
         """Change the mark of an existing folder. The change may be lost in a power failure."""
 
     def mark(self, folder: str) -> str | None:
-        """Return a text that changes when the folder is touched or its entries change; "" if missing, None in a storage without marks."""
+        """Return a change mark of a folder, a text that differs after `touch` and after changes of its entries. "" if missing, None without marks."""
 
 
 def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:

@@ -187,7 +187,7 @@ def publication_time(path: Path | str) -> int:
 
 
 def covered_files(path: Path | str, tables: Iterable[Table] | None = None) -> frozenset[str]:
-    """Return the locations of the lake's files that a published warehouse covers, for `tables` or all, including damaged files left out.
+    """Return the locations of the lake's files in a published warehouse, including damaged files left out. tables: default all.
 
     Empty without a warehouse.
     """
@@ -221,7 +221,7 @@ def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) 
 
 
 def tables_written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(TABLES.values())) -> list[Table]:
-    """Return the tables that may have been written since the warehouse was published, by the marks of the lake's tables.
+    """Return the tables that may have been written since the warehouse was published, according to their change marks.
 
     It detects `Lake.write`, not manual changes to files: a complete publication detects those.
     """

@@ -231,14 +231,14 @@ class Classification:
 
 @dataclass(frozen=True, slots=True)
 class ProviderError:
-    """A provider's error message. code: its error codes, which quote nothing of the request. text: the whole message."""
+    """Error of a provider. code: its error codes, without quotations of the request. text: the whole message."""
 
     code: str
     text: str
 
     @classmethod
     def from_object(cls, error: Any) -> ProviderError:
-        """Parse an error object, or another value in its place."""
+        """Parse a provider's error: an object, or a value of another type."""
         if not isinstance(error, Mapping):
             return cls("", str(error))
         metadata = error.get("metadata")

@@ -138,7 +138,7 @@ class Slots:
         self._admit()
 
     def narrow(self) -> None:
-        """Halve the number of slots, starting from the calls in progress."""
+        """Reduce the number of slots to half of the calls in progress."""
         self.width = max(1.0, min(self.width, float(max(self.taken, 1))) / 2)
 
     def widen(self) -> None:

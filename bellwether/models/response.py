@@ -1,4 +1,4 @@
-"""Parser of responses in OpenAI's form, and the answers returned to callers. Parsing raises for no body."""
+"""Parser of responses in OpenAI's form, and the answers returned to callers. Parsing raises no errors, whatever a body contains."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class Permit:
 
 
 class RunLimits:
-    """Limits common to all models of a run. shared: limits that apply across processes, by the names of runs and models."""
+    """Limits common to all models of a run. shared: limits that apply across processes; None without any."""
 
     def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
         self.shared = shared

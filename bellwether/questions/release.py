@@ -45,7 +45,7 @@ class ReleaseName:
 
     @classmethod
     def parse(cls, text: str) -> ReleaseName:
-        """Parse a release name. Raises `ConfigError` for an invalid size and for a version that is written but below 2."""
+        """Parse a release name. Raises `ConfigError` for an invalid size and for a written version below 2, such as `NAME.v1`."""
         whole, at, size = text.partition("@")
         if at and not re.fullmatch(r"[1-9][0-9]{0,5}", size):
             raise ConfigError(f"release {text}: {size!r} is not a number of questions; write {whole}@200")

@@ -133,7 +133,7 @@ def compare(lake: Lake, base: str) -> VersionComparison:
 
 
 def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, changes: Difference) -> list[dict[str, Any]]:
-    """Return the effect of a new version on the scores of the old one's forecasters, a row each, sorted by name.
+    """Return how a new version changes the scores of the old version's forecasters: a row per forecaster, sorted by name.
 
     Columns: `forecaster`; `unanswered`, the number of new or reworded questions without its answer; `brier`, of its forecasts on the old questions;
     `brier_new`, of the same forecasts on questions of the new version, by the new outcomes. Brier scores are null without forecasts.

@@ -111,7 +111,7 @@ def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame
 
 
 def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
-    """Return True for rows with the forecaster, market and time of an earlier row."""
+    """Return a mask of the rows that repeat forecaster, market and time of an earlier row."""
     key = rows.select(pl.struct("forecaster", "place", "stated_at").hash(1)).to_series()
     if key.n_unique() == rows.height:
         return pl.repeat(value=False, n=rows.height, eager=True)

@@ -52,7 +52,7 @@ _PLAIN: dict[int, int | str | None] = {
 
 
 class Field(NamedTuple):
-    """Statement: its kind, and its value as text. Longer values than any valid one are truncated."""
+    """Statement: its kind, and its value as text. Values longer than any valid one are truncated."""
 
     kind: Kind
     raw: str
@@ -121,7 +121,7 @@ def find_statements(text: str, *, ended: bool) -> Statements:
     return Statements(tuple(forms), (draft,) if draft and draft.is_complete else (), is_cut, spans[0].at if spans else len(text))
 
 
-def strictest_forms(forms: Iterable[Form]) -> Form | None:
+def merge_strictest_forms(forms: Iterable[Form]) -> Form | None:
     """Merge the strictest forms that together state an answer with its number, or all forms if none do; None without forms."""
     merged: list[Form] = []
     kinds: set[Kind] = set()

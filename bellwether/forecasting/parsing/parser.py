@@ -104,7 +104,7 @@ def _untagged_reasoning(text: str, statements: Statements) -> str | None:
 def _combine_forms(statements: Statements) -> Reading:
     """Combine all forms to one reading: that of the last complete answer, unless it is truncated or contradicted."""
     forms = statements.forms
-    mixed = fields.strictest_forms(forms)
+    mixed = fields.merge_strictest_forms(forms)
     if statements.is_cut:
         return Reading(None, None, None, mixed.name if mixed else "none", "cut off: the end of the answer is missing")
     if mixed is None:
