@@ -20,7 +20,7 @@ _DOWN = frozenset({"rate limit", "server", "timeout", "connection"})
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine like `asyncio.run`, but let SIGINT and SIGTERM cancel it. Their handlers are called when the loop has ended.
+    """Run a coroutine like `asyncio.run`, but cancel it at SIGINT and SIGTERM. Their handlers are called when the loop has ended.
 
     If a handler returns, `KeyboardInterrupt` is raised. Signals without a handler in Python, and threads other than the main one, are not affected.
     """

@@ -165,7 +165,7 @@ def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
 
 
 def _stored(folder: Path) -> dict[str, tuple[str, int]]:
-    """Return ETag and size of the files of a stored folder by name; empty if there is none."""
+    """Return ETag and size of the files of a stored folder by name; empty for a missing folder."""
     fs, key = filesystem(folder)
     root = f"{key}/"
     try:

@@ -57,7 +57,7 @@ def open_store(url: str, options: Mapping[str, Any]) -> UPath:
 
 @cache
 def _retry_connections() -> None:
-    """Let s3fs retry refused and broken connections, because a store that restarts is unavailable for seconds."""
+    """Make s3fs retry refused and broken connections, because a store that restarts is unavailable for seconds."""
     from botocore.exceptions import ConnectionError as NoConnection
     from s3fs.core import add_retryable_error
 

@@ -108,7 +108,7 @@ class Evaluations:
         self.store(replace(evaluation, finished=True))
 
     def read_unfinished(self, release: str | None = None) -> Evaluation:
-        """Return the latest unfinished evaluation, of `release` if given. Raises `ConfigError` if there is none."""
+        """Return the latest unfinished evaluation, of `release` if given. Raises `ConfigError` without one."""
         stored = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
         for name in sorted((path.stem for path in stored if _RUN.fullmatch(path.stem)), reverse=True):
             evaluation = self._read(name)

@@ -207,7 +207,7 @@ class Database:
 
     @contextmanager
     def _only_writer(self, doing: str) -> Iterator[None]:
-        """Let the threads of this process write to SQLite one after the other, so that they need not poll its lock."""
+        """Allow one thread of this process at a time to write to SQLite, so that none polls its lock."""
         if self._path is None:
             yield
             return

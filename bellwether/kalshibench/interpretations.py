@@ -68,7 +68,7 @@ def _consistent(rows: pl.DataFrame) -> pl.Series:
 
 @dataclass(frozen=True, slots=True)
 class DefectCounts:
-    """Numbers of defects in the published scoring of one model. A number is None if it needs labels and there are none.
+    """Numbers of defects in the published scoring of one model. A number that needs labels is None without labels.
 
     unparsed: entries without an answer, left out of every metric. fallback: answers found without a tag.
     inverted, unflipped, yes_below_half, certain, misread: entries with these flags of `interpret_entries`.

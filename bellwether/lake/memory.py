@@ -28,6 +28,6 @@ def release_memory(processed: int) -> None:
 def _malloc_trim() -> Callable[[int], int] | None:
     """Return glibc's `malloc_trim`; None if the C library is another one."""
     try:
-        return ctypes.CDLL(None).malloc_trim  # type: ignore[no-any-return]
+        return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
         return None

@@ -58,7 +58,7 @@ class Place(Protocol):
         """Hold the lock of publishers, which is released if the process dies. Raises `LakeError` after waiting `timeout` seconds."""
 
     def open_former(self) -> AbstractContextManager[Path]:
-        """Provide a local file of the publication to be replaced, until the block ends; a missing path if there is none."""
+        """Provide a local file of the publication to be replaced, until the block ends; without one, a missing path."""
 
     def draft(self) -> Path:
         """Return a new local path for the next publication and delete drafts of dead publishers. Requires the lock."""

@@ -157,7 +157,7 @@ class ModelClient:
         parameters: Mapping[str, Any] | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> Answer | NoAnswer:
-        """Return the model's answer or the reason why there is none. The same call is sent only once over all runs.
+        """Return the model's answer or the reason for its absence. The same call is sent only once over all runs.
 
         Args:
             model: the model, with its own parameters.

@@ -119,7 +119,7 @@ class _Exchange:
 
     @property
     def raw(self) -> RawReply:
-        """Status, headers and body, as far as they were read."""
+        """Status, headers and body, as far as the client read them."""
         latency_ms = self._milliseconds() if self._latency_ms is None else self._latency_ms
         return RawReply(self.status, self._headers, bytes(self._body[: _KEPT if self.is_too_long else None]), latency_ms)
 
