@@ -55,9 +55,10 @@ def provider() -> Any:
     from litellm.llms.custom_llm import CustomLLMError
 
     class Local(CustomLLM):
-        async def acompletion(self, *_: Any, model: str, messages: list[Any], optional_params: dict[str, Any], **__: Any) -> ModelResponse:
+        async def acompletion(self, *_: Any, **call: Any) -> ModelResponse:
+            model, parameters = call["model"], call["optional_params"].get("extra_body") or {}
             try:
-                answer = await asyncio.to_thread(_complete, model, messages, optional_params.get("extra_body") or {})
+                answer = await asyncio.to_thread(_complete, model, call["messages"], parameters)
             except ValueError as error:
                 raise CustomLLMError(400, str(error)[:300]) from None
             return ModelResponse(**{**answer, "model": model})
