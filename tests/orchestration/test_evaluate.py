@@ -373,7 +373,7 @@ def test_the_budget_of_all_models_is_a_hard_stop_and_a_raised_one_is_remembered(
     assert have < harness.answers("dearer") < QUESTIONS
     assert paid < harness.spent("dearer") <= 2_100_000
     assert harness.provider.calls("overconfident") - asked == harness.answers("dearer")
-    assert str(Evaluations(harness.home / "sandbox" / "evaluations").unfinished(RELEASE).dollars) == "2.1"
+    assert str(Evaluations(harness.home / "sandbox" / "evaluations").read_unfinished(RELEASE).dollars) == "2.1"
 
 
 # --- interrupted -----------------------------------------------------------------------------------------------------
@@ -439,7 +439,7 @@ def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_o
     finished = {who for release, who in harness.lake.manifests(table("benchmark/forecasts")) if release == "sandbox-2026@3"}
     assert finished <= {"base-rate"}, "only the baseline before the interrupted one"
     evaluations = Evaluations(harness.home / "sandbox" / "evaluations")
-    evaluations.finish(evaluations.unfinished("sandbox-2026@3"))
+    evaluations.finish(evaluations.read_unfinished("sandbox-2026@3"))
 
 
 def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused(harness: Harness) -> None:
@@ -454,11 +454,11 @@ def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused
     assert questions.height == QUESTIONS
     evaluations = Evaluations(harness.home / "sandbox" / "evaluations")
     begun = Evaluation.of("own", ["new"], Decimal(1), questions, datetime(2027, 1, 1, tzinfo=UTC))
-    evaluations.keep(begun)
+    evaluations.store(begun)
     (harness.registry / "releases.toml").write_text(RELEASES.format(size=8))
     resumed = harness.run("evaluate", "--resume", "--release", "own", "--dry-run", "--json")
     assert json.loads(resumed.stdout)[0]["calls"] == QUESTIONS
-    evaluations.keep(Evaluation.of("own", ["new"], Decimal(1), questions.head(4), datetime(2027, 1, 1, tzinfo=UTC)))
+    evaluations.store(Evaluation.of("own", ["new"], Decimal(1), questions.head(4), datetime(2027, 1, 1, tzinfo=UTC)))
     refused = harness.run("evaluate", "--resume", "--release", "own", "--dry-run")
     assert refused.exit_code == 1
     assert "have changed since it began: 0 have another text or date, 2 are new, 0 were removed" in refused.output
