@@ -79,7 +79,7 @@ class Params:
         self._refuse = refuse
 
     def text(self, name: str) -> str | None:
-        """Return the value."""
+        """Return the value of a parameter."""
         return self._query.get(name) or None
 
     def _read(self, name: str, convert: Callable[[str], T]) -> T | None:
@@ -110,7 +110,7 @@ class Params:
         return self._read(name, parse_time)
 
     def tickers(self, name: str = "tickers") -> tuple[str, ...] | None:
-        """Parse a comma-separated list."""
+        """Parse a comma-separated list of tickers."""
         value = self.text(name)
         return None if value is None else tuple(ticker for ticker in value.split(",") if ticker)
 

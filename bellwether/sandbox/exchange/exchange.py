@@ -72,7 +72,7 @@ class Exchange(Protocol):
     def cutoff(self, now: int) -> int:
         """Return the instant before which trades are only in the archive."""
 
-    def lists(self, ticker: str, now: int) -> bool:
+    def is_listed(self, ticker: str, now: int) -> bool:
         """Return True if a market with this ticker is listed at `now`."""
 
     def is_archived(self, ticker: str, now: int) -> bool:

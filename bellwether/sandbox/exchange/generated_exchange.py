@@ -73,7 +73,7 @@ class GeneratedExchange:
     def cutoff(self, now: int) -> int:
         return self._world.cutoff(now)
 
-    def lists(self, ticker: str, now: int) -> bool:
+    def is_listed(self, ticker: str, now: int) -> bool:
         return self._market(ticker, now) is not None
 
     def is_archived(self, ticker: str, now: int) -> bool:

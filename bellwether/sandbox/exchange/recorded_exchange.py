@@ -122,7 +122,7 @@ class RecordedExchange:
     def cutoff(self, now: int) -> int:
         return 0
 
-    def lists(self, ticker: str, now: int) -> bool:
+    def is_listed(self, ticker: str, now: int) -> bool:
         return any(ticker in inside.tickers for inside in self._files.values())
 
     def is_archived(self, ticker: str, now: int) -> bool:
@@ -171,7 +171,7 @@ class RecordedExchange:
             self._keep(interest, cursor)
 
     def _replay(self, ticker: str, now: int) -> _Replay | None:
-        if not self.lists(ticker, now):
+        if not self.is_listed(ticker, now):
             return None
         replay = self._replays.pop(ticker, None)
         if replay is None or replay.at > now:

@@ -242,7 +242,7 @@ class Connection:
     async def _filter_known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
         """Return the tickers of listed markets; send an error that names the others."""
         unique = list(dict.fromkeys(tickers))
-        unknown = [ticker for ticker in unique if not self._exchange.lists(ticker, self._position)]
+        unknown = [ticker for ticker in unique if not self._exchange.is_listed(ticker, self._position)]
         if unknown:
             await self._refuse(command_id, CommandError(11, unknown))
         return [ticker for ticker in unique if ticker not in unknown]

@@ -90,7 +90,7 @@ class _Candidate:
         return Subject(self.id, hash_text(self.id), self.probability(now, at))
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
-        """Return whether a text contains the market's rules, the date of its close, and its label."""
+        """Return three flags: a text contains the market's rules, the date of its close, and its label."""
         close = "" if self.close is None else to_datetime(self.close).date().isoformat()
         rules, dated, labelled = (bool(text) and text in context for text in (self.rules, close, self.label))
         return rules, dated, labelled

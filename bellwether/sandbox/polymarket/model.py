@@ -40,12 +40,12 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """Series of recurring events. word: its frequency."""
+    """Series of recurring events."""
 
     id: str
     slug: str
     title: str
-    word: str
+    frequency: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -275,7 +275,7 @@ def build_tag(tag: Tag) -> Object:
 def build_series(series: Recurrence) -> list[Object]:
     """Build the list with the object of a recurring event's series."""
     names = {"id": series.id, "ticker": series.slug, "slug": series.slug, "title": series.title}
-    return [{**names, "seriesType": "single", "recurrence": series.word, "active": True, "closed": False}]
+    return [{**names, "seriesType": "single", "recurrence": series.frequency, "active": True, "closed": False}]
 
 
 def format_decimal(value: int, digits: int) -> str:

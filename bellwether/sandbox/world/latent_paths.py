@@ -49,7 +49,7 @@ class Path:
         return -((self.opens - self.closes) // SLOT)
 
     def elapsed(self) -> Floats:
-        """Return s at the start of each slot."""
+        """Compute the progress s of the path, from 0 to 1, at the start of each slot."""
         share = np.arange(self.slots, dtype=np.float64) / self.slots
         power = share.copy()
         for _ in range(self.pace - 1):
@@ -59,7 +59,7 @@ class Path:
 
 @lru_cache(maxsize=64)
 def compute_path(path: Path) -> tuple[Floats, Floats]:
-    """Compute s and W(s) at the start of each slot: a Brownian bridge from 0 to the path's end."""
+    """Compute progress s and value W(s) of a path at the start of each slot: a Brownian bridge from 0 to its end."""
     s = path.elapsed()
     gaps = np.diff(s, append=1.0)
     free = np.cumsum(np.sqrt(gaps) * create_generator(*path.entropy).standard_normal(len(s)))

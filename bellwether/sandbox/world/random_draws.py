@@ -77,7 +77,7 @@ class RandomDraws:
 
 
 class DrawCache(Generic[T]):
-    """Thread-safe cache of the last `most` results of `draw`, which draws each number once."""
+    """Thread-safe cache of the last `most` results of `draw`."""
 
     def __init__(self, draw: Callable[[int], T], most: int) -> None:
         self._lock = RLock()
