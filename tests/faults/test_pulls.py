@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bellwether.errors import VenueError
 from bellwether.lake.storage import open_storage
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.faults import HEADER, HTTP_FAULTS, LASTING, FaultMiddleware, Faults
+from bellwether.sandbox.faults import HEADER, HTTP_FAULTS, PERMANENT, FaultMiddleware, Faults
 from bellwether.sandbox.server import Site, serve
 from bellwether.sandbox.services import CLOB_PATH, GAMMA_PATH, KALSHI_PATH
 from bellwether.sandbox.worlds import build_generated
@@ -60,7 +60,7 @@ SIZES = {
     f"{CLOB_PATH}/markets": 100,
 }
 STALLED, PATIENT = 0.3, 60.0
-PASSING = sorted(HTTP_FAULTS.keys() - LASTING.keys())
+PASSING = sorted(HTTP_FAULTS.keys() - PERMANENT.keys())
 
 #: End of a pull without stored pages under each permanent fault.
 ENDS = {
