@@ -60,11 +60,11 @@ class Captures:
         return self._root / "episodes" / draft.metadata.episode_id
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
-        kept = self._root / f"{name}.pickle"
-        with FileLock(f"{kept}.lock"):
-            if not kept.exists():
-                made = make()
-                new = kept.with_suffix(".new")
-                new.write_bytes(pickle.dumps(made))
-                new.rename(kept)
-        return cast(T, pickle.loads(kept.read_bytes()))
+        cached = self._root / f"{name}.pickle"
+        with FileLock(f"{cached}.lock"):
+            if not cached.exists():
+                value = make()
+                new = cached.with_suffix(".new")
+                new.write_bytes(pickle.dumps(value))
+                new.rename(cached)
+        return cast(T, pickle.loads(cached.read_bytes()))

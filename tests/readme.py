@@ -55,10 +55,10 @@ def rewritten(text: str, run: Callable[[list[str]], str]) -> str:
 def bellwether(words: list[str]) -> str:
     """Return the output of a command in a terminal of `WIDTH` columns."""
     environment = {**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "bellwether", *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return result.stdout
 
 
 def backtest_picture(agent: str, episode: Path) -> bytes:
@@ -75,17 +75,17 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
 
     entry = find_agent(agent)
     assert entry.cadence is not None
-    done = run(load(episode), entry.make(), BacktestSettings(cadence=entry.cadence))
-    made = frames(done)
-    fills = made["replay/fills"]
+    backtest = run(load(episode), entry.make(), BacktestSettings(cadence=entry.cadence))
+    tables = frames(backtest)
+    fills = tables["replay/fills"]
     busiest = fills["ticker"].value_counts(sort=True)["ticker"][0]
     charts = [
-        equity_curve(made["replay/equity"], "Its equity"),
-        price_with_fills(done.tape, fills, "Its fills in one market", tickers=[busiest]),
+        equity_curve(tables["replay/equity"], "Its equity"),
+        price_with_fills(backtest.tape, fills, "Its fills in one market", tickers=[busiest]),
     ]
     for chart in charts:
         chart.config = alt.Undefined
-    return png(add_title(alt.hconcat(*charts), f"{entry.title} in {done.episode}"), FILE_BYTES)
+    return png(add_title(alt.hconcat(*charts), f"{entry.title} in {backtest.episode}"), FILE_BYTES)
 
 
 def site_pictures(site: Path, charts: Mapping[Path, tuple[str, str, tuple[str, ...]]]) -> int:

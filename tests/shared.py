@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -30,13 +31,13 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 120.
 def wait_for_child(child: int, seconds: float = 120.0) -> int:
     """Return the status of a forked child, like `os.waitpid`. Kills the child and fails after some seconds."""
     end = time.monotonic() + seconds
-    while not (found := os.waitpid(child, os.WNOHANG))[0]:
+    while not (waited := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             raise AssertionError(f"a forked child has not ended in {seconds:g} seconds")
         time.sleep(0.002)
-    return found[1]
+    return waited[1]
 
 
 async def until(condition: Callable[[], object], what: str = "what other tasks do", seconds: float = 120.0) -> None:
@@ -56,3 +57,10 @@ def start_together(processes: Sequence[subprocess.Popen[str]]) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
+
+
+def unused_port() -> int:
+    """Return a port at which no server listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

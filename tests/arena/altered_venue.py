@@ -17,22 +17,22 @@ class AlteringTransport(httpx.AsyncBaseTransport, ABC):
         self._inner, self.changed = inner, changed
 
     @abstractmethod
-    def change(self, found: dict[str, Any]) -> None:
+    def change(self, item: dict[str, Any]) -> None:
         """Change an object in place."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         answer = await self._inner.handle_async_request(request)
         body = await answer.aread()
         try:
-            told = json.loads(body)
+            document = json.loads(body)
         except ValueError:
             return httpx.Response(answer.status_code, headers=answer.headers, content=body)
-        self._walk(told)
+        self._walk(document)
         headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
-        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(told).encode())
+        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(document).encode())
 
     def _walk(self, value: Any) -> None:
         if isinstance(value, dict):
             self.change(value)
-        for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            self._walk(one)
+        for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            self._walk(child)

@@ -49,25 +49,25 @@ class History:
 
 def history(seed: int) -> History:
     rng = Random(seed)
-    made = History()
+    facts = History()
     for name in ("acme", "zeta")[: rng.choice((1, 2, 2))]:
         rules = rng.choice(list(RULES))
-        made.agents.append(Agent(AgentKey(COHORT, name).agent_id, str(COHORT), name, rules, usd(rng.choice((1000, 10_000)))))
+        facts.agents.append(Agent(AgentKey(COHORT, name).agent_id, str(COHORT), name, rules, usd(rng.choice((1000, 10_000)))))
     truth = {market.market_id: rng.choice(_rulings(market)) for market in MARKETS}
     for week in range(rng.randint(2, 3)):
         at = week_start(COHORT) + week * WEEK + timedelta(minutes=5)
-        _decide(made, rng, at)
-        _watch(made, rng, at, truth)
-        made.end = at + WEEK
-    return made
+        _decide(facts, rng, at)
+        _watch(facts, rng, at, truth)
+        facts.end = at + WEEK
+    return facts
 
 
-def _decide(made: History, rng: Random, at: datetime) -> None:
-    settled = made.settlements()
-    book = fold(made.agents, made.trades, settled)
+def _decide(facts: History, rng: Random, at: datetime) -> None:
+    settled = facts.settlements()
+    book = fold(facts.agents, facts.trades, settled)
     owners = {name: account.agent.agent_id for account in book.accounts.values() for name in account.positions}
     quotes = {market.market_id: _quotes(rng, market) for market in MARKETS}
-    for agent in made.agents:
+    for agent in facts.agents:
         over = {one.market_id for one in settled if one.methodology == agent.methodology}
         markets = {
             market.market_id: market if market.market_id not in over else _resolved(market) for market in MARKETS if rng.random() < 0.95
@@ -76,14 +76,14 @@ def _decide(made: History, rng: Random, at: datetime) -> None:
         key = DecisionKey(AgentKey(COHORT, agent.family), at.date())
         decision = _decision(rng, agent, list(owners))
         rules = RULES[agent.methodology]
-        done = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
+        execution = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
         if rng.random() < 0.1:  # A crash between execution and storage repeats the execution from stored data.
             again = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
-            assert (again.trades, again.refusals) == (done.trades, done.refusals)
+            assert (again.trades, again.refusals) == (execution.trades, execution.refusals)
         if decision.action is Action.BET:
-            made.legs[key.decision_id] = len(decision.bets) - len({refusal.leg for refusal in done.refusals})
-        made.trades += done.trades
-        made.refusals += [refusal.reason for refusal in done.refusals]
+            facts.legs[key.decision_id] = len(decision.bets) - len({refusal.leg for refusal in execution.refusals})
+        facts.trades += execution.trades
+        facts.refusals += [refusal.reason for refusal in execution.refusals]
 
 
 def _resolved(market: Market) -> Market:
@@ -138,7 +138,7 @@ def _rulings(market: Market) -> list[Ruling]:
     return [*wins, *wins, split, scalar, UNKNOWN, Ruling(Result.CANCELLED)]
 
 
-def _watch(made: History, rng: Random, at: datetime, truth: dict[str, Ruling]) -> None:
+def _watch(facts: History, rng: Random, at: datetime, truth: dict[str, Ruling]) -> None:
     for market in MARKETS:
         if rng.random() < 0.5:
             continue
@@ -146,7 +146,7 @@ def _watch(made: History, rng: Random, at: datetime, truth: dict[str, Ruling]) -
             if rng.random() < 0.15:
                 truth[market.market_id] = rng.choice(_rulings(market))
             ruling = truth[market.market_id] if rng.random() < 0.8 else rng.choice((None, UNKNOWN))
-            seen = at + timedelta(hours=rng.randrange(1, 160))
-            final = rng.choice((None, seen - 3 * timedelta(hours=1), seen))
+            observed_at = at + timedelta(hours=rng.randrange(1, 160))
+            final = rng.choice((None, observed_at - 3 * timedelta(hours=1), observed_at))
             operator = ruling is not None and ruling.result is Result.CANCELLED
-            made.looks.append(Observation(market.market_id, seen, ruling, "rule", final, by_operator=operator))
+            facts.looks.append(Observation(market.market_id, observed_at, ruling, "rule", final, by_operator=operator))

@@ -45,9 +45,9 @@ class KalshiArena(Arena):
 
     def ask_kalshi(self, work: Callable[[KalshiClient], Awaitable[Any]]) -> Any:
         async def session() -> Any:
-            with addresses(self.config, served=False) as found:
-                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(found.transport)}
-                async with KalshiClient(found.kalshi, **how) as client:
+            with addresses(self.config, served=False) as venues:
+                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(venues.transport)}
+                async with KalshiClient(venues.kalshi, **how) as client:
                     return await work(client)
 
         return concurrency.run(session())

@@ -58,17 +58,17 @@ class Provider:
         self.journal, self.saw, self.answers = journal, saw, answers
         self.fails: dict[str, Any] = {}
 
-    def __call__(self, task: Task, plan: DecisionPlan, asked: Sequence[Message], sample: int) -> Answer | NoAnswer:
+    def __call__(self, task: Task, plan: DecisionPlan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
         model, decision_id = plan.model, task.key.decision_id
-        request = Request(model, asked, "arena/decisions", {"temperature": 0}, decision_id, sample)
-        found = self.journal.begin(request, lease=LEASE, estimate=100)
-        if isinstance(found, Answered):
-            return Answer(found.key, found.content, spent=found.reply.usage, reused=True)
-        if isinstance(found, Busy):
-            raise InProgress("call", decision_id, found.holder, found.until)
-        if isinstance(found, Failed):
-            return NoAnswer(found.key, found.outcome, found.reason, 1, final=True)
-        claim, attempt = found
+        request = Request(model, messages, "arena/decisions", {"temperature": 0}, decision_id, sample)
+        claimed = self.journal.begin(request, lease=LEASE, estimate=100)
+        if isinstance(claimed, Answered):
+            return Answer(claimed.key, claimed.content, spent=claimed.reply.usage, reused=True)
+        if isinstance(claimed, Busy):
+            raise InProgress("call", decision_id, claimed.holder, claimed.until)
+        if isinstance(claimed, Failed):
+            return NoAnswer(claimed.key, claimed.outcome, claimed.reason, 1, final=True)
+        claim, attempt = claimed
         self.saw(f"asked {model} {sample}")
         if model in self.fails:
             failure = self.fails[model]
@@ -90,7 +90,7 @@ def fetch_quotes(decision: Decision) -> MarketData:
 
 def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> list[Task]:
     """Return the decisions of the cohort. `beta` has an open position."""
-    made = []
+    agents = []
     for place, family in enumerate(families, start=1):
         key = DecisionKey(AgentKey(COHORT, family), COHORT + timedelta(days=7))
         account = Account.of(agent(family=family))
@@ -98,11 +98,11 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
             first = f"{key.agent.agent_id}/{COHORT}/1"
             account.book(buy_trade("100", "40", agent_id=key.agent.agent_id, trade_id=first, position_id=first))
 
-        def asked(cash: MicroDollars = account.cash, key: DecisionKey = key) -> list[Message]:
+        def messages(cash: MicroDollars = account.cash, key: DecisionKey = key) -> list[Message]:
             return build_messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
 
-        made.append(Task(key, family, rules, account, asked, fetch_quotes, DEADLINE, build_universe(list(MARKETS.values())), place))
-    return made
+        agents.append(Task(key, family, rules, account, messages, fetch_quotes, DEADLINE, build_universe(list(MARKETS.values())), place))
+    return agents
 
 
 @dataclass

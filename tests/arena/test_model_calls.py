@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
 from bellwether.tables.arena import TOKENS
 from tests.arena.weeks import SEVEN, WEEK, Arena
+from tests.shared import unused_port
 
 MODELS = "".join(
     f'[{name}]\nmodel = "openai/gpt-4o"\napi_base = "http://127.0.0.1:{{{name}}}/v1"\nworlds = ["sandbox"]\n'
@@ -57,12 +57,6 @@ def serving(port: int = 0) -> Iterator[int]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_port
         server.shutdown()
-
-
-def unused_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def test_a_dead_endpoint_leaves_its_decision_open_and_a_fallback_is_recorded(tmp_path: Path) -> None:

@@ -39,16 +39,16 @@ NOW_FIELDS: dict[str, Any] = {
 class _Tampering(AlteringTransport):
     """Alter all data about the time after `AT`."""
 
-    def change(self, found: dict[str, Any]) -> None:
-        if "conditionId" in found:
-            self._market(found)
-        for point in found.get("history") or ():
+    def change(self, item: dict[str, Any]) -> None:
+        if "conditionId" in item:
+            self._market(item)
+        for point in item.get("history") or ():
             if datetime.fromtimestamp(point["t"], UTC) > AT:
                 point["p"] = round(1 - float(point["p"]), 4)
                 self.changed["price"] += 1
-        for name, one in found.items():
+        for name, one in item.items():
             if isinstance(one, int | float) and not isinstance(one, bool) and name.startswith(("volume", "liquidity")):
-                found[name] = one * 3 + 1
+                item[name] = one * 3 + 1
 
     def _market(self, market: dict[str, Any]) -> None:
         self.changed["market"] += 1

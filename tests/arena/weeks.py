@@ -81,9 +81,9 @@ class Arena:
         self.breaks()
 
         async def session() -> Any:
-            with addresses(self.config, served=False) as found:
-                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(found.transport)}
-                async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
+            with addresses(self.config, served=False) as venues:
+                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(venues.transport)}
+                async with GammaClient(venues.gamma, **how) as gamma, ClobClient(venues.clob, **how) as clob:
                     return await work(gamma, clob)
 
         return concurrency.run(session())
@@ -91,32 +91,32 @@ class Arena:
     def decide(self, week: date = WEEK, run: str = "r", **more: Any) -> WeekDecisions:
         """Decide a week and store its rows."""
         with self.journal() as journal:
-            done = decide_week(self.world(journal, run), week, **more)
-            self.store(journal, week, done)
-        return done
+            decisions = decide_week(self.world(journal, run), week, **more)
+            self.store(journal, week, decisions)
+        return decisions
 
-    def store(self, journal: Journal, week: date, done: WeekDecisions) -> None:
+    def store(self, journal: Journal, week: date, week_decisions: WeekDecisions) -> None:
         world, partition = self.world(journal), (week.isoformat(),)
-        decisions, versions = rows.build_decisions_rows(world, done)
-        made = {
-            tables.UNIVERSE: universe_frame(week, *done.universes.values()),
-            tables.AGENTS: rows.build_agents_rows(world, done.cohort),
+        decisions, versions = rows.build_decisions_rows(world, week_decisions)
+        frames = {
+            tables.UNIVERSE: universe_frame(week, *week_decisions.universes.values()),
+            tables.AGENTS: rows.build_agents_rows(world, week_decisions.cohort),
             tables.DECISION_VERSIONS: versions,
             tables.DECISIONS: decisions,
-            tables.REFUSALS: rows.build_refusals_rows(world, done),
-            tables.TRADES: rows.build_trades_rows(done),
-            MESSAGES: rows.build_messages_rows(world, done, decisions, versions),
+            tables.REFUSALS: rows.build_refusals_rows(world, week_decisions),
+            tables.TRADES: rows.build_trades_rows(week_decisions),
+            MESSAGES: rows.build_messages_rows(world, week_decisions, decisions, versions),
         }
-        for declared, frame in made.items():
+        for declared, frame in frames.items():
             self.lake.write(declared, partition, frame, run_id="test")
 
     def evidence(self, week: date) -> pl.DataFrame:
         """Collect evidence of a week and store it."""
         with self.journal() as journal:
             world = self.world(journal)
-            found = build_evidence_rows(world, week, FactRows.load(world))
-        self.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
-        return found
+            evidence = build_evidence_rows(world, week, FactRows.load(world))
+        self.lake.write(tables.EVIDENCE, (week.isoformat(),), evidence, run_id="test")
+        return evidence
 
     def read(self, declared: Any) -> pl.DataFrame:
         return self.lake.slice(declared, missing="skip").read()

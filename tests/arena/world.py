@@ -120,23 +120,23 @@ def buy_trade(shares: str, cost: str, side: str = "YES", market_id: str = "m", l
 def sell_trade(shares: str, proceeds: str, position: Trade, leg: int, **more: Any) -> Trade:
     """Return a SELL of part of the position that a trade opened."""
     trade_id = KEY.trade_id(leg)
-    made = position._replace(trade_id=trade_id, action="SELL", shares=usd(shares), amount=usd(proceeds), confidence=None)
-    return made._replace(price=usd(proceeds) * 1_000_000 // usd(shares), **more)
+    sale = position._replace(trade_id=trade_id, action="SELL", shares=usd(shares), amount=usd(proceeds), confidence=None)
+    return sale._replace(price=usd(proceeds) * 1_000_000 // usd(shares), **more)
 
 
 def account_after(*trades: Trade, cash: str = "10000") -> Account:
     """Return the account of an agent after these trades."""
-    found = book(*trades, cash=cash)
-    return found.accounts[AGENT.agent_id]
+    accounts = book(*trades, cash=cash)
+    return accounts.accounts[AGENT.agent_id]
 
 
 def book(*trades: Trade, cash: str = "10000") -> Ledger:
-    made = Ledger()
-    made.open_account(agent(cash))
+    ledger = Ledger()
+    ledger.open_account(agent(cash))
     for trade in trades:
-        made.trade(trade)
-    assert not made.violations, made.violations
-    return made
+        ledger.trade(trade)
+    assert not ledger.violations, ledger.violations
+    return ledger
 
 
 def won(

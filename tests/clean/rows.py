@@ -168,11 +168,11 @@ def polymarket_inputs(
     winners: list[dict[str, Any]] | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Return Polymarket's inputs of sql/clean/markets.sql, with the resolutions that follow from them."""
-    found, flagged = raw.POLYMARKET_MARKETS.frame(listed or []), raw.POLYMARKET_WINNERS.frame(winners or [])
+    frame, flagged = raw.POLYMARKET_MARKETS.frame(listed or []), raw.POLYMARKET_WINNERS.frame(winners or [])
     return {
-        "polymarket_markets": found,
+        "polymarket_markets": frame,
         "polymarket_events": raw.POLYMARKET_EVENTS.frame(events or []),
-        "resolutions": build_resolutions(found.lazy(), flagged.lazy()),
+        "resolutions": build_resolutions(frame.lazy(), flagged.lazy()),
     }
 
 

@@ -37,20 +37,20 @@ def brier_interval() -> list[float]:
     return [brier, float(expit(logit(brier) - reach)), float(expit(logit(brier) + reach))]
 
 
-def check(found: dict[str, Any]) -> None:
+def check(output: dict[str, Any]) -> None:
     """Compare the output of paths.py with the expected output for the episode that `Native` writes."""
-    assert found["scores"]["brier"] == pytest.approx(brier_interval())
-    assert {"brier", "log_loss", "ece", "smece", "corp_discrimination"} <= set(found["scores"]["metrics"])
-    assert (found["scores"]["pairs"], found["scores"]["ranking"]) == (1, ["mine", "half"])
-    assert found["diagram"] > 5_000
+    assert output["scores"]["brier"] == pytest.approx(brier_interval())
+    assert {"brier", "log_loss", "ece", "smece", "corp_discrimination"} <= set(output["scores"]["metrics"])
+    assert (output["scores"]["pairs"], output["scores"]["ranking"]) == (1, ["mine", "half"])
+    assert output["diagram"] > 5_000
     # The same four forecasts from a file of percentages.
-    assert found["file"]["brier"] == found["scores"]["brier"]
-    assert (found["file"]["n"], found["file"]["clusters"]) == (4, 3)
-    assert found["file"]["figures"] == ["reliability.png", "scores.png"]
-    assert found["file"]["page"] > 500_000 and found["file"]["plots"] == 8
-    assert found["file"]["refused"].startswith("Error: forecasts.csv, line 2, column 'probability': '90' is no probability")
+    assert output["file"]["brier"] == output["scores"]["brier"]
+    assert (output["file"]["n"], output["file"]["clusters"]) == (4, 3)
+    assert output["file"]["figures"] == ["reliability.png", "scores.png"]
+    assert output["file"]["page"] > 500_000 and output["file"]["plots"] == 8
+    assert output["file"]["refused"].startswith("Error: forecasts.csv, line 2, column 'probability': '90' is no probability")
     # Ten contracts at 48 cents that pay a dollar, less the taker fee: 7 % of 10 × 0.48 × 0.52, rounded up to a cent.
-    assert (found["replay"]["pnl"], found["replay"]["fills"]) == ("5.020000", 1)
-    assert found["replay"]["episodes"] == ["imported"]
-    assert {"passive", "market-maker", "llm"} <= set(found["replay"]["agents"])
-    assert {"pnl", "equity", "book"} <= set(found["replay"]["figures"])
+    assert (output["replay"]["pnl"], output["replay"]["fills"]) == ("5.020000", 1)
+    assert output["replay"]["episodes"] == ["imported"]
+    assert {"passive", "market-maker", "llm"} <= set(output["replay"]["agents"])
+    assert {"pnl", "equity", "book"} <= set(output["replay"]["figures"])

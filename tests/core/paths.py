@@ -32,11 +32,11 @@ def scores() -> dict[str, object]:
     from bellwether.calibration import compare, evaluate
 
     p, y, series = [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 0], ["a", "a", "b", "c"]
-    found = evaluate(p, y, clusters=series)
-    brier, comparison = found["brier"], compare({"mine": p, "half": [0.5] * 4}, y, clusters=series)
+    result = evaluate(p, y, clusters=series)
+    brier, comparison = result["brier"], compare({"mine": p, "half": [0.5] * 4}, y, clusters=series)
     return {
         "brier": [brier.value, brier.lower, brier.upper],
-        "metrics": found.frame()["metric"].to_list(),
+        "metrics": result.frame()["metric"].to_list(),
         "pairs": comparison.pairs.height,
         "ranking": comparison.ranking["forecaster"].to_list(),
     }
@@ -93,9 +93,9 @@ def call(*words: str) -> str:
 
     from cli.main import main
 
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, f"{words}: {done.output} {done.exception!r}"
-    return done.stdout
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, f"{words}: {result.output} {result.exception!r}"
+    return result.stdout
 
 
 def replay(episode: Path) -> dict[str, object]:

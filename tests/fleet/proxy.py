@@ -100,10 +100,10 @@ class _Proxy:
             (name, value) for name, value in request.headers.items() if name.lower() not in {"connection", "transfer-encoding", "expect"}
         ]
         async with self._session.request(request.method, url, headers=headers, data=body, allow_redirects=False) as answered:
-            kept = {name: value for name, value in answered.headers.items() if name.lower() not in _HOP}
+            end_to_end = {name: value for name, value in answered.headers.items() if name.lower() not in _HOP}
             if request.method == "HEAD" and "Content-Length" in answered.headers:
-                kept["Content-Length"] = answered.headers["Content-Length"]
-            return answered.status, kept, await answered.read()
+                end_to_end["Content-Length"] = answered.headers["Content-Length"]
+            return answered.status, end_to_end, await answered.read()
 
     def _listing(self, request: web.Request, status: int, headers: dict[str, str], answer: bytes) -> tuple[int, dict[str, str], bytes]:
         old = self._listings.get(request.path_qs)

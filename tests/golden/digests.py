@@ -69,10 +69,14 @@ def tables(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
         for schema, table in warehouse.execute(names).fetchall():
             name = f"{schema}.{table}"
             order = ", ".join(f'"{column}"' for column in keys.get(name) or ()) or "ALL"
-            found = warehouse.execute(f'SELECT * FROM "{schema}"."{table}" ORDER BY {order}')
-            columns = [column[0] for column in found.description]
-            values = list(zip(*found.fetchall(), strict=True)) or [()] * len(columns)
-            digested = {column: _digest(map(_text, given)) for column, given in zip(columns, values, strict=True) if column not in VOLATILE}
+            result = warehouse.execute(f'SELECT * FROM "{schema}"."{table}" ORDER BY {order}')
+            columns = [column[0] for column in result.description]
+            values = list(zip(*result.fetchall(), strict=True)) or [()] * len(columns)
+            digested = {
+                column: _digest(map(_text, column_values))
+                for column, column_values in zip(columns, values, strict=True)
+                if column not in VOLATILE
+            }
             yield name, {"rows": len(values[0]), "columns": digested}
 
 
@@ -84,10 +88,10 @@ def _text(value: object) -> str:
 
 
 def _digest(lines: Iterable[str]) -> str:
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for line in lines:
-        made.update(line.encode() + b"\n")
-    return made.hexdigest()[:16]
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()[:16]
 
 
 def _files(folder: Path, name: str) -> Iterator[tuple[str, str]]:
@@ -123,9 +127,9 @@ def _commands(home: Path) -> Iterator[Any]:
     from cli.main import main
 
     def run(words: list[str]) -> str:
-        done = CliRunner().invoke(main, words)
-        assert done.exit_code == 0, (words, done.output[-2000:], done.exception)
-        return done.stdout.replace(str(home), "HOME")
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, (words, result.output[-2000:], result.exception)
+        return result.stdout.replace(str(home), "HOME")
 
     with patch.dict(os.environ, {"BELLWETHER_HOME": str(home), "COLUMNS": "120"}):
         settings.cache_clear()
@@ -137,22 +141,22 @@ def _commands(home: Path) -> Iterator[Any]:
 
 def differences(old: Digests, new: Digests) -> list[str]:
     """Return one line per difference: added, removed or changed tables, printed lines and files."""
-    told = []
+    lines = []
     for kind in ("tables", "printed", "files"):
         before, after = old.get(kind, {}), new.get(kind, {})
-        told += [f"{kind}: {name} is gone" for name in sorted(before.keys() - after.keys())]
-        told += [f"{kind}: {name} is new" for name in sorted(after.keys() - before.keys())]
+        lines += [f"{kind}: {name} is gone" for name in sorted(before.keys() - after.keys())]
+        lines += [f"{kind}: {name} is new" for name in sorted(after.keys() - before.keys())]
         for name in sorted(before.keys() & after.keys()):
             if before[name] != after[name]:
-                told += _table(name, before[name], after[name]) if kind == "tables" else _other(name, before[name], after[name])
-    return told
+                lines += _table(name, before[name], after[name]) if kind == "tables" else _other(name, before[name], after[name])
+    return lines
 
 
 def _table(name: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    told = [f"{name}: {before['rows']} rows became {after['rows']}"] if before["rows"] != after["rows"] else []
+    lines = [f"{name}: {before['rows']} rows became {after['rows']}"] if before["rows"] != after["rows"] else []
     columns = sorted(before["columns"].keys() | after["columns"].keys())
     changed = [column for column in columns if before["columns"].get(column) != after["columns"].get(column)]
-    return [*told, f"{name}: other values in {', '.join(changed)}"] if changed else told
+    return [*lines, f"{name}: other values in {', '.join(changed)}"] if changed else lines
 
 
 def _other(name: str, before: Any, after: Any) -> list[str]:

@@ -24,13 +24,13 @@ _OF_A_CHAT = ("model", "messages", "seed", "n", "tools", "response_format")
 def request_key(scope: Scope, body: bytes) -> str:
     """Return the key of a request: method, path, parameters, and a digest of the body."""
     query = urlencode(sorted(parse_qsl(scope["query_string"].decode(), keep_blank_values=True)))
-    asked = f"{scope['method']} {scope['path']}" + (f"?{query}" if query else "")
+    key = f"{scope['method']} {scope['path']}" + (f"?{query}" if query else "")
     if not body:
-        return asked
+        return key
     whole = json.loads(body)
     if isinstance(whole, dict) and "messages" in whole:
         whole = {name: whole[name] for name in _OF_A_CHAT if whole.get(name) is not None}
-    return f"{asked} {hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:24]}"
+    return f"{key} {hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:24]}"
 
 
 class Recorder:
@@ -42,7 +42,7 @@ class Recorder:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer like the application, and record the answer."""
-        asked = await _body(receive)
+        body = await _body(receive)
         status, headers, chunks = 0, {}, []
 
         async def note(message: Message) -> None:
@@ -55,9 +55,9 @@ class Recorder:
                 chunks.append(message.get("body", b""))
             await send(message)
 
-        await self._app(scope, _again(asked), note)
+        await self._app(scope, _again(body), note)
         answer = {"status": status, "headers": headers, "body": b"".join(chunks).decode()}
-        name = request_key(scope, asked)
+        name = request_key(scope, body)
         if self._answers.setdefault(name, answer) != answer:
             raise ValueError(f"recording {name}: it was answered in two ways")
 

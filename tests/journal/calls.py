@@ -31,14 +31,14 @@ class Clock:
 
 def make_request(number: int = 0, **changes: Any) -> Request:
     """Return a request. Equal numbers give equal requests."""
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": "acme/oracle-2",
         "messages": [{"role": "system", "content": "Give a probability."}, {"role": "user", "content": f"Will event {number} happen?"}],
         "purpose": "benchmark/forecasts",
         "scope": "r2026",
         "parameters": {"temperature": 0, "max_tokens": 400},
     }
-    return Request(**{**given, **changes})
+    return Request(**{**fields, **changes})
 
 
 def make_reply(text: str = "0.7", cost: int | None = 120) -> Reply:
@@ -55,9 +55,9 @@ def begin_call(journal: Journal, request: Request | None = None, holder: str = "
 
 def claim_attempt(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> tuple[Claim, Attempt]:
     """Claim a call, and return the claim with its attempt in progress."""
-    found = begin_call(journal, request, holder, **options)
-    assert isinstance(found, tuple), found
-    return found
+    claimed = begin_call(journal, request, holder, **options)
+    assert isinstance(claimed, tuple), claimed
+    return claimed
 
 
 def claim_call(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Claim:

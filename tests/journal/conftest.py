@@ -11,6 +11,7 @@ import pytest
 from bellwether.journal import Journal
 from deploy.loopback import Process
 from tests.journal.calls import Clock
+from tests.journal.racers import Racers
 
 _numbers = itertools.count(1)
 
@@ -44,3 +45,10 @@ def journal(url: str, clock: Clock) -> Iterator[Journal]:
     """A journal with the tests' clock."""
     with Journal(url, clock=clock, patience=10) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def racers() -> Iterator[Racers]:
+    opened = Racers()
+    yield opened
+    opened.close()

@@ -26,7 +26,7 @@ def _ready(barrier: Barrier) -> None:
     _start = barrier
 
 
-class Field:
+class Racers:
     """Processes that race, each with its own connections."""
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ def win(url: str, number: int, keys: range) -> list[int]:
         journal.database.open()
         _start.wait(300)
         for key in keys:
-            found = begin_call(journal, make_request(key), f"runner {number}")
-            if isinstance(found, tuple):
-                found[1].answer(make_reply(f"runner {number}", cost=1))
+            claimed = begin_call(journal, make_request(key), f"runner {number}")
+            if isinstance(claimed, tuple):
+                claimed[1].answer(make_reply(f"runner {number}", cost=1))
                 won.append(key)
     return won
 
@@ -66,7 +66,7 @@ def open_first(url: str, number: int) -> int:
 def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int, bytes]]:
     """Make as many records as possible. Returns the numbers of the records made here, and every body received."""
     made: list[int] = []
-    seen: dict[int, bytes] = {}
+    bodies: dict[int, bytes] = {}
     with Journal(url) as journal:
         records = Records(journal, LEASE, holder=f"runner {number}")
         _start.wait(300)
@@ -77,8 +77,8 @@ def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int
 
         for one in range(count):
             with suppress(InProgress):
-                seen[one] = records.once("prompt", "race", partial(make, one), one)
-    return made, seen
+                bodies[one] = records.once("prompt", "race", partial(make, one), one)
+    return made, bodies
 
 
 def spend(url: str, number: int, limit: int) -> int:
@@ -135,12 +135,12 @@ def _wake(attempt: Any) -> str:
 
 
 def _take_over(journal: Journal, key: int, number: int) -> str:
-    found = begin_call(journal, make_request(key), f"runner {number}")
-    if isinstance(found, Answered):
-        return found.content
-    if not isinstance(found, tuple):
+    claimed = begin_call(journal, make_request(key), f"runner {number}")
+    if isinstance(claimed, Answered):
+        return claimed.content
+    if not isinstance(claimed, tuple):
         return "busy"
     try:
-        return found[1].answer(make_reply(f"runner {number}", cost=1)).content
+        return claimed[1].answer(make_reply(f"runner {number}", cost=1)).content
     except LeaseLost:
         return "lost"

@@ -44,11 +44,11 @@ class Sharer:
 
     def found(self) -> list[Any]:
         """Return its reports after it ends."""
-        found = []
+        reports = []
         with suppress(EOFError):
             while True:
-                found.append(self._pipe.recv())
-        return found
+                reports.append(self._pipe.recv())
+        return reports
 
     def kill(self) -> None:
         self.process.kill()

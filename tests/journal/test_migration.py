@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from bellwether.journal.schema import metadata, records
 from bellwether.settings import Settings
 from tests.journal.calls import LEASE, START, Clock, make_request
 from tests.journal.crashes import Countdown
-from tests.journal.racers import Field, make_records
+from tests.journal.racers import Racers, make_records
 from tests.shared import wait_for_child
 
 DUMP = (Path(__file__).parent / "version_1.sql").read_text()
@@ -153,15 +152,8 @@ def test_an_error_in_the_middle_leaves_the_old_journal(old: str, monkeypatch: py
         assert journal.export()["records"].height == 8
 
 
-@pytest.fixture(scope="module")
-def field() -> Iterator[Field]:
-    opened = Field()
-    yield opened
-    opened.close()
-
-
-def test_processes_that_open_it_at_once_convert_it_once(old: str, field: Field) -> None:
-    made = field.race(make_records, old, 3)
+def test_processes_that_open_it_at_once_convert_it_once(old: str, racers: Racers) -> None:
+    made = racers.race(make_records, old, 3)
     assert sorted(number for numbers, _ in made for number in numbers) == [0, 1, 2]
     with Journal(old) as journal:
         assert journal.export()["records"].height == 8 + 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,14 +10,7 @@ import sqlalchemy as sa
 
 from bellwether.journal import Journal, Scope
 from tests.journal.calls import begin_attempt, make_request
-from tests.journal.racers import ESTIMATE, RUNNERS, Field, open_first, spend, spend_the_last, stall_or_take_over, win
-
-
-@pytest.fixture(scope="module")
-def field() -> Iterator[Field]:
-    opened = Field()
-    yield opened
-    opened.close()
+from tests.journal.racers import ESTIMATE, RUNNERS, Racers, open_first, spend, spend_the_last, stall_or_take_over, win
 
 
 def check_one_answer_each(journal: Journal, keys: range) -> None:
@@ -29,10 +21,10 @@ def check_one_answer_each(journal: Journal, keys: range) -> None:
 
 
 @pytest.mark.slow
-def test_d29_each_call_is_won_by_exactly_one_of_all_processes(url: str, field: Field) -> None:
+def test_d29_each_call_is_won_by_exactly_one_of_all_processes(url: str, racers: Racers) -> None:
     for turn in range(3):
         keys = range(turn * 25, turn * 25 + 25)
-        won = field.race(win, url, keys)
+        won = racers.race(win, url, keys)
         assert sorted(key for one in won for key in one) == list(keys)
     with Journal(url) as journal:
         check_one_answer_each(journal, range(75))
@@ -41,45 +33,45 @@ def test_d29_each_call_is_won_by_exactly_one_of_all_processes(url: str, field: F
             assert {answers[make_request(key).key].content for key in one} <= {f"runner {number}"}
 
 
-def test_each_expired_call_is_taken_over_by_exactly_one(url: str, field: Field) -> None:
+def test_each_expired_call_is_taken_over_by_exactly_one(url: str, racers: Racers) -> None:
     keys = range(40)
     with Journal(url) as journal:
         for key in keys:
             begin_attempt(journal, make_request(key), "dead", lease=timedelta(microseconds=1))
-        won = field.race(win, url, keys)
+        won = racers.race(win, url, keys)
         assert sorted(key for one in won for key in one) == list(keys)
         outcomes = journal.usage("outcome").select("outcome", "attempts").rows()
         assert outcomes == [("abandoned", 40), ("ok", 40)]
 
 
-def test_processes_that_open_a_new_journal_at_once_make_one(tmp_path: Path, postgres_url: str, field: Field) -> None:
+def test_processes_that_open_a_new_journal_at_once_make_one(tmp_path: Path, postgres_url: str, racers: Racers) -> None:
     schema = postgres_url.rsplit("%3D", 1)[1]
     for turn in range(3):
         with sa.create_engine(postgres_url).begin() as connection:
             connection.exec_driver_sql(f"CREATE SCHEMA {schema}_{turn}")
         for url in (f"sqlite:///{tmp_path}/new/{turn}/journal.db", f"{postgres_url}_{turn}"):
-            assert len(set(field.race(open_first, url))) == RUNNERS
+            assert len(set(racers.race(open_first, url))) == RUNNERS
             with Journal(url) as journal:
                 check_one_answer_each(journal, range(RUNNERS))
 
 
-def test_a_budget_holds_whoever_spends(url: str, field: Field) -> None:
+def test_a_budget_holds_whoever_spends(url: str, racers: Racers) -> None:
     limit = 60 * ESTIMATE + 99
-    begins = field.race(spend, url, limit)
+    begins = racers.race(spend, url, limit)
     with Journal(url) as journal:
         found = journal.spent(Scope(run="race"))
     assert limit - ESTIMATE < found.committed <= limit
     assert sum(begins) > 60
 
 
-def test_the_last_money_of_a_budget_is_spent_once(url: str, field: Field) -> None:
-    won = field.race(spend_the_last, url, 30)
+def test_the_last_money_of_a_budget_is_spent_once(url: str, racers: Racers) -> None:
+    won = racers.race(spend_the_last, url, 30)
     assert [sum(one) for one in zip(*won, strict=True)] == [1] * 30
 
 
-def test_a_holder_that_wakes_while_others_take_over_never_makes_a_second_answer(url: str, field: Field) -> None:
+def test_a_holder_that_wakes_while_others_take_over_never_makes_a_second_answer(url: str, racers: Racers) -> None:
     keys = range(60)
-    slow, *others = field.race(stall_or_take_over, url, keys)
+    slow, *others = racers.race(stall_or_take_over, url, keys)
     with Journal(url) as journal:
         tables = journal.export()
         assert tables["calls"]["state"].to_list() == ["answered"] * len(keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -13,17 +13,10 @@ import sqlalchemy as sa
 from bellwether.journal import Journal
 from bellwether.journal.records import InProgress, Records, read_unfinished
 from tests.journal.calls import LEASE, Clock, begin_attempt, make_reply
-from tests.journal.racers import RUNNERS, Field, make_records
+from tests.journal.racers import RUNNERS, Racers, make_records
 from tests.shared import wait_for_child
 
 COHORT = ("cohort", "2026-03-01")
-
-
-@pytest.fixture(scope="module")
-def field() -> Iterator[Field]:
-    opened = Field()
-    yield opened
-    opened.close()
 
 
 def open_records(journal: Journal, name: str) -> Records:
@@ -125,8 +118,8 @@ def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(url: str)
 
 
 @pytest.mark.slow
-def test_each_record_is_made_by_exactly_one_of_all_processes(url: str, field: Field) -> None:
-    made = field.race(make_records, url, 40)
+def test_each_record_is_made_by_exactly_one_of_all_processes(url: str, racers: Racers) -> None:
+    made = racers.race(make_records, url, 40)
     assert sorted(number for numbers, _ in made for number in numbers) == list(range(40))
     with Journal(url) as journal:
         stored = journal.export()["records"].sort("number")["body"].to_list()

@@ -77,24 +77,24 @@ def world(seed: int = 7, questions: int = 1_100, asked: int = 300) -> World:
     """Build the published files of twelve models. The data set has at most two, consecutive, questions of a series."""
     rng = np.random.default_rng(seed)
     data = _data_set(rng, questions)
-    made = World()
+    published = World()
     for cutoff in (A, B):
         pool = [one for one in data if one.closes >= cutoff]
-        made.samples[cutoff] = [pool[place] for place in np.random.RandomState(42).choice(len(pool), asked, replace=False)]
+        published.samples[cutoff] = [pool[place] for place in np.random.RandomState(42).choice(len(pool), asked, replace=False)]
     for tier, (cutoff, models) in TIERS.items():
         summary: dict[str, Any] = {}
         for model, obedient in models.items():
-            predictions = [_predict(rng, one, obedient, model) for one in made.samples[cutoff]]
-            result, bins = _result(model, predictions, made.samples[cutoff], rng)
-            made.files[f"{tier}/{model.lower().replace('-', '_')}_20251217_023819.json"] = result
-            made.ace_bins[model] = bins
+            predictions = [_predict(rng, one, obedient, model) for one in published.samples[cutoff]]
+            result, bins = _result(model, predictions, published.samples[cutoff], rng)
+            published.files[f"{tier}/{model.lower().replace('-', '_')}_20251217_023819.json"] = result
+            published.ace_bins[model] = bins
             summary[model] = {name: result[name] for name in SUMMARISED} | {"knowledge_cutoff": cutoff}
         if tier != "tier2_reasoning":  # one of its keys was invalid, so that it has no summary
-            made.files[f"{tier}/summary_20251217_205502.json"] = {"benchmark": "KalshiBench", "models": summary, "leaderboard": {}}
-            made.files[f"{tier}/metadata_20251217_205502.json"] = {"version": "1.0", "num_samples": asked}
-            made.files[f"{tier}/dataset_analysis_20251217_205502.json"] = {"total_questions": asked}
-    made.files["run_config.json"] = {"num_samples": asked, "tiers": list(TIERS)}
-    return made
+            published.files[f"{tier}/summary_20251217_205502.json"] = {"benchmark": "KalshiBench", "models": summary, "leaderboard": {}}
+            published.files[f"{tier}/metadata_20251217_205502.json"] = {"version": "1.0", "num_samples": asked}
+            published.files[f"{tier}/dataset_analysis_20251217_205502.json"] = {"total_questions": asked}
+    published.files["run_config.json"] = {"num_samples": asked, "tiers": list(TIERS)}
+    return published
 
 
 def _data_set(rng: np.random.Generator, questions: int) -> list[Question]:

@@ -61,7 +61,7 @@ def forecasts(release: str = "2025q3", forecaster: str = "market-24h", rows: int
 
 def series(rows: int = 3) -> pl.DataFrame:
     """Return rows of the unpartitioned table raw/kalshi_series in stored order."""
-    seen = datetime(2025, 9, 1, 12, tzinfo=UTC)
+    fetched_at = datetime(2025, 9, 1, 12, tzinfo=UTC)
     return SERIES.frame(
         [
             {
@@ -72,8 +72,8 @@ def series(rows: int = 3) -> pl.DataFrame:
                 "body": "{}",
                 "request": "GET /series",
                 "page": 0,
-                "fetched_at": seen,
-                "known_at": seen,
+                "fetched_at": fetched_at,
+                "known_at": fetched_at,
             }
             for row in range(rows)
         ]

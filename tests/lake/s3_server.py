@@ -65,9 +65,9 @@ class S3Server:
     @contextmanager
     def counting(self) -> Iterator[Counter[str]]:
         """Count requests by method. The counts are complete at the end of the block."""
-        start, found = len(self.requests), Counter[str]()
-        yield found
-        found.update(method for method, _ in self.requests[start:])
+        start, counts = len(self.requests), Counter[str]()
+        yield counts
+        counts.update(method for method, _ in self.requests[start:])
 
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
@@ -92,8 +92,8 @@ def truncate_body(answer: Answer, *, silently: bool = False) -> Answer:
     status, headers, body = answer
     half = body[: len(body) // 2]
     if silently:
-        kept = ("content-length", "x-amz-checksum-crc32", "x-amz-checksum-crc64nvme")
-        headers = [*((name, value) for name, value in headers if name.lower() not in kept), ("Content-Length", str(len(half)))]
+        unstated = ("content-length", "x-amz-checksum-crc32", "x-amz-checksum-crc64nvme")
+        headers = [*((name, value) for name, value in headers if name.lower() not in unstated), ("Content-Length", str(len(half)))]
     return status, headers, half
 
 

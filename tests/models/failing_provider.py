@@ -63,9 +63,9 @@ class Provider:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(receive)
-        asked = json.loads(body)
-        model = asked["model"]
-        self.asked[model, json.dumps(asked["messages"])] += 1
+        chat = json.loads(body)
+        model = chat["model"]
+        self.asked[model, json.dumps(chat["messages"])] += 1
         await asyncio.sleep(self._latency)
         if model == "echo":
             key = next(value.decode() for name, value in scope["headers"] if name == b"authorization")
@@ -77,7 +77,7 @@ class Provider:
             await _send(send, 200, _completion(*REPLIES[model]))
         elif (fault := {**FAULTS, **PASSING}.get(model)) is not None:
             headers = [*scope["headers"], (b"x-sandbox-fault", fault.encode())]
-            good = json.dumps({**asked, "model": "calibrated"}).encode()
+            good = json.dumps({**chat, "model": "calibrated"}).encode()
             await self._app({**scope, "headers": headers}, replay_body(good, receive), send)
         else:
             await self._app(scope, replay_body(body, receive), send)
@@ -96,9 +96,9 @@ async def _send(send: Send, status: int, body: dict[str, Any]) -> None:
 @contextmanager
 def provider(latency: float = 0.0) -> Iterator[tuple[Provider, str]]:
     """Serve the provider, and yield it with its address."""
-    asked = Provider(create_app(GeneratedWorld(11), truth=Truth(None), clock=Clock(datetime(2026, 4, 1, tzinfo=UTC))), latency)
-    with serve(asked) as site:
-        yield asked, site.models
+    served = Provider(create_app(GeneratedWorld(11), truth=Truth(None), clock=Clock(datetime(2026, 4, 1, tzinfo=UTC))), latency)
+    with serve(served) as site:
+        yield served, site.models
 
 
 def write_models(folder: Path, url: str, entries: Mapping[str, Mapping[str, Any]]) -> None:

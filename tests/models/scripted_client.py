@@ -124,7 +124,7 @@ class FakeWire:
 def client(journal: Journal, wire: Any, time: SimulatedTime | None = None, **options: Any) -> ModelClient:
     """Return a client whose waits take no time."""
     time = time or SimulatedTime()
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "endpoint": lambda model: Endpoint(None, "sk-secret"),
         "run": "run",
         "most_cost": lambda model, messages, parameters: MOST,
@@ -132,9 +132,9 @@ def client(journal: Journal, wire: Any, time: SimulatedTime | None = None, **opt
         "now": time.now,
         "seed": 7,
     }
-    made = ModelClient(journal, wire=wire, **{**given, **options})
-    time.is_busy = lambda: not made._writer.is_idle
-    return made
+    model_client = ModelClient(journal, wire=wire, **{**defaults, **options})
+    time.is_busy = lambda: not model_client._writer.is_idle
+    return model_client
 
 
 async def ask(client: ModelClient, number: int = 0, of: Model | None = None, **options: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
@@ -29,18 +28,13 @@ from tests.clean.rows import market, markets, prices
 from tests.forecasting.test_elicitation_run import RELEASE, build
 from tests.journal.calls import Clock
 from tests.models.stub import KEY, Asked, Stub, anthropic, chat, gemini, http, openai_error
+from tests.shared import unused_port
 
 YES = "<answer>yes</answer><confidence>80</confidence>"
 GOOD = http(200, chat(content=YES))
 HASTY = Retry(base=0.02, cap=0.1)
 #: A call may cost 32,768 tokens at $15 a million: $0.49.
 DEAR = {"name": "dear", "model": "openai/dear", "input_price": "3", "output_price": "15", "max_tokens": 32_768, "timeout": 10.0}
-
-
-def unused_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture

@@ -42,17 +42,22 @@ def _result(model: str, numbers: dict[str, Any], rows: pl.DataFrame) -> dict[str
     categories: dict[str, dict[str, Any]] = {}
     scalars: dict[str, Any] = {}
     for name, value in numbers.items():
-        found = _GROUP.fullmatch(name)
-        if found is None:
+        match = _GROUP.fullmatch(name)
+        if match is None:
             scalars[name] = value
-        elif found[1] == "reliability":
-            diagram.setdefault(found[2], {"bin": found[2]})[found[3]] = value
+        elif match[1] == "reliability":
+            diagram.setdefault(match[2], {"bin": match[2]})[match[3]] = value
         else:
-            categories.setdefault(found[2], {})[found[3]] = value
+            categories.setdefault(match[2], {})[match[3]] = value
     confusion = {name: scalars.pop(name) for name in _CONFUSION if name in scalars}
     first = rows.row(0, named=True)
-    given, made = token_prices(rows)
-    config = {"name": model, "litellm_model": first["litellm_model"], "price_per_1m_input": given, "price_per_1m_output": made}
+    input_price, output_price = token_prices(rows)
+    config = {
+        "name": model,
+        "litellm_model": first["litellm_model"],
+        "price_per_1m_input": input_price,
+        "price_per_1m_output": output_price,
+    }
     return {
         "model_name": model,
         "model_config": config | {"knowledge_cutoff": first["knowledge_cutoff"]},

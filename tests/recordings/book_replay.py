@@ -84,8 +84,8 @@ class BookReplay:
 
     def apply(self, frame: Frame) -> str | None:
         """Apply a frame. Returns the market whose valid book it changed, or None."""
-        found = parse_message(frame.data)
-        understood = self.watch.take(frame, found)
+        message = parse_message(frame.data)
+        understood = self.watch.take(frame, message)
         for ended in self.watch.pop_ended():
             self._drop(ended.market, ended.key)
         if understood is None:
@@ -97,7 +97,7 @@ class BookReplay:
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in self._lines.get(market, ())):
             self.check.counts["unapplied"] += 1
             return None
-        body = convert_no_prices(read_body(found)) if self._yes_prices else read_body(found)
+        body = convert_no_prices(read_body(message)) if self._yes_prices else read_body(message)
         at = read_exchange_time(body)
         self._judge(market, at)
         try:

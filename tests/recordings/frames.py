@@ -27,11 +27,11 @@ def frames(*bodies: dict[str, Any] | bytes, connection: int = 1, first: int = 0)
 
 
 def recorded(
-    folder: Path, found: Iterable[Frame], *, about: RecordingRequest = ABOUT, pace: WriteSchedule | None = None, finish: bool = True
+    folder: Path, messages: Iterable[Frame], *, about: RecordingRequest = ABOUT, pace: WriteSchedule | None = None, finish: bool = True
 ) -> Recording:
     """Return a recording of these frames."""
     with Recorder(folder, about, pace=pace) as recorder:
-        for frame in found:
+        for frame in messages:
             recorder.write(frame)
         if finish:
             recorder.finish("test")

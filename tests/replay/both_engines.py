@@ -80,14 +80,21 @@ def recording(tape: Tape) -> Recording:
     return Recording(events, tape.tickers, tape.start, grids, tape.fees.tolist(), rows, tuple(tape.begins.tolist()))
 
 
-def tape_of(made: Recording) -> Tape:
+def tape_of(recorded: Recording) -> Tape:
     """Return a recording of the plain engine as a tape. Its grids never change."""
-    words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in made.events], np.int64)
-    grids = [[np.array(sorted(grid), np.int64)] for grid in made.grids]
+    words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in recorded.events], np.int64)
+    grids = [[np.array(sorted(grid), np.int64)] for grid in recorded.grids]
     event, levels = level_words(words, grids)
-    times = np.array([at for at, *_ in made.events], np.int64)
+    times = np.array([at for at, *_ in recorded.events], np.int64)
     return Tape(
-        times, event, made.tickers, made.start, int(times[-1]), levels=levels, grids=allowed_levels(levels, grids), fees=np.array(made.fees)
+        times,
+        event,
+        recorded.tickers,
+        recorded.start,
+        int(times[-1]),
+        levels=levels,
+        grids=allowed_levels(levels, grids),
+        fees=np.array(recorded.fees),
     )
 
 
@@ -96,27 +103,27 @@ def merge_parts(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
     return portfolio([(recording(tape), rules) for tape, rules in parts])
 
 
-def replay_both(tape: Tape, rules: RuleSet, settings: ReplaySettings, act: Agent, *, seen: Recording | None = None) -> Reference:
+def replay_both(tape: Tape, rules: RuleSet, settings: ReplaySettings, act: Agent, *, merged: Recording | None = None) -> Reference:
     """Replay a tape with both engines and one agent. Returns the plain engine; fails at the first decision after which they differ.
 
     `seen`: recording for the plain engine, such as a portfolio that it merged separately.
     """
-    plain, compiled = Reference(seen or recording(tape), rules, settings), Session(tape, rules, settings)
-    told: list[Any] = []
+    plain, compiled = Reference(merged or recording(tape), rules, settings), Session(tape, rules, settings)
+    calls_made: list[Any] = []
     states = States(plain)
     while True:
         more = plain.step()
-        assert compiled.step() == more, _where(plain, told)
-        _same_state(plain, compiled, states, told)
+        assert compiled.step() == more, _where(plain, calls_made)
+        _same_state(plain, compiled, states, calls_made)
         if not more:
             break
-        told = act(plain)
-        for name, group in itertools.groupby(told, key=lambda call: call[0]):
+        calls_made = act(plain)
+        for name, group in itertools.groupby(calls_made, key=lambda call: call[0]):
             calls = [arguments for _, arguments in group]
             mine, theirs = [getattr(plain, name)(*arguments) for arguments in calls], _told(compiled, name, calls)
             theirs = [None] * len(theirs) if name == "quote" else theirs
             mine = [REASONS[reason] for reason in mine] if name == "amend" else mine
-            assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {told}"
+            assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {calls_made}"
     outcome = compiled.result()
     _same_tables(plain, outcome)
     _same_outcome(plain, outcome)
@@ -124,8 +131,8 @@ def replay_both(tape: Tape, rules: RuleSet, settings: ReplaySettings, act: Agent
     return plain
 
 
-def _where(plain: Reference, told: list[Any]) -> str:
-    return f"after decision {plain.steps} (now {plain.now}), whose calls before were {told}"
+def _where(plain: Reference, calls: list[Any]) -> str:
+    return f"after decision {plain.steps} (now {plain.now}), whose calls before were {calls}"
 
 
 def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[Any]:
@@ -157,13 +164,13 @@ class States:
         return self._rows
 
 
-def _same_state(plain: Reference, compiled: Session, states: States, told: list[Any]) -> None:
+def _same_state(plain: Reference, compiled: Session, states: States, calls: list[Any]) -> None:
     known = plain.known()
     mine, theirs = states.rows(known.orders), np.asarray(compiled.known_orders)[:, [c.O_STATUS, c.O_FILLED, c.O_PRICE, c.O_COUNT]]
     # Access row by row takes four times as long, with up to tens of thousands of rows.
     same = len(mine) != len(theirs) or (mine == theirs).all()
     differ = () if same else np.flatnonzero((mine != theirs).any(axis=1))
-    seen = {
+    values = {
         "now": (plain.now, compiled.now),
         "all fills": (len(plain.fills), len(compiled.fills)),
         "fills": (known.fills, len(compiled.known_fills)),
@@ -180,11 +187,11 @@ def _same_state(plain: Reference, compiled: Session, states: States, told: list[
     }
     resting = plain.resting()
     rows = np.asarray(compiled.orders)[resting]
-    seen["resting"] = (known.resting, [int(number) for number in compiled.resting()])
-    seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, _column("ahead")].tolist())
-    seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, _column("rounding")].tolist())
-    for what, (mine, theirs) in seen.items():
-        assert mine == theirs, f"{what} is {mine} and {theirs} {_where(plain, told)}"
+    values["resting"] = (known.resting, [int(number) for number in compiled.resting()])
+    values["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, _column("ahead")].tolist())
+    values["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, _column("rounding")].tolist())
+    for what, (mine, theirs) in values.items():
+        assert mine == theirs, f"{what} is {mine} and {theirs} {_where(plain, calls)}"
 
 
 def _column(name: str) -> int:

@@ -153,11 +153,11 @@ class Original:
         return self.filled / self.requested if self.requested else 1.0
 
     def sharpe(self) -> float | None:
-        kept = self.curve[:1]
+        sampled = self.curve[:1]
         for point in self.curve[1:]:
-            if point[0] - kept[-1][0] >= 60 * SECOND:
-                kept.append(point)
-        returns = [(now - before) / before for (_, before), (_, now) in pairwise(kept)]
+            if point[0] - sampled[-1][0] >= 60 * SECOND:
+                sampled.append(point)
+        returns = [(now - before) / before for (_, before), (_, now) in pairwise(sampled)]
         deviation = statistics.stdev(returns) if len(returns) >= 2 else 0
         return statistics.mean(returns) / deviation * sqrt(525_960) if deviation else None
 

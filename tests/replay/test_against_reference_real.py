@@ -72,7 +72,7 @@ def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures) -> 
     tape = merge_tapes([replace_units(one, rules.units) for one, rules in parts])
     agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
     replay = replay_both(
-        tape, combine_rules([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, seen=merge_parts(parts)
+        tape, combine_rules([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, merged=merge_parts(parts)
     )
     assert len({fill.ticker for fill in replay.fills}) == len(tape.tickers)
     assert parts[0][1].name != parts[1][1].name

@@ -93,7 +93,7 @@ def _compare(mode: str, seed: int, temper: Behaviour, **changes: Any) -> Referen
     parts = _parts(form, seed, **changes)
     tape, rules = _merged(parts)
     agent = PortfolioAgent(seed, [replace(shape, **changes) for _, shape, _ in form], temper)
-    return replay_both(tape, rules, settings, agent.act, seen=merge_parts(parts))
+    return replay_both(tape, rules, settings, agent.act, merged=merge_parts(parts))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -115,7 +115,7 @@ def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
     assert (units != tape.units).any()
     agent = PortfolioAgent(2, [replace(shape, **changes) for _, shape, _ in form], Behaviour(orders=8, odd_lots=0.9, huge=0.3, sweeps=0.8))
     with pytest.raises(AssertionError):
-        replay_both(replace(tape, units=units), rules, settings, agent.act, seen=merge_parts(parts))
+        replay_both(replace(tape, units=units), rules, settings, agent.act, merged=merge_parts(parts))
 
 
 @pytest.mark.slow

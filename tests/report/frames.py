@@ -88,7 +88,7 @@ def forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) ->
 
 def model_forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> dict[str, Any]:
     """Return a forecast of a language model with the fields of its call."""
-    said = (
+    answer = (
         None
         if p_yes is None
         else f"<answer>{'yes' if p_yes >= 0.5 else 'no'}</answer><confidence>{max(p_yes, 1 - p_yes) * 100:g}</confidence>"
@@ -97,10 +97,10 @@ def model_forecast(forecaster: str, number: int, p_yes: float | None, **facts: A
         "model": f"openai/{forecaster}",
         "elicitation": "tags/1",
         "prompt_hash": f"{number:016x}",
-        "raw_response": said,
+        "raw_response": answer,
         "reasoning": "because",
         "finish_reason": "stop",
-        "parsed_by": "tag" if said else None,
+        "parsed_by": "tag" if answer else None,
         "repaired": False,
         "input_tokens": 200 + number,
         "output_tokens": 50,

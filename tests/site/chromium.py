@@ -27,11 +27,11 @@ def chromium() -> Iterator[Any]:
         from playwright import sync_api
     except ImportError:
         raise Missing("playwright is not installed; install it: pip install playwright") from None
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
+    executable = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if executable is None:
         raise Missing("there is no Chromium on this machine; install it (Debian: apt install chromium)")
     with sync_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=list(_ARGUMENTS))
+        browser = driver.chromium.launch(executable_path=executable, args=list(_ARGUMENTS))
         try:
             yield browser
         finally:

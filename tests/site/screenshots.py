@@ -42,8 +42,8 @@ _TALL, _THUMB, _ACROSS = 1800, (480, 600), 6
 def page_of(site: Path, kind: str) -> Path:
     """Return the largest page of a kind."""
     pattern = KINDS[kind]
-    found = [one for one in site.glob(pattern) if one.name != "index.html" or pattern.endswith("index.html")]
-    return max(found, key=lambda one: (one.stat().st_size, one.as_posix()))
+    pages = [one for one in site.glob(pattern) if one.name != "index.html" or pattern.endswith("index.html")]
+    return max(pages, key=lambda one: (one.stat().st_size, one.as_posix()))
 
 
 def pictures(

@@ -109,7 +109,7 @@ def _release(lake: Lake, size: Size, number: int, words: Words) -> None:
     ids = [words(f"question-{number}", place) for place in range(count)]
     truth = [rng.choice(("yes", "no")) for _ in ids]
     closes = [NOW - timedelta(days=rng.randrange(1, 90)) for _ in ids]
-    given = {
+    question_texts = {
         "question": [words("Will it happen", place) for place in range(count)],
         "description": [words("criteria", place) for place in range(count)],
     }
@@ -119,15 +119,18 @@ def _release(lake: Lake, size: Size, number: int, words: Words) -> None:
         rows(
             "benchmark/questions", count, release=release, id=ids, market_id=ids, source="kalshi", ground_truth=truth, close_time=closes,
             category=[words("category", place % 5) for place in range(count)], ordinal=list(range(count)), price_24h=[rng.random() for _ in ids],
-            series_ticker=words("series", 0), event_id=words("event", 0), cluster=words("cluster", 0), **given,
+            series_ticker=words("series", 0), event_id=words("event", 0), cluster=words("cluster", 0), **question_texts,
         ),
         run_id="r",
     )  # fmt: skip
     names = [words("model", place) for place in range(size.models)]
     skills = [rng.random() for _ in names]
     board: dict[str, list[Any]] = {"brier": [], "lower": [], "upper": []}
-    asked = [{"source": "kalshi", "market_id": ids[place], **{one: texts[place] for one, texts in given.items()}} for place in range(count)]
-    hashes = [prompt_hash(messages(one, NOW)) for one in asked]
+    questions = [
+        {"source": "kalshi", "market_id": ids[place], **{one: texts[place] for one, texts in question_texts.items()}}
+        for place in range(count)
+    ]
+    hashes = [prompt_hash(messages(one, NOW)) for one in questions]
     for name, skill in zip(names, skills, strict=True):
         p = [min(1.0, max(0.0, skill * (one == "yes") + (1 - skill) * rng.random())) for one in truth]
         briers = [(one - (other == "yes")) ** 2 for one, other in zip(p, truth, strict=True)]
@@ -273,7 +276,7 @@ def _summary(lake: Lake, size: Size, words: Words) -> None:
 def arena(lake: Lake, size: Size, words: Words = plain_name) -> None:
     """Write cohorts of the arena. Additional cohorts leave existing ones unchanged."""
     families = [words("family", place) for place in range(size.families)]
-    asked = dict(enumerate(words("Will this end well", place) for place in range(size.markets)))
+    titles = dict(enumerate(words("Will this end well", place) for place in range(size.markets)))
     entered: list[pl.DataFrame] = []
     books: dict[str, list[pl.DataFrame]] = {name: [] for name in ("portfolios", "positions", "ledger", "scores", "settlements")}
     for number in range(size.cohorts):
@@ -282,7 +285,7 @@ def arena(lake: Lake, size: Size, words: Words = plain_name) -> None:
         ids = [words(f"market-{number}", place) for place in range(size.markets)]
         lake.write(
             table("arena/universe"), (week.isoformat(),),
-            rows("arena/universe", size.markets, week=week, place=list(range(1, size.markets + 1)), market_id=ids, question=list(asked.values()),
+            rows("arena/universe", size.markets, week=week, place=list(range(1, size.markets + 1)), market_id=ids, question=list(titles.values()),
                  category=[words("category", place % 4) for place in range(size.markets)], outcomes=[[words("Yes", 0), "No"]] * size.markets,
                  prices=[[0.4, 0.6]] * size.markets, volume=[rng.uniform(0, 1e6) for _ in ids], token_ids=[["1", "2"]] * size.markets),
             run_id="r",

@@ -27,10 +27,10 @@ class KilledStorage:
             self._left -= 1
             if self._left <= 0 and self._moment == "before":
                 raise self._killed
-            done = write(*arguments)
+            result = write(*arguments)
             if self._left <= 0:
                 raise self._killed
-            return done
+            return result
 
         return write_or_die
 

@@ -28,13 +28,13 @@ def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, r
     for place, look in enumerate(looks):
         if look.ruling is None:
             continue
-        said = (look.ruling.result, look.ruling.payouts)
-        if counted and (counted[-1]["said"] == said or look.ruling.result is None):
+        result = (look.ruling.result, look.ruling.payouts)
+        if counted and (counted[-1]["said"] == result or look.ruling.result is None):
             continue
         # Earlier evidence with the same result, back to the last one that differs or already counted.
         times = {look.observed_at}
         for earlier in reversed(looks[:place]):
-            agrees = earlier.ruling is not None and (earlier.ruling.result, earlier.ruling.payouts) == said
+            agrees = earlier.ruling is not None and (earlier.ruling.result, earlier.ruling.payouts) == result
             if not agrees or (counted and earlier is counted[-1]["look"]):
                 break
             times.add(earlier.observed_at)
@@ -45,10 +45,10 @@ def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, r
             settled_long_ago = look.final_at is not None and look.observed_at >= look.final_at + window
             counts = seen_often or settled_long_ago or look.by_operator
         if counts:
-            word = look.ruling.result and str(look.ruling.result)
-            refund = word in (None, "cancelled") or (word == "split" and void == "refund")
+            verdict = look.ruling.result and str(look.ruling.result)
+            refund = verdict in (None, "cancelled") or (verdict == "split" and void == "refund")
             pays = None if refund else {name: dollars(price) for name, price in look.ruling.payouts}
-            counted.append({"said": said, "look": look, "at": look.observed_at, "pays": pays, "winner": look.ruling.winner})
+            counted.append({"said": result, "look": look, "at": look.observed_at, "pays": pays, "winner": look.ruling.winner})
     return counted
 
 
@@ -101,8 +101,8 @@ def ledger(agents: list[Any], trades: list[Any], counted: dict[tuple[str, str], 
     for trade in trades:
         decision, _, leg = trade.trade_id.rpartition("/")
         facts.append((trade.executed_at, 0, decision, int(leg), "", trade))
-    for (methodology, market), found in counted.items():
-        facts.extend((result["at"], 1, market, 0, methodology, result) for result in found)
+    for (methodology, market), results_of_market in counted.items():
+        facts.extend((result["at"], 1, market, 0, methodology, result) for result in results_of_market)
     for at, kind, market, _, methodology, fact in sorted(facts, key=lambda one: one[:5]):
         if until is not None and at > until:
             continue

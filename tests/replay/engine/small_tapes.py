@@ -48,9 +48,9 @@ def tape(*events: Event, tickers: int = 1, fees: tuple[int, ...] | None = None, 
 BOOK = (level(0, YES, 4_500, 10_000), level(0, YES, 4_000, 20_000), level(0, NO, 5_200, 5_000), level(0, NO, 5_000, 15_000))
 
 
-def session(made: Tape, rules: RuleSet = FREE, **settings: Any) -> Session:
+def session(small_tape: Tape, rules: RuleSet = FREE, **settings: Any) -> Session:
     """Return a session at its first decision, with a decision every second."""
-    opened = Session(made, rules, replace(ReplaySettings(cadence=SECOND), **settings))
+    opened = Session(small_tape, rules, replace(ReplaySettings(cadence=SECOND), **settings))
     assert opened.step()
     return opened
 

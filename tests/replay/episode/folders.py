@@ -131,17 +131,17 @@ def series_table(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 def change_value(rows: list[tuple[Any, ...]], row: int, index: int, value: Any) -> list[tuple[Any, ...]]:
     """Return the rows with one value changed."""
-    found = list(rows)
-    found[row] = (*found[row][:index], value, *found[row][index + 1 :])
-    return found
+    changed = list(rows)
+    changed[row] = (*changed[row][:index], value, *changed[row][index + 1 :])
+    return changed
 
 
 def three_episodes(root: Path) -> list[Path]:
     """Write episodes E0 to E2 below `root`. Their books differ in one size."""
-    made = []
+    folders = []
     for number in range(3):
         episode = Native()
         episode.metadata["episode_id"] = f"E{number}"
         episode.book = [(*row[:6], row[6] and row[6] + 100 * number) for row in episode.book]
-        made.append(episode.write(root / f"E{number}"))
-    return made
+        folders.append(episode.write(root / f"E{number}"))
+    return folders

@@ -69,32 +69,32 @@ class PlainBook:
 
 def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, PlainBook]:
     """Return the books of undamaged frames. A change has the latest time of its subscription, or else of its market."""
-    found: dict[str, PlainBook] = {}
+    books: dict[str, PlainBook] = {}
     clocks: dict[Any, int] = {}
     for frame in frames:
-        told = json.loads(frame.data)
-        if told["type"] not in ("orderbook_snapshot", "orderbook_delta"):
+        message = json.loads(frame.data)
+        if message["type"] not in ("orderbook_snapshot", "orderbook_delta"):
             continue
-        body = told["msg"]
+        body = message["msg"]
         market = body["market_ticker"]
-        key = (frame.connection, told["sid"], market if partial else None)
-        if told["type"] == "orderbook_snapshot":
+        key = (frame.connection, message["sid"], market if partial else None)
+        if message["type"] == "orderbook_snapshot":
             levels = levels_of(body)
-            if market not in found:
-                found[market] = PlainBook(dict(levels), book=levels)
-            elif levels != found[market].book:
+            if market not in books:
+                books[market] = PlainBook(dict(levels), book=levels)
+            elif levels != books[market].book:
                 assert not levels, "a snapshot of an undamaged recording agrees with its book, or empties it"
-                found[market].over = clocks.get(key, 0)
+                books[market].over = clocks.get(key, 0)
             continue
         clocks[key] = max(clocks.get(key, 0), nanoseconds(body["ts"]))
         side, price = body["side"], centicents(body["price_dollars"])
         by = lots(str(body["delta_fp"]))
-        plain = found[market]
+        plain = books[market]
         plain.changes.append((clocks[key], side, price, by))
         plain.book[side, price] = plain.book.get((side, price), 0) + by
         if not plain.book[side, price]:
             del plain.book[side, price]
-    return found
+    return books
 
 
 # --- recordings ----------------------------------------------------------------------------------------------------------
@@ -102,13 +102,13 @@ def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, PlainB
 
 def renumbered(frames: Iterable[Frame]) -> list[Frame]:
     """Return the frames with ordinals in this order, and times of receipt that never decrease."""
-    found: list[Frame] = []
+    result: list[Frame] = []
     latest: int | None = None
     for ordinal, frame in enumerate(frames):
         at = frame.received_at
         latest = at if latest is None else latest if at is None else max(latest, at)
-        found.append(Frame(None if at is None else latest, frame.connection, ordinal, frame.data))
-    return found
+        result.append(Frame(None if at is None else latest, frame.connection, ordinal, frame.data))
+    return result
 
 
 #: Ways to request books again: on the same subscription; on a new connection; on a subscription without further frames; on one that
@@ -130,16 +130,16 @@ class _Venue:
         self._sids: list[int] = []
         self._last = 100
 
-    def say(self, at: int | None, told: dict[str, Any]) -> bool:
+    def say(self, at: int | None, message: dict[str, Any]) -> bool:
         """Send a message. Returns True if it belongs to a book."""
-        is_book = told["type"] in ("orderbook_snapshot", "orderbook_delta")
+        is_book = message["type"] in ("orderbook_snapshot", "orderbook_delta")
         if not is_book:
-            self._put(at, told)
+            self._put(at, message)
             return False
-        self._sids = self._sids or [told["sid"]]
-        self._take(told)
+        self._sids = self._sids or [message["sid"]]
+        self._take(message)
         for sid in self._sids:
-            self._put(at, {**told, "sid": sid})
+            self._put(at, {**message, "sid": sid})
         return True
 
     def ask(self, at: int | None) -> None:
@@ -157,20 +157,20 @@ class _Venue:
                 for name in ("yes", "no")
             }
             held = {name: levels for name, levels in sides.items() if levels}
-            asked = {"market_ticker": ticker, "market_id": self._ids[ticker], **held}
-            self._put(at, {"type": "orderbook_snapshot", "sid": sid, "seq": 0, "msg": asked})
+            snapshot = {"market_ticker": ticker, "market_id": self._ids[ticker], **held}
+            self._put(at, {"type": "orderbook_snapshot", "sid": sid, "seq": 0, "msg": snapshot})
 
-    def _put(self, at: int | None, told: dict[str, Any]) -> None:
-        if "sid" in told and "seq" in told:
-            self._numbers[self._connection, told["sid"]] += 1
-            told = {**told, "seq": self._numbers[self._connection, told["sid"]]}
-        self.made.append(Frame(at, self._connection, len(self.made), json.dumps(told, separators=(",", ":")).encode()))
+    def _put(self, at: int | None, message: dict[str, Any]) -> None:
+        if "sid" in message and "seq" in message:
+            self._numbers[self._connection, message["sid"]] += 1
+            message = {**message, "seq": self._numbers[self._connection, message["sid"]]}
+        self.made.append(Frame(at, self._connection, len(self.made), json.dumps(message, separators=(",", ":")).encode()))
 
-    def _take(self, told: dict[str, Any]) -> None:
-        body = told["msg"]
+    def _take(self, message: dict[str, Any]) -> None:
+        body = message["msg"]
         market = body["market_ticker"]
         self._ids[market] = body.get("market_id", "")
-        if told["type"] == "orderbook_snapshot":
+        if message["type"] == "orderbook_snapshot":
             self._books[market] = levels_of(body)
             return
         book, level = self._books[market], (body["side"], centicents(body["price_dollars"]))
@@ -192,11 +192,11 @@ def with_snapshots(frames: Iterable[Frame], every: int, way: str = "again") -> l
 
 def _last_of_each(frames: list[Frame]) -> set[int]:
     """Return the indices of the last frame of each subscription, whose loss would leave no trace."""
-    found: dict[Any, int] = {}
+    last: dict[Any, int] = {}
     for place, frame in enumerate(frames):
-        told = json.loads(frame.data)
-        found[frame.connection, told.get("sid"), None if "sid" in told else told["type"]] = place
-    return set(found.values())
+        message = json.loads(frame.data)
+        last[frame.connection, message.get("sid"), None if "sid" in message else message["type"]] = place
+    return set(last.values())
 
 
 def drop(frames: list[Frame], rng: Random, place: int) -> None:
@@ -232,17 +232,17 @@ ALL: tuple[Damage, ...] = (drop, drop_stretch, repeat, delay, swap, tear)
 def damaged(frames: list[Frame], rng: Random, kinds: tuple[Damage, ...], times: int) -> list[Frame]:
     """Return the recording with this many damages. The last frame of each subscription keeps its place."""
     last = {id(frames[place]) for place in _last_of_each(frames)}
-    found = list(frames)
+    result = list(frames)
     for _ in range(times):
-        before = list(found)
-        place = rng.randrange(len(found) - 2)
-        if id(found[place]) in last or id(found[place + 1]) in last:
+        before = list(result)
+        place = rng.randrange(len(result) - 2)
+        if id(result[place]) in last or id(result[place + 1]) in last:
             continue
-        rng.choice(kinds)(found, rng, place)
-        held = [id(frame) for frame in found]
+        rng.choice(kinds)(result, rng, place)
+        held = [id(frame) for frame in result]
         if not last <= set(held) or [number for number in held if number in last] != [id(frame) for frame in before if id(frame) in last]:
-            found = before
-    return renumbered(found)
+            result = before
+    return renumbered(result)
 
 
 # --- looking -------------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Comparison:
 
 def compare_books(frames: list[Frame], about: RecordingRequest, plain: dict[str, PlainBook]) -> Comparison:
     """Build the episodes of damaged frames. Compare their books with the true books at every change of either, and check their rows."""
-    found = [Comparison(0, 0)]
+    comparisons = [Comparison(0, 0)]
     for draft in build("damaged", about, frames):
         columns = draft.book.to_pydict()
         rows: dict[str, list[tuple[Any, ...]]] = {}
@@ -269,15 +269,15 @@ def compare_books(frames: list[Frame], about: RecordingRequest, plain: dict[str,
             draft.book["ts"].cast("int64").to_pylist(), columns["ticker"], *(columns[name] for name in names), strict=True
         ):
             rows.setdefault(ticker, []).append((at, *row))
-        found += [_compared(ticker, rows[ticker], copy.deepcopy(plain[ticker]), draft) for ticker in rows]
-        found.append(Comparison(0, 0, draft.metadata.source["uncovered"]))
-    return Comparison(*(sum(getattr(one, name) for one in found) for name in ("right", "told", "uncovered")))
+        comparisons += [_compared(ticker, rows[ticker], copy.deepcopy(plain[ticker]), draft) for ticker in rows]
+        comparisons.append(Comparison(0, 0, draft.metadata.source["uncovered"]))
+    return Comparison(*(sum(getattr(one, name) for one in comparisons) for name in ("right", "told", "uncovered")))
 
 
 def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: PlainBook, draft: EpisodeDraft) -> Comparison:
     times = sorted({row[0] for row in rows} | {change[0] for change in plain.changes if change[0] >= rows[0][0]})
     book: Levels | None = None
-    right = told = place = 0
+    right = marked = place = 0
     for at in times:
         while place < len(rows) and rows[place][0] <= at:
             _, kind, side, price, size = rows[place]
@@ -294,11 +294,11 @@ def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: PlainBook, draft:
             break
         wanted = plain.at(at)
         if book is None:
-            told += 1
+            marked += 1
         else:
             assert book == wanted, describe_error(at, ticker, book, wanted, draft)
             right += 1
-    return Comparison(right, told)
+    return Comparison(right, marked)
 
 
 def describe_error(at: int, ticker: str, shown: Levels, wanted: Levels, draft: EpisodeDraft) -> str:

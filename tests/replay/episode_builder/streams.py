@@ -36,14 +36,14 @@ def nanoseconds_at(second: float) -> int:
 
 def trade(market: str, seq: int, *, price: str = "0.4000", count: str = "1.00", side: str = "yes", sid: int = 2, **body: Any) -> Json:
     """Return a trade. `price` is that of YES."""
-    told = {"trade_id": f"t{seq}", "market_ticker": market, "yes_price_dollars": price, "count_fp": count, "taker_side": side, **body}
-    return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
+    message = {"trade_id": f"t{seq}", "market_ticker": market, "yes_price_dollars": price, "count_fp": count, "taker_side": side, **body}
+    return {"type": "trade", "sid": sid, "seq": seq, "msg": message}
 
 
 def lifecycle(event: str, second: float, *, seq: int = 1, **body: Any) -> Json:
     """Return a lifecycle message, sent this many seconds after noon."""
-    told = {"market_ticker": A, "event_type": event, **body}
-    return {"type": "market_lifecycle_v2", "sending_ts_ms": nanoseconds_at(second) // 1_000_000, "sid": 3, "seq": seq, "msg": told}
+    message = {"market_ticker": A, "event_type": event, **body}
+    return {"type": "market_lifecycle_v2", "sending_ts_ms": nanoseconds_at(second) // 1_000_000, "sid": 3, "seq": seq, "msg": message}
 
 
 def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received: bool = False) -> list[Frame]:
@@ -65,11 +65,12 @@ def built(
 
 def rows(draft: EpisodeDraft, ticker: str = A) -> list[tuple[Any, ...]]:
     """Return the book rows of a market: (seconds after noon, kind, side, price in tenths of a cent, lots)."""
-    found = [row for row in draft.book.to_pylist() if row["ticker"] == ticker]
-    prices = (row["price_centicents"] for row in found)
+    book_rows = [row for row in draft.book.to_pylist() if row["ticker"] == ticker]
+    prices = (row["price_centicents"] for row in book_rows)
     tenths = (None if price is None else price / 10 for price in prices)
     return [
-        ((row["ts"].value - NOON) / SECOND, row["kind"], row["side"], price, row["lots"]) for row, price in zip(found, tenths, strict=True)
+        ((row["ts"].value - NOON) / SECOND, row["kind"], row["side"], price, row["lots"])
+        for row, price in zip(book_rows, tenths, strict=True)
     ]
 
 

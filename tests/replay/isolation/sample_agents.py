@@ -41,20 +41,20 @@ class Everything(Agent):
 
     def _hear(self, ctx: Any, market: Any) -> int:
         book, quotes = ctx.book(market.ticker, ctx.random.choice((None, 1, 0))), ctx.quotes
-        seen = [ctx.cash, ctx.available, ctx.equity, ctx.calls_left, ctx.step, ctx.now_ns // 10**9, self.offset, market.yes_bid or 0]
-        seen += [sum(price * lots for price, lots in book.yes_bids + book.no_asks), market.yes_bid_lots, market.no_position]
-        seen += [int(quotes.yes_ask.sum() + quotes.no_bid_lots.sum() + quotes.active.sum() + ctx.positions.sum())]
-        seen += [order.filled + order.cost + order.fees + len(order.status) + len(order.reason or "") for order in self.orders]
-        seen += [order.id * order.remaining for order in ctx.resting()]
-        seen += [
+        read_values = [ctx.cash, ctx.available, ctx.equity, ctx.calls_left, ctx.step, ctx.now_ns // 10**9, self.offset, market.yes_bid or 0]
+        read_values += [sum(price * lots for price, lots in book.yes_bids + book.no_asks), market.yes_bid_lots, market.no_position]
+        read_values += [int(quotes.yes_ask.sum() + quotes.no_bid_lots.sum() + quotes.active.sum() + ctx.positions.sum())]
+        read_values += [order.filled + order.cost + order.fees + len(order.status) + len(order.reason or "") for order in self.orders]
+        read_values += [order.id * order.remaining for order in ctx.resting()]
+        read_values += [
             one.time_ns + one.lots * one.yes_price + len(one.taker_side) for one in ctx.trades(ctx.random.choice((None, market.ticker)))
         ]
-        seen += [hash((one.order, one.price, one.fee, len(one.role))) for one in ctx.fills(whole_run=ctx.random.random() < 0.5)]
-        seen += [one.pnl + one.realised + one.yes_cost + one.no_lots for one in (*ctx.portfolio(), ctx.position(market.ticker))]
+        read_values += [hash((one.order, one.price, one.fee, len(one.role))) for one in ctx.fills(whole_run=ctx.random.random() < 0.5)]
+        read_values += [one.pnl + one.realised + one.yes_cost + one.no_lots for one in (*ctx.portfolio(), ctx.position(market.ticker))]
         if ctx._series:
             ts, values = ctx.exogenous(next(iter(ctx._series)))
-            seen += [int(ts.sum()) // 10**9, int(values.sum() * 100)]
-        self.heard = hash((self.heard, *seen)) % 2**40
+            read_values += [int(ts.sum()) // 10**9, int(values.sum() * 100)]
+        self.heard = hash((self.heard, *read_values)) % 2**40
         return self.heard
 
     def _bid(self, ctx: Any, market: Any, size: int) -> None:

@@ -23,10 +23,10 @@ def token(number: int, position: int) -> str:
 def ending(number: int, end: str, *, of: int = 1, **changes: Any) -> dict[str, Any]:
     """Return a resolved market of the event `of` with the scheduled end `end`. It really ended an hour before."""
     closed = datetime.fromisoformat(end).timestamp() - HOUR
-    told = datetime.fromtimestamp(closed, tz=datetime.fromisoformat(end).tzinfo).isoformat(sep=" ")[:19]
+    closed_time = datetime.fromtimestamp(closed, tz=datetime.fromisoformat(end).tzinfo).isoformat(sep=" ")[:19]
     usual = {
         "endDate": end,
-        "closedTime": f"{told}+00",
+        "closedTime": f"{closed_time}+00",
         "clobTokenIds": json.dumps([token(number, 0), token(number, 1)]),
         "events": [{"id": str(of), "slug": f"e{of}", "title": f"Event {of}"}],
     }
@@ -64,21 +64,21 @@ class World:
         if path == "/markets/keyset" and (ids := query.get_list("id")):
             return self._page("markets", [item for item in self.markets if item["closed"] == closed and item["id"] in ids], query)
         if path == "/markets/keyset" and query.get("order") == "closedTime":
-            found = [item for item in self.markets if item["closed"]]
-            return self._page("markets", sorted(found, key=lambda item: item["closedTime"], reverse=True), query)
+            items = [item for item in self.markets if item["closed"]]
+            return self._page("markets", sorted(items, key=lambda item: item["closedTime"], reverse=True), query)
         if path == "/markets/keyset":
             window = (
                 seconds(query.get("end_date_min", "1970-01-01T00:00:00Z")),
                 seconds(query.get("end_date_max", "2099-01-01T00:00:00Z")),
             )
-            found = [
+            items = [
                 item
                 for item in self.markets
                 if item["closed"] == closed and "endDate" in item and window[0] <= seconds(item["endDate"]) <= window[1]
             ]
-            return self._page("markets", found, query)
-        asked = [self.events[name] for name in query.get_list("id") if name in self.events]
-        return self._page("events", [item for item in asked if item["closed"] == closed], query)
+            return self._page("markets", items, query)
+        events = [self.events[name] for name in query.get_list("id") if name in self.events]
+        return self._page("events", [item for item in events if item["closed"] == closed], query)
 
     def _page(self, key: str, items: list[Any], query: httpx.QueryParams) -> httpx.Response:
         start = int(query.get("after_cursor") or 0)
@@ -94,12 +94,12 @@ class World:
         condition = path.rsplit("/", 1)[-1]
         # The CLOB answers with the longer of both forms of a Protocol V2 id.
         padded = condition.ljust(66, "0")
-        found = next((item for item in self.markets if item["conditionId"].ljust(66, "0") == padded), None)
-        if found is None or found["id"] in self.unknown_to_clob:
+        market = next((item for item in self.markets if item["conditionId"].ljust(66, "0") == padded), None)
+        if market is None or market["id"] in self.unknown_to_clob:
             return answer({"error": "market not found"}, status=404)
-        number = int(found["id"])
-        winner = self.winners.get(found["id"], "Yes")
-        outcomes = json.loads(found["outcomes"])
+        number = int(market["id"])
+        winner = self.winners.get(market["id"], "Yes")
+        outcomes = json.loads(market["outcomes"])
         tokens = [
             {"token_id": token(number, place), "outcome": name, "price": 0.5, "winner": name == winner}
             for place, name in enumerate(outcomes)

@@ -36,14 +36,20 @@ def snapshot(market: str, seq: int, *, sid: int = 1, **body: Any) -> Json:
 
 def delta(market: str, seq: int, *, sid: int = 1, price: str = "0.4000", by: str = "1.00", side: str = "yes", **body: Any) -> Json:
     """Return a change of a level."""
-    told = {"market_ticker": market, "market_id": "m", "price_dollars": price, "delta_fp": by, "side": side, **body}
-    return {"type": "orderbook_delta", "sid": sid, "seq": seq, "msg": told}
+    message = {"market_ticker": market, "market_id": "m", "price_dollars": price, "delta_fp": by, "side": side, **body}
+    return {"type": "orderbook_delta", "sid": sid, "seq": seq, "msg": message}
 
 
 def trade(market: str, seq: int, *, sid: int = 2) -> Json:
     """Return a trade."""
-    told = {"trade_id": f"t{seq}", "market_ticker": market, "yes_price_dollars": "0.4000", "no_price_dollars": "0.6000", "count_fp": "1.00"}
-    return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
+    message = {
+        "trade_id": f"t{seq}",
+        "market_ticker": market,
+        "yes_price_dollars": "0.4000",
+        "no_price_dollars": "0.6000",
+        "count_fp": "1.00",
+    }
+    return {"type": "trade", "sid": sid, "seq": seq, "msg": message}
 
 
 def lifecycle(market: str, seq: int, event: str, *, sid: int = 3, **body: Any) -> Json:
@@ -111,17 +117,17 @@ async def venue(*scripts: Script, refusals: tuple[tuple[int, str], ...] = (), el
 
     `elsewhere`: the Location of refusals.
     """
-    found = Venue()
+    heard = Venue()
     refused = iter(refusals)
 
     async def play(socket: ServerConnection) -> None:
-        script = scripts[min(found.connections, len(scripts) - 1)]
-        found.connections += 1
+        script = scripts[min(heard.connections, len(scripts) - 1)]
+        heard.connections += 1
         with suppress(ConnectionClosed):
-            await script(Peer(socket, found.commands))
+            await script(Peer(socket, heard.commands))
 
     def admit(connection: ServerConnection, request: Request) -> Response | None:
-        found.handshakes.append(request)
+        heard.handshakes.append(request)
         answer = next(refused, None)
         if answer is None:
             return None
@@ -131,5 +137,5 @@ async def venue(*scripts: Script, refusals: tuple[tuple[int, str], ...] = (), el
         return response
 
     async with serve(play, "127.0.0.1", 0, process_request=admit, ping_interval=None) as server:
-        found.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/trade-api/ws/v2"
-        yield found
+        heard.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/trade-api/ws/v2"
+        yield heard

@@ -163,7 +163,7 @@ class Scripted:
     async def client(self) -> AsyncIterator[ModelClient]:
         self.wires.append(FakeWire(self._heard))
         with Journal(self._url) as journal:
-            made = ModelClient(
+            model_client = ModelClient(
                 journal,
                 endpoint=lambda model: Endpoint(None, "sk-secret"),
                 run=self._run,
@@ -172,7 +172,7 @@ class Scripted:
                 wire=self.wires[-1],
                 most_cost=lambda model, messages, parameters: MOST,
             )
-            async with made as client:
+            async with model_client as client:
                 yield client
 
 

@@ -78,11 +78,11 @@ def walk_the_collector(ctx, target):
 
 
 def walk_frames(ctx, target):
-    frame, found = sys._getframe(), False
+    frame, reached = sys._getframe(), False
     while frame is not None:
-        found |= any(of_the_simulator(value) for value in frame.f_locals.values())
+        reached |= any(of_the_simulator(value) for value in frame.f_locals.values())
         frame = frame.f_back
-    return found
+    return reached
 
 
 def walk_modules(ctx, target):
@@ -189,13 +189,13 @@ def fork(ctx, target):
 def read_the_parent(ctx, target):
     parent = os.getppid()
     libc = ctypes.CDLL(None, use_errno=True)
-    found = tried(
+    readable = tried(
         lambda: Path(f"/proc/{parent}/environ").read_bytes(),
         lambda: Path(f"/proc/{parent}/maps").read_bytes(),
         lambda: Path(f"/proc/{parent}/mem").open("rb"),
         lambda: os.listdir(f"/proc/{parent}/fd"),
     )
-    return found or libc.ptrace(16, parent, 0, 0) == 0
+    return readable or libc.ptrace(16, parent, 0, 0) == 0
 
 
 def kill_the_parent(ctx, target):
