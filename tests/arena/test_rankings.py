@@ -38,7 +38,7 @@ def inputs() -> RankingInputs:
 
 
 @pytest.fixture(scope="module")
-def rank(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
+def rankings(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
     return compute_rankings(inputs, FEW)
 
 
@@ -82,44 +82,44 @@ def test_adjusted_scores_are_those_of_least_squares_on_all_and_without_each_even
     assert fitted.first_raw.sum() == pytest.approx(1)
 
 
-def test_known_skill_is_ranked_as_it_is(found: dict[str, pl.DataFrame]) -> None:
+def test_known_skill_is_ranked_as_it_is(rankings: dict[str, pl.DataFrame]) -> None:
     for name in ("brier_stated", "brier_adjusted", "log_loss", "brier_index"):
-        ranks = metric(found["arena/rankings"], name)
+        ranks = metric(rankings["arena/rankings"], name)
         assert {family: row["rank"] for family, row in ranks.items()} == {"best": 1, "middle": 2, "worst": 3}, name
         assert all(row["lower"] < row["value"] < row["upper"] for row in ranks.values()), name
-    best = metric(found["arena/rankings"], "brier_stated")["best"]
+    best = metric(rankings["arena/rankings"], "brier_stated")["best"]
     assert best["share_first"] > 0.9
     assert best["in_mcs"]
-    assert (best["letters"], metric(found["arena/rankings"], "brier_stated")["worst"]["letters"]) != ("a", "a")
-    assert metric(found["arena/rankings"], "skill_price")["best"]["value"] > 0
+    assert (best["letters"], metric(rankings["arena/rankings"], "brier_stated")["worst"]["letters"]) != ("a", "a")
+    assert metric(rankings["arena/rankings"], "skill_price")["best"]["value"] > 0
 
 
-def test_values_are_those_of_the_benchmark_over_events(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
+def test_values_are_those_of_the_benchmark_over_events(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
     mine = inputs.bets.filter(pl.col("family") == "middle")
     scores = evaluate(mine["p"], mine["y"], mine["event"], market=mine["price"], replicates=200)
     for name, other in (("brier_stated", "brier"), ("log_loss", "log_loss"), ("skill_price", "skill_vs_market"), ("ece", "ece")):
-        row, estimate = metric(found["arena/rankings"], name)["middle"], scores[other]
+        row, estimate = metric(rankings["arena/rankings"], name)["middle"], scores[other]
         assert (row["value"], row["reason"], row["p_calibrated"]) == (pytest.approx(estimate.value), estimate.reason, estimate.p_calibrated)
 
 
-def test_every_number_without_an_interval_says_why(found: dict[str, pl.DataFrame]) -> None:
-    rows = found["arena/rankings"]
+def test_every_number_without_an_interval_says_why(rankings: dict[str, pl.DataFrame]) -> None:
+    rows = rankings["arena/rankings"]
     assert rows.filter((pl.col("lower").is_null()) != (pl.col("reason").is_not_null())).is_empty()
     assert rows.filter(pl.col("imputation") == "none")["metric"].n_unique() == 18
 
 
-def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
+def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
     frames = {name: getattr(inputs, name) for name in RankingInputs.__dataclass_fields__ if name != "cutoffs"}
     shuffled = {name: rows.sample(fraction=1, shuffle=True, seed=3) for name, rows in frames.items()}
     again = compute_rankings(RankingInputs(**shuffled, cutoffs={}), FEW)
-    for name, rows in found.items():
+    for name, rows in rankings.items():
         floats = [column for column, dtype in rows.schema.items() if dtype == pl.Float64]
         assert again[name].drop(floats).equals(rows.drop(floats)), name
         for column in floats:
             np.testing.assert_allclose(again[name][column].to_numpy(), rows[column].to_numpy(), rtol=1e-9, err_msg=f"{name} {column}")
 
 
-def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
+def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
     later = START + 6 * WEEK
     mixed = replace(
         inputs,
@@ -133,7 +133,7 @@ def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingI
     tainted = parts["arena/rankings"].filter("contaminated")
     assert tainted["family"].unique().to_list() == ["best"]
     assert tainted.filter(pl.col("metric") == "finished")["n"].item() == 3 * 5, "the cohorts of 4, 11 and 18 January, five decisions each"
-    assert metric(found["arena/rankings"], "brier_stated")["best"]["n"] == 300
+    assert metric(rankings["arena/rankings"], "brier_stated")["best"]["n"] == 300
 
 
 def test_f10_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> None:
@@ -174,8 +174,8 @@ def test_pairs_are_paired_by_cohort_and_week() -> None:
     assert found.in_mcs[:2] == [True, first["p"] > 0.1]
 
 
-def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
-    ages, days = found["arena/equity_by_age"], found["arena/equity_by_day"]
+def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
+    ages, days = rankings["arena/equity_by_age"], rankings["arena/equity_by_day"]
     assert ages.filter(family="best", age=0)["n"].item() == 12
     assert days.filter(family="best", day=START)["n"].item() == 1
     assert days.filter(family="best")["n"].to_list()[-1] == 12
@@ -184,13 +184,13 @@ def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, found: dic
     assert float(days.filter(family="best")["total"][-1]) == pytest.approx(best, abs=1e-6)
 
 
-def test_the_standings_say_which_cohorts_and_what_was_imputed(found: dict[str, pl.DataFrame]) -> None:
+def test_the_standings_say_which_cohorts_and_what_was_imputed(rankings: dict[str, pl.DataFrame]) -> None:
     from io import StringIO
 
     from rich.console import Console
 
     text = StringIO()
-    for part in render_standings(found["arena/rankings"], "half"):
+    for part in render_standings(rankings["arena/rankings"], "half"):
         Console(file=text, width=80).print(part)
     assert "Arena, v1, live cohorts; missing forecasts are one half" in text.getvalue()
     assert text.getvalue().index("best") < text.getvalue().index("middle") < text.getvalue().index("worst")
@@ -224,9 +224,9 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
     assert metric(then, "turnover") == metric(now, "turnover")
 
 
-def test_the_queries_answer_what_they_say(found: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+def test_the_queries_answer_what_they_say(rankings: dict[str, pl.DataFrame], tmp_path: Path) -> None:
     lake, models = Lake(str(tmp_path / "lake")), {"best": "gpt", "middle": "claude", "worst": "rule/random"}
-    for name, rows in found.items():
+    for name, rows in rankings.items():
         lake.write(table(name), (), rows, run_id="r")
     agents = [
         row_of("arena/agents", week=START, agent_id=f"{START}/{family}", family=family, model=model, methodology="v1")
@@ -241,14 +241,14 @@ def test_the_queries_answer_what_they_say(found: dict[str, pl.DataFrame], tmp_pa
     standing = ask("arena_standings")
     assert [row["family"] for row in standing] == ["best", "middle", "worst"]
     assert all(row["brier_stated_lower"] < row["brier_stated_value"] < row["brier_stated_upper"] for row in standing)
-    differ = found["arena/pairs"].filter(pl.col("p_holm") <= 0.05)
+    differ = rankings["arena/pairs"].filter(pl.col("p_holm") <= 0.05)
     assert len(ask("arena_pairs_that_differ")) == differ.height > 0
     (trivial,) = ask("arena_trivial_agents")
-    returns = {family: row["value"] for family, row in metric(found["arena/rankings"], "return").items()}
+    returns = {family: row["value"] for family, row in metric(rankings["arena/rankings"], "return").items()}
     assert (trivial["family"], trivial["earned"], trivial["models"]) == ("worst", returns["worst"], 2)
     assert trivial["models_above"] == sum(returns[name] > returns["worst"] for name in ("best", "middle"))
     assert {(row["age"], row["agents"]) for row in ask("arena_equity_by_age") if row["family"] == "best"} >= {(0, 12), (105, 1)}
-    warned = found["arena/rankings"].filter(family="best").with_columns(contaminated=pl.lit(True))
-    lake.write(table("arena/rankings"), (), pl.concat([found["arena/rankings"], warned]).sort(table("arena/rankings").order), run_id="r")
+    warned = rankings["arena/rankings"].filter(family="best").with_columns(contaminated=pl.lit(True))
+    lake.write(table("arena/rankings"), (), pl.concat([rankings["arena/rankings"], warned]).sort(table("arena/rankings").order), run_id="r")
     publish(lake, tmp_path / "warehouse.duckdb")
     assert [row["models"] for row in ask("arena_trivial_agents")] == [2], "contaminated agents are a group of their own"
