@@ -100,11 +100,13 @@ def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
 def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[Section]:
     """Yield sections of standings and returns for each methodology. Live and reconstructed cohorts have separate sections."""
     ranked = list(rankings.groups)
+    dates = curves.releases.drop_nulls("released").group_by("family").agg(pl.col("released").max())
+    released = dict(dates.sort("family").iter_rows())
     for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
         title = arena_rankings.group_title(str(methodology), bool(reconstructed))
         groups = [group for group in ranked if (group.methodology, group.reconstructed) == (methodology, reconstructed)]
         for group in groups:
-            group_parts = arena_rankings.parts(group, colours)
+            group_parts = arena_rankings.parts(group, colours, released)
             yield Section(f"Standings: {group.title}", group_parts, arena_rankings.spans(group_parts))
         if not groups:
             yield Section(f"Standings: {title}", [Note("The warehouse has no rows of arena.rankings for these cohorts.")])

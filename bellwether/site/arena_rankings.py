@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import groupby
 from typing import Any
 
@@ -177,8 +178,8 @@ def _set_cell(row: Mapping[str, Any]) -> Cell:
     return yes_no(row.get("in_mcs"))._replace(title="" if p is None else f"p {p_text(p)}")
 
 
-def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
-    """Build the charts and tables of a group."""
+def parts(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Part]:
+    """Build the charts and tables of a group. released: release date of the newest model by family."""
     group_parts: list[Part] = [
         *interval_charts(ranking, colours),
         PageTable(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking)),
@@ -187,7 +188,7 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
     if diagram:
         first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
         group_parts.append(charts.reliability("Reliability of stated probabilities", diagram, colours, first))
-    group_parts += _pairs(ranking)
+    group_parts += [*_release_dates(ranking, colours, released), *_pairs(ranking)]
     return [
         *group_parts,
         estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", [ranking.rankings, ranking.imputed]),
@@ -224,6 +225,19 @@ def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | No
             used = {str(line["name"]): colours[str(line["name"])] for line in lines}
             drawn_charts.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals", title, lines, used))
     return drawn_charts
+
+
+def _release_dates(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Chart]:
+    """Build the chart of the first Brier score of the group against the release date; empty without release dates."""
+    metric = next((name for name in ranking.metrics if name.startswith("brier")), "brier_stated")
+    rows = [
+        {"name": family, "x": f"{released[family]:%Y-%m-%d}", "y": value}
+        for family, value in ranking.rankings.filter(pl.col("metric") == metric).select("family", "value").iter_rows()
+        if family in released and finite(value) is not None
+    ]
+    title = metric_title(metric)
+    name = f"{title[0].upper()}{title[1:]} against the release date"
+    return [charts.scatter(name, "release date", title, rows, colours, timed=True)] if rows else []
 
 
 def _pairs(ranking: Ranking) -> list[Part]:

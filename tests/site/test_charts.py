@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, date, datetime
 from importlib import resources
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from bellwether.figures.canvas import STYLES, round_of
 from bellwether.figures.equity import lines
 from bellwether.figures.intervals import intervals
+from bellwether.lake import meta
+from bellwether.pages import charts
 from bellwether.pages.charts import GREY, PALETTE, Colours
+from bellwether.pages.model import Note, PageTable
+from bellwether.site import arena_rankings, home
 
 _TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
 _WHITE = np.array([0.95047, 1.0, 1.08883])
@@ -65,3 +73,46 @@ def test_a_line_of_a_later_round_is_dashed_and_its_point_has_another_shape() -> 
     ]
     assert dots == [["circle", "square", "triangle-up"]]
     assert "strokeDash" not in str(lines("t", "y", names[:1]).to_dict(validate=False))
+
+
+def test_an_axis_cuts_only_intervals_far_longer_than_the_spread_of_the_values() -> None:
+    rows = [{"name": name, "value": value, "lower": value - 1, "upper": value + 1} for name, value in (("a", 0.0), ("b", 1.0))]
+    assert "domain" not in json.dumps(charts.intervals("t", "x", rows, {}).spec["layer"][1]["encoding"]["x"])
+    rows[0]["upper"] = 100.0
+    chart = charts.intervals("t", "x", rows, {})
+    assert [-1.0, 2.0] in [layer["encoding"]["x"]["scale"].get("domain") for layer in chart.spec["layer"] if layer["mark"].get("clip")]
+    assert chart.description.endswith("longer intervals are cut")
+    assert not charts.intervals("t", "x", [], {}).rows
+
+
+def test_labels_of_a_scatter_chart_are_apart_and_the_frontier_is_marked() -> None:
+    places = {"a": (0.001, 0.3), "b": (0.0011, 0.299), "c": (0.1, 0.2), "d": (0.2, 0.5)}
+    chart = charts.scatter("t", "cost", "score", [{"name": name, "x": x, "y": y} for name, (x, y) in places.items()], {}, log=True)
+    assert {row["name"]: row["label"] for row in chart.rows} == {"a": "a", "b": "", "c": "c", "d": ""}
+    assert [row["frontier"] for row in chart.rows] == [0.3, 0.299, 0.2, None]
+    dated = charts.scatter("t", "cutoff", "score", [{"name": "a", "x": "2026-01-01", "y": 0.1}], {}, timed=True)
+    assert [row["label"] for row in dated.rows] == ["a"]
+
+
+def test_what_changed_compares_two_publications() -> None:
+    """The home page lists boards whose places changed, with the former leader, moves, and names that came and went."""
+    places = {False: {"x": 1, "y": 2, "z": 3}, True: {"y": 1, "x": 2, "w": 3}}
+    rows = [
+        {"published_at": datetime(2026, 6, 28, tzinfo=UTC), "current": current, "area": "benchmark", "board": board, "metric": "brier", "name": name, "place": place, "value": 0.1}
+        for current, names in places.items()
+        for board, own in (("r", names), ("same", places[False]))
+        for name, place in own.items()
+    ]  # fmt: skip
+    changed = home._changes(SimpleNamespace(standings=meta.STANDINGS.frame(rows)))  # type: ignore[arg-type]
+    assert isinstance(changed, PageTable) and changed.caption == "Against the publication of 2026-06-28 00:00 UTC"
+    assert [[cell.text for cell in row] for row in changed.rows] == [["benchmark", "r", "Brier", "y", "x", "2", "w", "z"]]
+    unchanged = home._changes(SimpleNamespace(standings=meta.STANDINGS.empty()))  # type: ignore[arg-type]
+    assert isinstance(unchanged, Note)
+
+
+def test_families_with_a_release_date_are_drawn_against_it() -> None:
+    rows = [{"metric": "brier_stated", "family": name, "value": value} for name, value in (("a", 0.2), ("b", 0.1), ("c", 0.3))]
+    ranking = SimpleNamespace(metrics=("return", "brier_stated"), rankings=pl.DataFrame(rows))
+    (chart,) = arena_rankings._release_dates(ranking, {}, {"a": date(2026, 1, 1), "b": date(2026, 3, 1)})  # type: ignore[arg-type]
+    assert [(row["name"], row["x"], row["frontier"]) for row in chart.rows] == [("a", "2026-01-01", 0.2), ("b", "2026-03-01", 0.1)]
+    assert arena_rankings._release_dates(ranking, {}, {}) == []  # type: ignore[arg-type]
