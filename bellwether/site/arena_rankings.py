@@ -228,7 +228,7 @@ def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | No
 
 
 def _release_dates(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Chart]:
-    """Build the chart of the first Brier score of the group against the release date; empty without release dates."""
+    """Build the chart of the first Brier score of the group against the release date; empty unless two families have one."""
     metric = next((name for name in ranking.metrics if name.startswith("brier")), "brier_stated")
     rows = [
         {"name": family, "x": f"{released[family]:%Y-%m-%d}", "y": value}
@@ -237,7 +237,7 @@ def _release_dates(ranking: Ranking, colours: Mapping[str, str], released: Mappi
     ]
     title = metric_title(metric)
     name = f"{title[0].upper()}{title[1:]} against the release date"
-    return [charts.scatter(name, "release date", title, rows, colours, timed=True)] if rows else []
+    return [charts.scatter(name, "release date", title, rows, colours, timed=True)] if len(rows) > 1 else []
 
 
 def _pairs(ranking: Ranking) -> list[Part]:
