@@ -317,6 +317,8 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
             raise ConfigError(f"reading SQL: {path} is not a file")
         text = path.read_text(encoding="utf-8")
     frame = run(settings().warehouse_uri, text, _parse_values(values))
+    # A small negative number is rounded to -0.0, which depends on the order of a sum: show 0.0.
+    frame = frame.with_columns(pl.col(pl.Float32, pl.Float64) + 0.0)
     if as_json:
         emit(frame.to_dicts())
     elif frame.width:

@@ -60,6 +60,12 @@ def test_times_are_shown_in_utc_and_control_characters_as_signs() -> None:
     assert not {"\x1b", "\u202e"} & set(text)
 
 
+def test_rounded_numbers_have_no_negative_zero() -> None:
+    sql = "SELECT round(-0.00001::DOUBLE, 3) AS small, -0.0::FLOAT AS zero, -0.5::DOUBLE AS half"
+    assert "-0.0" not in query(sql).output
+    assert str(json.loads(query(sql, "--json").stdout)) == "[{'small': 0.0, 'zero': 0.0, 'half': -0.5}]"
+
+
 def test_json_is_complete() -> None:
     rows = json.loads(query(WIDE, "--json").stdout)
     assert len(rows) == 100
