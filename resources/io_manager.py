@@ -22,9 +22,12 @@ from bellwether.lake.staleness import LoadedLake, TableInputs
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from resources.lake import LakeResource
+from resources.pictures import has_picture, picture_metadata
 
 #: Metadata of an input: "skip" or "error" for missing upstream partitions.
 MISSING = "missing"
+#: Rows of a table whose filled cells are drawn.
+_SAMPLED = 10_000
 #: Metadata of an input of all days: true includes the current day.
 UNDER_WAY = "under_way"
 
@@ -76,12 +79,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 step.add_asset_metadata({"dagster/partition_row_count": manifest.rows}, context.asset_key, key)
             last, manifest = list(written.items())[-1]
             rows = lake.slice_from(declared, {manifest.partition: manifest})
-            step.add_asset_metadata({"preview": dg.MetadataValue.md(preview_markdown(rows.head()))}, context.asset_key, last)
+            shown = step.get_asset_metadata(context.asset_key, last) or {}
+            step.add_asset_metadata(_sample_metadata(declared, rows.head(_SAMPLED), shown), context.asset_key, last)
         else:
             rows = lake.slice_from(declared, {manifest.partition: manifest for manifest in written.values()})
-            first = obj.select(declared.names).head() if isinstance(obj, pl.DataFrame) else rows.head()
+            first = obj.select(declared.names) if isinstance(obj, pl.DataFrame) else rows
+            shown = dict(context.output_metadata)
+            if step is not None and keys:
+                shown |= step.get_asset_metadata(context.asset_key, keys[0]) or {}
             context.add_output_metadata(
-                {**_metadata(lake, rows), "seconds": round(seconds, 3), "preview": dg.MetadataValue.md(preview_markdown(first))}
+                {**_metadata(lake, rows), "seconds": round(seconds, 3), **_sample_metadata(declared, first.head(_SAMPLED), shown)}
             )
 
     def load_input(self, context: dg.InputContext) -> Slice:
@@ -234,6 +241,18 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
         "dagster/uri": rows.files[0] if rows.files else lake.storage.location(declared.name),
         "size": format_size(sum(manifest.bytes for manifest in rows.manifests)),
     }
+
+
+def _sample_metadata(declared: Table, rows: pl.DataFrame, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a preview of the first rows, and their filled cells as a picture unless the metadata `shown` has another."""
+    from bellwether.figures.bars import filled_cells
+    from bellwether.figures.canvas import png
+
+    preview = {"preview": dg.MetadataValue.md(preview_markdown(rows.head()))}
+    if has_picture(shown):
+        return preview
+    of = f"the first {rows.height:,} rows of " if rows.height == _SAMPLED else ""
+    return preview | picture_metadata({"filled cells": png(filled_cells(rows, f"Cells with a value: {of}{declared.name}"), scale=1.0)})
 
 
 def format_size(count: int) -> str:

@@ -6,7 +6,7 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import dagster as dg
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from bellwether.lake.storage import open_storage
 from bellwether.places import place
+from resources.pictures import picture_metadata
 
 
 class ReportsResource(dg.ConfigurableResource):
@@ -21,13 +22,13 @@ class ReportsResource(dg.ConfigurableResource):
 
     uri: str = Field(description="folder or object-store URL")
 
-    def pngs(self, release: str, names: Sequence[str]) -> dict[str, bytes]:
-        """Read figures of a report, by name."""
+    def pictures(self, report: str, stamp: str, figures: Iterable[str]) -> dict[str, dg.MarkdownMetadataValue]:
+        """Return the written figures of a report as metadata, by name; missing ones are left out."""
         from bellwether.report.writer import safe_name
 
-        folder = safe_name(release)
-        found = open_storage(self.uri).read([f"{folder}/{name}" for name in names])
-        return {location.removeprefix(f"{folder}/"): png for location, png in found.items()}
+        files = {f"{safe_name(report)}/{name}_{stamp}.png": name.replace("_", " ") for name in figures}
+        pngs = open_storage(self.uri).read(list(files))
+        return picture_metadata({files[file]: png for file, png in pngs.items()})
 
     def folder(self, kind: str, name: str) -> Path:
         """Return the folder of `name` of a kind, such as datasets."""

@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 
 import click
+import dagster as dg
 import pytest
 
 from cli.lazy import Lazy
 from cli.main import main
+from resources.pictures import has_picture
 from tests import readme
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,6 +75,10 @@ def test_its_tables_are_those_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     readme.bellwether(["demo"])
     assert readme.rewritten(README, readme.bellwether) == README
+    with dg.DagsterInstance.from_config(f"{os.environ['README_HOME']}/sandbox/dagster") as instance:
+        events = [instance.get_latest_materialization_event(asset) for asset in instance.all_asset_keys()]
+    shown = {event.asset_key.to_user_string(): event.asset_materialization.metadata for event in events if event is not None}
+    assert shown and not [name for name, metadata in shown.items() if not has_picture(metadata)]
 
 
 def test_the_models_that_it_names_are_registered() -> None:

@@ -13,13 +13,13 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.tables import table
 from orchestration.asset_declarations import FOLLOW_INPUTS, key, table_asset, table_output
-from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, partition_keys
 from orchestration.progress import report
 from orchestration.steps import PartitionRows, StepOutput, make_each, require_blocking, step_failure, yield_materializations, yield_outputs
 from resources import LakeIOManager
 from resources.arena import ArenaResource
 from resources.models import payer
+from resources.pictures import picture_metadata
 
 if TYPE_CHECKING:
     from bellwether.arena.results import Facts, Results
@@ -296,7 +296,6 @@ def _leaderboard_metadata(facts: "Facts", found: "Results") -> dict[str, Any]:
         board.sort("rank", nulls_last=True).select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
     )
     ranked = facts.agents.filter(pl.col("archived_at").is_null())
-    drawn = png(family_equity(found.frames["arena/portfolios"], ranked, "Equity per agent, by family")) if found.curves else b""
     records = [dg.TableRecord({name: "" if value is None else value for name, value in row.items()}) for row in rows.to_dicts()]
     return {
         "families": board.height,
@@ -304,5 +303,5 @@ def _leaderboard_metadata(facts: "Facts", found: "Results") -> dict[str, Any]:
         "profit of all": float(board["profit"].sum() or 0),
         "open positions": int(board["open_positions"].sum() or 0),
         "table": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no cohort"),
-        **({"equity": picture(drawn)} if 0 < len(drawn) <= MOST_BYTES else {}),
+        **picture_metadata({"equity": png(family_equity(found.frames["arena/portfolios"], ranked, "Equity per agent, by family"))}),
     }

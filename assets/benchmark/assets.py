@@ -16,11 +16,11 @@ from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
 from bellwether.tables import table
 from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, table_asset, table_output
-from orchestration.figures import picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.models import limits, payer
+from resources.pictures import picture_metadata
 
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
@@ -73,6 +73,8 @@ def _split_pair(name: str) -> tuple[str, str]:
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
     """Build the questions of a release with their outcomes; a stored release is returned unchanged."""
+    from bellwether.figures.bars import count_bars
+    from bellwether.figures.canvas import png
     from bellwether.questions.versions import draw, load_fixed
 
     name = context.partition_key
@@ -88,7 +90,8 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
             prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
         )
     fixed: dict[str, Any] = {"version": release(name).number, "digest": digest(frame)}
-    return dg.Output(frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame)})
+    picture = picture_metadata({"categories": png(count_bars(frame["category"], f"Questions by category: {name}"))})
+    return dg.Output(frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame), **picture})
 
 
 def _question_counts(frame: pl.DataFrame) -> dict[str, int | float]:
@@ -193,11 +196,11 @@ def reliability(
         asked, title = questions.restrict([(release,)]).read(), f"{name} on {release}"
         answers = forecasts.restrict([(release, name)]).read()
         frame = bins(answers, asked)
-        shown = {
-            "reliability diagram": picture(reliability_picture(frame, answers, asked, title)),
-            "confidence": picture(confidence_picture(answers, asked, title)),
+        pngs = {
+            "reliability diagram": reliability_picture(frame, answers, asked, title),
+            "confidence": confidence_picture(answers, asked, title),
         }
-        return {"benchmark/reliability": frame}, {"benchmark/reliability": shown}
+        return {"benchmark/reliability": frame}, {"benchmark/reliability": picture_metadata(pngs)}
 
     yield from make_each(context, io_manager, ("benchmark/reliability",), make)
 
@@ -223,7 +226,7 @@ def ranking(
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
     from bellwether.figures.canvas import png
-    from bellwether.figures.intervals import score_comparison
+    from bellwether.figures.intervals import difference_matrix, score_comparison
 
     if not scores.files:
         raise ConfigError(
@@ -244,14 +247,17 @@ def ranking(
     selected = context.op_execution_context.selected_output_names
     if "leaderboard" in selected:
         shown: dict[str, Any] = {
-            "scores": picture(png(score_comparison(frame))),
+            **picture_metadata({"scores": png(score_comparison(frame))}),
             **_leaderboard_counts(frame),
             "table": _leaderboard_table(frame),
         }
         yield dg.Output(frame, "leaderboard", metadata=shown)
     if "comparisons" in selected:
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
-        yield dg.Output(pairs, "comparisons", metadata={"pairs": pairs.height, "differ": _count_different(pairs)})
+        picture = picture_metadata(
+            {"differences": png(difference_matrix(pairs, frame["forecaster"].to_list(), "Differences in Brier score"))}
+        )
+        yield dg.Output(pairs, "comparisons", metadata={"pairs": pairs.height, "differ": _count_different(pairs), **picture})
 
 
 def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:

@@ -13,9 +13,9 @@ from bellwether.report.inputs import ReportInputs, add_registry
 from bellwether.settings import settings
 from bellwether.tables.schema import external_table
 from orchestration.asset_declarations import FOLLOW_INPUTS, file_asset, key
-from orchestration.figures import MOST_BYTES, picture
 from resources import LakeResource
 from resources.io_manager import record_inputs
+from resources.pictures import picture_metadata
 from resources.reports import ReportsResource
 
 REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")
@@ -50,9 +50,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
     files = write_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))
-    titles = {figure.file(inputs.stamp): figure.name.replace("_", " ") for figure in release_figures(inputs)}
-    drawn = reports.pngs(inputs.release, list(titles))
-    shown = {titles[file]: picture(png) for file, png in drawn.items() if len(png) <= MOST_BYTES}
+    shown = reports.pictures(inputs.release, inputs.stamp, [figure.name for figure in release_figures(inputs)])
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **shown})
 
 
@@ -81,16 +79,20 @@ class ExportConfig(dg.Config):
 )
 def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
     """Write the questions of a release as a dataset, and upload it on request."""
+    from bellwether.figures.bars import count_bars
+    from bellwether.figures.canvas import png
     from bellwether.publish import export as write
     from bellwether.publish import upload
 
-    name = context.partition_key
+    name, frame = context.partition_key, questions.read()
     try:
-        written = write(
-            questions.read(), reports.folder("datasets", name), world=settings().world, recipe=release(name), license_id=config.license_id
-        )
+        written = write(frame, reports.folder("datasets", name), world=settings().world, recipe=release(name), license_id=config.license_id)
         where = upload(written.folder, config.upload, private=config.private) if config.upload else None
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    found: dict[str, Any] = {"folder": dg.MetadataValue.path(str(written.folder)), "questions": written.rows}
+    found: dict[str, Any] = {
+        "folder": dg.MetadataValue.path(str(written.folder)),
+        "questions": written.rows,
+        **picture_metadata({"categories": png(count_bars(frame["category"], f"Questions by category: {name}"))}),
+    }
     return dg.MaterializeResult(metadata=found | ({"published at": dg.MetadataValue.url(where)} if where else {}))

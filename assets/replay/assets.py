@@ -16,13 +16,13 @@ from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import external_table
 from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, file_asset, key, table_asset, table_output
-from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
 from resources.io_manager import record_inputs
 from resources.models import ModelsOfRun, limits, payer
+from resources.pictures import picture_metadata
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
 
@@ -146,8 +146,7 @@ def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]
     from bellwether.replay import prepare
     from bellwether.replay.results.books import book_heat_map
 
-    drawn = png(book_heat_map(prepare(episode, cache=store.cache).tape, episode.id))
-    return {"book": picture(drawn)} if len(drawn) <= MOST_BYTES else {}
+    return picture_metadata({"book": png(book_heat_map(prepare(episode, cache=store.cache).tape, episode.id))})
 
 
 @dg.asset(
@@ -212,7 +211,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
             _set_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
         done = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.limits or False, cache=store.cache)
         made = frames(done, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
-        return made, {"replay/backtests": _backtest_metadata(done, made)}
+        return made, _backtest_metadata(done, made)
 
     yield from make_each(context, io_manager, BACKTEST_TABLES, make)
 
@@ -244,19 +243,17 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
     )
 
 
-def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """Metadata of a backtest: P&L with its band, counts, and figures."""
+def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
+    """Build the metadata of a backtest by table: P&L with its band, counts, and figures."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.results.books import price_with_fills
 
     row = made["replay/backtests"].row(0, named=True)
     title = f"{done.agent} in {done.episode}"
-    pictures = {
-        "equity curve": png(equity_curve(made["replay/equity"], title)),
-        "price with fills": png(price_with_fills(done.tape, made["replay/fills"], title)),
-    }
-    return {
+    equity = picture_metadata({"equity curve": png(equity_curve(made["replay/equity"], title))})
+    fills = picture_metadata({"price with fills": png(price_with_fills(done.tape, made["replay/fills"], title))})
+    numbers = {
         "P&L": float(row["pnl"]),
         "P&L, pessimistic queue": float(row["pnl_pessimistic"]),
         "P&L, optimistic queue": float(row["pnl_optimistic"]),
@@ -267,8 +264,8 @@ def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[
         "rules": row["rules"],
         **({"isolated": str(done.confinement)} if done.confinement is not None else {}),
         **({"failure": row["failure"]} if row["failure"] else {}),
-        **{name: picture(drawn) for name, drawn in pictures.items() if len(drawn) <= MOST_BYTES},
     }
+    return {"replay/backtests": {**numbers, **equity, **fills}, "replay/equity": equity, "replay/fills": fills}
 
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
@@ -300,18 +297,17 @@ def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg
 
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
-    """Metadata of the comparison: totals, P&L per agent, and its distribution over episodes as a picture."""
+    """Build the metadata of the comparison: totals, P&L per agent, and its distribution over episodes as a picture."""
     from bellwether.figures.canvas import png
     from bellwether.figures.intervals import pnl_distribution
 
-    drawn = png(pnl_distribution(backtests, summary, "P&L per episode"))
     return {
         "agents": summary.height,
         "backtests": backtests.height,
         "P&L of all": float(summary["pnl"].sum()),
         "fees of all": float(summary["fees"].sum()),
         **{f"P&L of {row['agent']} ({row['rules']})": float(row["pnl"]) for row in summary.iter_rows(named=True)},
-        **({"P&L per episode": picture(drawn)} if summary.height and len(drawn) <= MOST_BYTES else {}),
+        **picture_metadata({"P&L per episode": png(pnl_distribution(backtests, summary, "P&L per episode"))}),
     }
 
 
@@ -340,4 +336,5 @@ def trading_report(
     files = write_trading_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("replay/report"), tables)
     page = next(file for file in files if file.endswith(".md"))
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files)})
+    shown = reports.pictures(inputs.name, inputs.stamp, ("pnl", "equity", "markouts"))
+    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **shown})

@@ -4,14 +4,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
 
 from bellwether.checks.data_docs import build_data_docs
-from bellwether.lake.warehouse import covered_files
+from bellwether.lake.warehouse import covered_files, query
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from orchestration.asset_declarations import file_asset, key
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import format_size
+from resources.pictures import picture_metadata
 
 
 class PublishConfig(dg.Config):
@@ -38,14 +40,19 @@ def warehouse(
     context: dg.AssetExecutionContext, config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource
 ) -> dg.MaterializeResult:
     """Publish the warehouse, and remove superseded files."""
+    from bellwether.figures.bars import bars
+    from bellwether.figures.canvas import png
+
     published = warehouse.publish(lake.lake, complete=config.complete)
     for name, reason in published.damaged.items():
         context.log.error(f"left out {name}: {reason}")
     removed: tuple[str, ...] = ()
     if published.complete:
         removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=covered_files(published.path)).files
+    rows = query(published.path, "SELECT table_name, rows FROM meta.tables ORDER BY rows DESC, table_name")
     return dg.MaterializeResult(
         metadata={
+            **picture_metadata({"rows by table": png(bars(dict(rows.iter_rows()), "Rows of each table", log=True))}),
             "path": dg.MetadataValue.path(str(published.path))
             if isinstance(published.path, Path)
             else dg.MetadataValue.url(published.path),
@@ -76,11 +83,15 @@ def warehouse(
 )
 def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
     """Build the static site."""
+    from bellwether.figures.bars import count_bars
+    from bellwether.figures.canvas import png
     from bellwether.site import build
 
     built = build(warehouse.database, settings().site_path)
+    pages = pl.Series("part", [path.relative_to(built.folder).parts[0] for path in built.folder.rglob("*.html")], pl.String)
     return dg.MaterializeResult(
         metadata={
+            **picture_metadata({"pages": png(count_bars(pages, "Pages of each part of the site"))}),
             "site": dg.MetadataValue.url(index_url(built.folder)),
             "files": built.files,
             "files written": built.written,
@@ -106,6 +117,9 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
 )
 def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """Validate the published tables and build Data Docs."""
+    from bellwether.figures.bars import bars
+    from bellwether.figures.canvas import png
+
     with warehouse.get_connection() as connection:
         validated = build_data_docs(connection, lake.lake, settings().data_docs_path)
     return dg.MaterializeResult(
@@ -113,6 +127,7 @@ def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.Materializ
             "data docs": dg.MetadataValue.url(validated.index.as_uri()),
             "tables": len(validated.rows),
             "rows": sum(validated.rows.values()),
+            **picture_metadata({"rows by table": png(bars(validated.rows, "Validated rows of each table", log=True))}),
         },
         check_results=[
             dg.AssetCheckResult(

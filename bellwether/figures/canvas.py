@@ -152,12 +152,15 @@ def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out:
     return add_title(alt.concat(*named, columns=columns), title, *notes, more)
 
 
-def png(chart: Any, most: int = MOST_BYTES) -> bytes:
-    """Render the chart as PNG at the highest resolution that stays below `most` bytes, or the lowest; equal charts give equal bytes."""
+def png(chart: Any, most: int = MOST_BYTES, *, scale: float = _SCALES[0]) -> bytes:
+    """Render the chart as PNG at the highest resolution that stays below `most` bytes, or the lowest; equal charts give equal bytes.
+
+    scale: maximum pixels per point.
+    """
     spec = chart.to_dict(validate=False)
     picture = b""
-    for scale in _SCALES:
-        picture = _indexed(vl_convert.vegalite_to_png(spec, scale=scale))
+    for ratio in (value for value in _SCALES if value <= scale):
+        picture = _indexed(vl_convert.vegalite_to_png(spec, scale=ratio))
         if len(picture) < most:
             break
     return picture

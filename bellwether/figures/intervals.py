@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ from bellwether.figures.canvas import (
     rule_at,
 )  # fmt: skip
 from bellwether.figures.statistics import brier_scores, order_by_distance, select_answered, weighted_means
-from bellwether.formatting import floor_percent
+from bellwether.formatting import floor_percent, p_value
 from bellwether.tables.replay import HORIZONS_S
 
 #: Scores of always forecasting 0.5, and of random forecasts.
@@ -334,6 +335,30 @@ def cells(rows: Rows, names: Sequence[str], others: Sequence[str]) -> Rows:
     """Add its row and column position in the matrix to each cell. rows: name, other, value, note and mark."""
     down, across = ({name: place for place, name in enumerate(dict.fromkeys(order))} for order in (names, others))
     return [{**row, "row": down.get(row["name"], len(down)), "column": across.get(row["other"], len(across))} for row in rows]
+
+
+def difference_cells(pairs: pl.DataFrame, name: str) -> Rows:
+    """Build the cells of a matrix of differences, row minus column, with a dot if p after Holm's correction is below 0.05.
+
+    pairs: rows of benchmark/comparisons or arena/rankings. name: column of a pair's first member.
+    """
+    rows: Rows = []
+    for pair in pairs.filter(pl.col("difference").is_finite()).iter_rows(named=True):
+        value, p = pair["difference"], pair["p_holm"]
+        has_p = p is not None and math.isfinite(p)
+        shared = {"note": f"p {p_value(p)} after Holm" if has_p else (pair["reason"] or ""), "mark": int(has_p and p < 0.05)}
+        rows.append({"name": pair[name], "other": pair["other"], "value": value, **shared})
+        rows.append({"name": pair["other"], "other": pair[name], "value": -value, **shared})
+    return rows
+
+
+def difference_matrix(comparisons: pl.DataFrame, names: Sequence[str], title: str) -> Any:
+    """Draw the matrix of differences in Brier score between forecasters, in the order of `names`. comparisons: rows of benchmark/comparisons."""
+    rows = difference_cells(comparisons, "forecaster")
+    if not rows:
+        return empty_figure(title, "no pair has a difference")
+    chart = fill_chart(matrix("difference", len(names), middle=0), cells(rows, names, names))
+    return add_title(chart.properties(width=18 * len(names)), title, "row minus column; dot: p after Holm's correction is below 0.05")
 
 
 def differences(pairs: pl.DataFrame, axis: str, *, texts: Mapping[int, str] | None = None) -> alt.LayerChart:

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.formatting import p_value as p_text
+from bellwether.figures.intervals import difference_cells
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Head
-from bellwether.pages.values import finite, interval, number, p_value, text
+from bellwether.pages.values import interval, number, p_value, text
 
 
 def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:
@@ -18,16 +18,7 @@ def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -
 
     tested: rows of comparisons. name: column with the first member of a pair. ranked: names in the order of rows and columns.
     """
-    cells = []
-    for row in tested.iter_rows(named=True):
-        value = finite(row["difference"])
-        if value is None:
-            continue
-        p = finite(row["p_holm"])
-        note = f"p {p_text(p)} after Holm" if p is not None else (row["reason"] or "")
-        marked = int(p is not None and p < 0.05)
-        cells.append({"name": row[name], "other": row["other"], "value": value, "note": note, "mark": marked})
-        cells.append({"name": row["other"], "other": row[name], "value": -value, "note": note, "mark": marked})
+    cells = difference_cells(tested, name)
     return [charts.matrix(title, "difference", cells, ranked, ranked, middle=0)] if cells else []
 
 

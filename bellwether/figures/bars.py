@@ -1,0 +1,50 @@
+"""Figures of named numbers as bars, such as the rows of each table or the filled cells of each column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bellwether.figures.canvas import BLUE, INK, MOST_LINES, add_title, distinct_labels, empty_figure, fill_chart, layer_charts
+from bellwether.formatting import floor_percent
+
+
+def bars(values: Mapping[str, float], title: str, *, shares: bool = False, log: bool = False) -> Any:
+    """Draw one bar per name, in their order, with its number; names beyond the fortieth are counted below the title.
+
+    shares: numbers from 0 to 1, shown in percent unless they are 1. log: use a logarithmic scale that includes zero.
+    """
+    if not values:
+        return empty_figure(title, "no rows")
+    names = list(values)[:MOST_LINES]
+    short = distinct_labels(names)
+    rows = [{"name": short[name], "value": values[name], "text": _text(values[name], shares=shares)} for name in names]
+    own = alt.Chart().encode(
+        y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelOverlap=False, ticks=False, domain=False)),
+        x=alt.X("value:Q", axis=None, scale=alt.Scale(type="symlog") if log else alt.Undefined),
+    )
+    numbers = own.mark_text(align="left", dx=4, fontSize=10, color=INK).encode(text="text:N")
+    chart = layer_charts(own.mark_bar(color=BLUE), numbers).properties(width=300, height=alt.Step(13))
+    more = f"and {len(values) - len(names)} more" if len(values) > len(names) else ""
+    return add_title(fill_chart(chart, rows), title, more)
+
+
+def count_bars(values: pl.Series, title: str) -> Any:
+    """Draw the number of rows per value of a column of text, the most frequent value first."""
+    counts = values.fill_null("missing").value_counts(name="rows").sort(["rows", values.name], descending=[True, False])
+    return bars(dict(counts.iter_rows()), title)
+
+
+def filled_cells(rows: pl.DataFrame, title: str) -> Any:
+    """Draw the share of cells with a value in each column of `rows`."""
+    nulls = rows.null_count().row(0, named=True) if rows.height else {}
+    return bars({name: 1 - count / rows.height for name, count in nulls.items()}, title, shares=True)
+
+
+def _text(value: float, *, shares: bool) -> str:
+    if not shares:
+        return f"{value:,}"
+    return floor_percent(value) if value < 1 else ""
