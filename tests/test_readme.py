@@ -77,7 +77,8 @@ def test_its_tables_are_those_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> No
     assert readme.rewritten(README, readme.bellwether) == README
     with dg.DagsterInstance.from_config(f"{os.environ['README_HOME']}/sandbox/dagster") as instance:
         events = [instance.get_latest_materialization_event(asset) for asset in instance.all_asset_keys()]
-    shown = {event.asset_key.to_user_string(): event.asset_materialization.metadata for event in events if event is not None}
+    made = [event.asset_materialization for event in events if event is not None]
+    shown = {one.asset_key.to_user_string(): one.metadata for one in made if one is not None}
     assert shown and not [name for name, metadata in shown.items() if not has_picture(metadata)]
 
 
