@@ -33,16 +33,16 @@ _NAMED = 5
 
 
 def run_subject(run: dg.DagsterRun) -> str:
-    """Describe a run: job or selected assets, and partitions. Consecutive failures of one subject are one incident."""
+    """Return the subject of a run: its job or selected assets, and its partitions. Consecutive failures of a subject are one incident."""
     tags = run.tags
     span = f"{tags[RANGE_START]}..{tags.get(RANGE_END)}" if RANGE_START in tags else tags.get(PARTITION, "")
-    chosen = sorted(one.to_user_string() for one in run.asset_selection or ())
     job = "" if run.job_name.startswith("__") else run.job_name
-    return " ".join(part for part in (job, ",".join(chosen) if chosen and not job else "", span) if part)
+    assets = ",".join(sorted(key.to_user_string() for key in run.asset_selection or ()))
+    return " ".join(part for part in (job or assets, span) if part)
 
 
 def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether a failed run was reported, or a failure of the same subject since its last success."""
+    """Return True if this failed run was reported, or a failure of the same subject since its last success."""
     records = instance.get_run_records(dg.RunsFilter(job_name=run.job_name, statuses=_FINISHED), limit=_LOOKED_AT)
     number = next((record.storage_id for record in records if record.dagster_run.run_id == run.run_id), None)
     subject = run_subject(run)
@@ -64,7 +64,7 @@ def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     description="Alarms once when a run fails, until a run of the same job and partition succeeds. BELLWETHER_NOTIFY names the channels.",
 )
 def failures(context: dg.RunFailureSensorContext) -> None:
-    """Report a failed run. An undelivered alarm fails the tick, and the next failure of the subject is reported."""
+    """Send one alarm per incident. If it cannot be delivered, the tick fails, and the next failure of the subject sends it."""
     run = context.dagster_run
     if run.tags.get(LAUNCHED_BY) == COMMAND:
         context.log.info(f"reported by its command: {run_subject(run)}")
@@ -75,49 +75,53 @@ def failures(context: dg.RunFailureSensorContext) -> None:
         return
     at, config = datetime.now(UTC), settings()
     why = (
-        "\n".join(f"{one.step_key}: {failure_reason(one) or one.message}" for one in context.get_step_failure_events())
+        "\n".join(f"{event.step_key}: {failure_reason(event) or event.message}" for event in context.get_step_failure_events())
         or context.failure_event.message
         or ""
     )
-    then = "It is retried automatically." if run.tags.get(_WILL_RETRY) == "true" else "Fix the cause, then run it again."
-    alarm = Alarm(f"run/{run_subject(run)}", f"{run_subject(run)} failed", f"{why}\n{then}\n\nRun {run.run_id}", at, str(config.world))
+    advice = "It is retried automatically." if run.tags.get(_WILL_RETRY) == "true" else "Fix the cause, then run it again."
+    alarm = Alarm(f"run/{run_subject(run)}", f"{run_subject(run)} failed", f"{why}\n{advice}\n\nRun {run.run_id}", at, str(config.world))
     notify(alarm, notifiers(config))
     context.instance.add_run_tags(run.run_id, {REPORTED: at.isoformat()})
 
 
 def report_stuck(
-    found: Mapping[LakeCheck, Observation], known: Mapping[str, list[str]], channels: Mapping[Channel, Notifier], world: str, at: datetime
+    observations: Mapping[LakeCheck, Observation],
+    reported: Mapping[str, list[str]],
+    channels: Mapping[Channel, Notifier],
+    world: str,
+    at: datetime,
 ) -> tuple[dict[str, list[str]], list[str]]:
-    """Report new subjects of failed checks, one alarm per check.
+    """Send an alarm for each failed check that has subjects not reported before.
 
-    known: reported subjects by check. Returns the reported subjects, and the reasons of undelivered alarms, which are repeated next time. A subject that
-    recovers is removed, and alarms when it is stuck again.
+    reported: reported subjects by check. Returns their new state, and the reasons of undelivered alarms, which are sent again next time. A subject
+    that recovers is removed, so that it is reported when it fails again.
     """
-    told: dict[str, list[str]] = {}
+    stuck_subjects: dict[str, list[str]] = {}
     problems: list[str] = []
-    for check, one in found.items():
-        subjects = set() if one.passed else set(one.subjects) or {check.name}
-        new = sorted(subjects - set(known.get(check.name, ())))
+    for check, observation in observations.items():
+        subjects = set() if observation.passed else set(observation.subjects) or {check.name}
+        new = sorted(subjects - set(reported.get(check.name, ())))
         if new:
             more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
-            text = f"{one.found}\n\nNew: {', '.join(new[:_NAMED])}{more}"
+            text = f"{observation.found}\n\nNew: {', '.join(new[:_NAMED])}{more}"
             alarm = Alarm(f"{check.table}/{check.name}/{new[0]}", f"{check.table}: check failed: {check.description}", text, at, world)
             try:
                 notify(alarm, channels)
             except NotDelivered as error:
                 problems.append(str(error))
                 subjects -= set(new)
-        told[check.name] = sorted(subjects)
-    return told, problems
+        stuck_subjects[check.name] = sorted(subjects)
+    return stuck_subjects, problems
 
 
-def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[str] = ()) -> Observation:
-    """Evaluate a check. An exception is an incident of its own in addition to the known ones."""
+def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, reported: Iterable[str] = ()) -> Observation:
+    """Evaluate a check. If it raises an exception, return a failed observation of the reported subjects and of the exception."""
     try:
         return check.evaluate(lake, now)
     except Exception as error:
         why = f"This check cannot be evaluated: {type(error).__name__}: {' '.join(str(error).split())}"
-        return Observation(False, why, subjects=(*known, f"{check.name} cannot be evaluated"))
+        return Observation(False, why, subjects=(*reported, f"{check.name} cannot be evaluated"))
 
 
 @dg.sensor(
@@ -126,17 +130,17 @@ def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[
     description="Alarms when the arena is stuck: missing cohorts, decisions past their deadline, markets closed for long. Once per week and market.",
 )
 def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
-    """Evaluate the arena's checks of the whole lake. Undelivered alarms are repeated at the next tick."""
+    """Evaluate the arena's checks of the whole lake, and send alarms. Undelivered alarms are sent again at the next tick."""
     config = settings()
-    known = json.loads(context.cursor) if context.cursor else {}
-    found = {check: evaluate_check(check, lake.lake, config.now(), known.get(check.name, ())) for check in LAKE_CHECKS}
-    told, problems = report_stuck(found, known, notifiers(config), str(config.world), datetime.now(UTC))
-    context.update_cursor(json.dumps(told))
+    reported = json.loads(context.cursor) if context.cursor else {}
+    observations = {check: evaluate_check(check, lake.lake, config.now(), reported.get(check.name, ())) for check in LAKE_CHECKS}
+    subjects, problems = report_stuck(observations, reported, notifiers(config), str(config.world), datetime.now(UTC))
+    context.update_cursor(json.dumps(subjects))
     # A failed tick would lose the cursor and repeat alarms.
     if problems:
         return dg.SkipReason("; ".join(problems))
-    open_ones = sum(map(len, told.values()))
-    return dg.SkipReason(f"{open_ones} stuck, reported" if open_ones else "nothing is stuck")
+    count = sum(map(len, subjects.values()))
+    return dg.SkipReason(f"{count} stuck, reported" if count else "nothing is stuck")
 
 
 SENSORS = (failures, stuck)

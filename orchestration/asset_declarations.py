@@ -19,7 +19,7 @@ OWNER = "team:bellwether"
 
 
 def key(name: str) -> dg.AssetKey:
-    """Asset key of the table `group/name`."""
+    """Return the asset key of the table `group/name`."""
     return dg.AssetKey(name.split("/"))
 
 
@@ -29,7 +29,7 @@ def select(*names: str) -> dg.AssetSelection:
 
 
 def table_metadata(declared: Table) -> dict[str, Any]:
-    """Definition metadata of a table: its columns, its name in DuckDB and its key."""
+    """Return the definition metadata of a table: its columns, its name in DuckDB and its key."""
     return {
         "dagster/column_schema": table_schema(declared),
         "dagster/table_name": f"{declared.group}.{declared.short_name}",
@@ -39,12 +39,12 @@ def table_metadata(declared: Table) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """Policy of automatic updates of a table, stored as definition metadata of its asset.
+    """Policy of automatic updates of a table. It is stored in the definition metadata of the asset.
 
     Attributes:
         ignored: inputs whose changes do not make it out of date.
-        attempts: maximum of consecutive failures for the same inputs, with growing pauses.
-        candidates: `module:function` that selects partitions from those of the first input; all with existing inputs when left out.
+        attempts: maximum of consecutive failed runs for the same inputs, with growing pauses.
+        candidates: `module:function` that selects partitions from those of the first input. Default: all partitions whose inputs exist.
     """
 
     ignored: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def file_asset(name: str, row: str, *kinds: str, site_page: str, where: str, fol
 
 
 def site_link(path: str) -> dg.UrlMetadataValue:
-    """Return the link to a page of the static site: its address, or else its file."""
+    """Return the link to a page of the static site, at its public address or else as a local file."""
     config = settings()
     return dg.MetadataValue.url(f"{config.site_url.rstrip('/')}/{path}" if config.site_url else (config.site_path / path).as_uri())
 
@@ -142,5 +142,5 @@ def _sql(declared: Table) -> Traversable:
 
 
 def table_output(name: str, *kinds: str, follows: UpdatePolicy | None = None, is_required: bool = True) -> dg.AssetOut:
-    """Return an output of `dg.multi_asset`; arguments as for `table_asset`. is_required: false in a step that can be subset."""
+    """Return an output of `dg.multi_asset`; arguments as for `table_asset`. is_required: False in a step that can run for some of its tables."""
     return dg.AssetOut(**table_asset(name, *kinds, follows=follows), is_required=is_required)

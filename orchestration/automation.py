@@ -37,7 +37,7 @@ MADE_FROM = "bellwether/made_from"
 
 
 def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
-    """Return the recipe of an asset: its table and inputs in the lake."""
+    """Return the inputs by which an asset becomes outdated: tables in the lake without ignored ones, and the version of its code."""
     node, follow = graph.get(key), update_policy(graph, key)
     inputs = sorted(name for parent in node.parent_keys if (name := "/".join(parent.path)) in TABLES and parent != key)
     return TableInputs(
@@ -49,7 +49,7 @@ def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
 
 
 def asset_table(graph: Any, key: dg.AssetKey) -> Table:
-    """Return the declaration of an asset's table, or of files outside the lake."""
+    """Return the table declaration of an asset; for files outside the lake, one with partition columns only."""
     name, definition = "/".join(key.path), graph.get(key).partitions_def
     if name in TABLES:
         return TABLES[name]
@@ -62,7 +62,10 @@ _BLOCKED: dict[str, bool] = {}
 
 @dataclass(frozen=True, slots=True)
 class OutdatedPartition:
-    """Outdated partition with a description of its current inputs."""
+    """Outdated partition of an asset.
+
+    made_from: text of its current inputs and their versions. attempts: maximum of failed runs with these inputs.
+    """
 
     key: dg.AssetKey
     partition: Partition
@@ -71,7 +74,7 @@ class OutdatedPartition:
 
 
 class UpdatePlan:
-    """Plan of updates: outdated partitions whose inputs do not change in other runs.
+    """Plan of updates: the outdated partitions whose inputs are not being changed by a run.
 
     runs: assets and tags of the runs in progress.
     """
@@ -93,86 +96,92 @@ class UpdatePlan:
                     self._changing["/".join(key.path)].update(self._partitions(key, tags))
 
     def due(self) -> list[OutdatedPartition]:
-        """Return the partitions, upstream first."""
+        """Return the partitions to update, upstream tables first."""
         return [
-            one for key in self._graph.toposorted_asset_keys if (follow := update_policy(self._graph, key)) for one in self._of(key, follow)
+            partition
+            for key in self._graph.toposorted_asset_keys
+            if (follow := update_policy(self._graph, key))
+            for partition in self._plan_asset(key, follow)
         ]
 
-    def _of(self, key: dg.AssetKey, follow: UpdatePolicy) -> Iterator[OutdatedPartition]:
-        found, candidates = asset_recipe(self._graph, key), self._partitions(key, {})
+    def _plan_asset(self, key: dg.AssetKey, follow: UpdatePolicy) -> Iterator[OutdatedPartition]:
+        """Yield the partitions of an asset to update. Those that must wait count as changing for the assets downstream."""
+        recipe, candidates = asset_recipe(self._graph, key), self._partitions(key, {})
         candidates &= set(
-            resolve_reference(follow.candidates)(self._state.stored_partitions(found.followed[0]))
+            resolve_reference(follow.candidates)(self._state.stored_partitions(recipe.followed[0]))
             if follow.candidates
-            else self._state.find_buildable(found)
+            else self._state.find_buildable(recipe)
         )
-        due = set(self._state.find_outdated(found, candidates))
-        for partition in sorted(candidates - self._changing[found.table.name]):
-            waits = self._has_input(self._changing, found, partition) or self._has_input(self._requested, found, partition, apart=True)
-            wanted = partition in due or self._has_input(self._requested, found, partition)
-            if waits or (wanted and self._is_blocked(found, partition)):
-                self._changing[found.table.name].add(partition)
+        due = set(self._state.find_outdated(recipe, candidates))
+        for partition in sorted(candidates - self._changing[recipe.table.name]):
+            waits = self._has_input(self._changing, recipe, partition) or self._has_input(self._requested, recipe, partition, apart=True)
+            wanted = partition in due or self._has_input(self._requested, recipe, partition)
+            if waits or (wanted and self._is_blocked(recipe, partition)):
+                self._changing[recipe.table.name].add(partition)
             elif wanted:
-                self._requested[found.table.name].add(partition)
-                yield OutdatedPartition(key, partition, self._made_from(found, partition), follow.attempts)
+                self._requested[recipe.table.name].add(partition)
+                yield OutdatedPartition(key, partition, self._describe_inputs(recipe, partition), follow.attempts)
 
-    def _is_blocked(self, found: TableInputs, partition: Partition) -> bool:
-        """Return whether the same partition of an input breaks a blocking rule. A file is checked once per process."""
-        for source in found.followed:
-            made = self._state.stored_partitions(source).get(partition) if source.partitioned_by == found.table.partitioned_by else None
-            if made is not None and made.sha256 not in _BLOCKED:
+    def _is_blocked(self, recipe: TableInputs, partition: Partition) -> bool:
+        """Return True if the same partition of an input breaks a blocking rule. A file is checked once per process."""
+        for source in recipe.followed:
+            manifest = (
+                self._state.stored_partitions(source).get(partition) if source.partitioned_by == recipe.table.partitioned_by else None
+            )
+            if manifest is not None and manifest.sha256 not in _BLOCKED:
                 try:
-                    checks.require(source.name, self._lake.slice_from(source, {partition: made}).scan())
-                    _BLOCKED[made.sha256] = False
+                    checks.require(source.name, self._lake.slice_from(source, {partition: manifest}).scan())
+                    _BLOCKED[manifest.sha256] = False
                 except QualityError:
-                    _BLOCKED[made.sha256] = True
-            if made is not None and _BLOCKED[made.sha256]:
+                    _BLOCKED[manifest.sha256] = True
+            if manifest is not None and _BLOCKED[manifest.sha256]:
                 return True
         return False
 
-    def _has_input(self, among: Mapping[str, set[Partition]], found: TableInputs, partition: Partition, *, apart: bool = False) -> bool:
-        """Return whether a partition has an input among some partitions. apart: only inputs of other runs."""
+    def _has_input(self, among: Mapping[str, set[Partition]], recipe: TableInputs, partition: Partition, *, apart: bool = False) -> bool:
+        """Return True if a partition reads one of the partitions `among`, by table. apart: ignore inputs that the same run updates."""
         return any(
-            is_read(found.table, partition, source, other)
-            for source in found.followed
-            if not (apart and source.partitioned_by == found.table.partitioned_by)
+            is_read(recipe.table, partition, source, other)
+            for source in recipe.followed
+            if not (apart and source.partitioned_by == recipe.table.partitioned_by)
             for other in among[source.name]
         )
 
     def _partitions(self, key: dg.AssetKey, tags: Mapping[str, str]) -> set[Partition]:
-        """Return the partitions of an asset that a run with these tags makes."""
+        """Return the partitions of an asset that a run with these tags writes."""
         table, definition = asset_table(self._graph, key), self._graph.get(key).partitions_def
         return {from_key(table, name) if definition else () for name in keys_from_tags(definition, tags, self._instance)}
 
-    def _made_from(self, found: TableInputs, partition: Partition) -> str:
-        made = self._state.stored_partitions(found.table).get(partition)
-        return f"{found.table.name} {partition} {made.run_id if made else ''} {sorted(self._state.versions(found, partition).items())}"
+    def _describe_inputs(self, recipe: TableInputs, partition: Partition) -> str:
+        manifest = self._state.stored_partitions(recipe.table).get(partition)
+        return f"{recipe.table.name} {partition} {manifest.run_id if manifest else ''} {sorted(self._state.versions(recipe, partition).items())}"
 
 
 def run_requests(graph: Any, due: Iterable[OutdatedPartition], instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
-    """Request a run for each range of partitions."""
-    partitions: dict[tuple[tuple[str, ...], str], list[OutdatedPartition]] = defaultdict(list)
-    for one in due:
-        table = asset_table(graph, one.key)
-        partitions[table.partitioned_by, to_key(table, one.partition)].append(one)
+    """Yield requests of runs for outdated partitions, one per range."""
+    by_key: dict[tuple[tuple[str, ...], str], list[OutdatedPartition]] = defaultdict(list)
+    for partition in due:
+        table = asset_table(graph, partition.key)
+        by_key[table.partitioned_by, to_key(table, partition.partition)].append(partition)
     together: dict[tuple[dg.AssetKey, ...], dict[str, list[OutdatedPartition]]] = defaultdict(dict)
-    for (_, name), ones in partitions.items():
-        keys = tuple(sorted({key for one in ones for key in graph.get(one.key).execution_set_asset_keys}))
-        together[keys][name] = ones
+    for (_, name), group_partitions in by_key.items():
+        keys = tuple(sorted({key for partition in group_partitions for key in graph.get(partition.key).execution_set_asset_keys}))
+        together[keys][name] = group_partitions
     for keys, by_name in together.items():
         for group in group_keys(graph.get(keys[0]).partitions_def, by_name, instance):
             several = {RANGE_START: group[0], RANGE_END: group[-1]} if len(group) > 1 else {}
-            ones = [one for name in group for one in by_name[name]]
-            yield from _run_request(keys, several or ({PARTITION: group[0]} if group[0] else {}), ones, instance, now)
+            group_partitions = [partition for name in group for partition in by_name[name]]
+            yield from _run_request(keys, several or ({PARTITION: group[0]} if group[0] else {}), group_partitions, instance, now)
 
 
 def _run_request(
-    keys: Iterable[dg.AssetKey], tags: Mapping[str, str], ones: list[OutdatedPartition], instance: dg.DagsterInstance, now: datetime
+    keys: Iterable[dg.AssetKey], tags: Mapping[str, str], partitions: list[OutdatedPartition], instance: dg.DagsterInstance, now: datetime
 ) -> Iterator[dg.RunRequest]:
-    """Request a run unless too many failed for the same inputs, or the last one recently. The same inputs are requested at most once a day."""
-    digest = sha256("\n".join(sorted(one.made_from for one in ones)).encode()).hexdigest()[:16]
+    """Yield the request of a run, unless too many runs failed with the same inputs, or one failed recently. Equal inputs are requested once a day."""
+    digest = sha256("\n".join(sorted(partition.made_from for partition in partitions)).encode()).hexdigest()[:16]
     filters = dg.RunsFilter(tags={MADE_FROM: digest}, statuses=[dg.DagsterRunStatus.FAILURE])
     failed = [record.end_time or record.create_timestamp.timestamp() for record in instance.get_run_records(filters)]
-    if len(failed) >= min(one.attempts for one in ones):
+    if len(failed) >= min(partition.attempts for partition in partitions):
         return
     if failed and now.timestamp() < max(failed) + (BACK_OFF * 2 ** (len(failed) - 1)).total_seconds():
         return
@@ -184,7 +193,8 @@ def _run_request(
     )
 
 
-def _in_progress(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable[dg.AssetKey], Mapping[str, str]]]:
+def _unfinished_runs(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable[dg.AssetKey], Mapping[str, str]]]:
+    """Yield the assets and the tags of each unfinished run whose process is alive."""
     repository = context.repository_def
     assert repository is not None
     for run in context.instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)):
@@ -200,13 +210,12 @@ def _in_progress(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable
     description="Updates derived tables after changes of their inputs; models that cost money only if the settings name them.",
 )
 def automation(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
-    """Request runs of outdated partitions. The sensor waits while a command executes runs."""
+    """Request runs of outdated partitions, unless a command is running."""
     assert context.repository_def is not None
     if running_commands(context.instance):
         return dg.SkipReason("a command is running; remaining updates follow when it ends")
     graph = context.repository_def.asset_graph
-    due = UpdatePlan(graph, lake.lake, context.instance, _in_progress(context)).due()
-    found = list(run_requests(graph, due, context.instance, datetime.now(UTC)))
-    if found:
-        return found
+    due = UpdatePlan(graph, lake.lake, context.instance, _unfinished_runs(context)).due()
+    if requests := list(run_requests(graph, due, context.instance, datetime.now(UTC))):
+        return requests
     return dg.SkipReason(f"{len(due)} partitions are out of date and wait after failures" if due else "everything is up to date")

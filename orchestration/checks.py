@@ -26,38 +26,38 @@ from resources import LakeResource, lake_partition
 
 def build_checks(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefinition]:
     """Build one check step for each asset step whose tables have rules."""
-    found = []
-    for made in assets:
-        names = [name for name in ("/".join(key.path) for key in made.keys) if rules_for(name)]
+    steps = []
+    for definition in assets:
+        names = [name for name in ("/".join(key.path) for key in definition.keys) if rules_for(name)]
         if names:
             group = table(names[0]).group
-            step = names[0].replace("/", "_") if len(names) == 1 else f"{group}_{made.op.name.removeprefix(f'{group}__')}"
-            found.append(_check_step(step, names, made.partitions_def))
-    return found
+            step = names[0].replace("/", "_") if len(names) == 1 else f"{group}_{definition.op.name.removeprefix(f'{group}__')}"
+            steps.append(_build_step(step, names, definition.partitions_def))
+    return steps
 
 
-def _check_step(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
-    """Build the check step `check_<name>` for all rules of `tables`."""
+def _build_step(step: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
+    """Build the check step `check_<step>` for all rules of `tables`."""
 
     @dg.multi_asset_check(
-        name=f"check_{name}",
+        name=f"check_{step}",
         specs=[
-            dg.AssetCheckSpec(rule.name, asset=key(one), description=rule.description, blocking=rule.blocking)
-            for one in tables
-            for rule in rules_for(one)
+            dg.AssetCheckSpec(rule.name, asset=key(name), description=rule.description, blocking=rule.blocking)
+            for name in tables
+            for rule in rules_for(name)
         ],
         can_subset=True,
         compute_kind="polars",
     )
     def check(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
-        wanted = {(found.asset_key, found.name) for found in context.selected_asset_check_keys}
-        made = _partitions_of_run(context, partitions)
+        selected = {(check.asset_key, check.name) for check in context.selected_asset_check_keys}
+        keys = _run_partitions(context, partitions)
         failures: dict[str, Exception] = {}
-        for one in tables:
-            chosen = [rule for rule in rules_for(one) if (key(one), rule.name) in wanted]
-            if chosen:
-                yield from _check_table(lake, table(one), _lake_partitions(table(one), partitions, made), chosen, failures)
-        if failures and made and len(failures) < len(made):
+        for name in tables:
+            rules = [rule for rule in rules_for(name) if (key(name), rule.name) in selected]
+            if rules:
+                yield from _check_table(lake, table(name), _lake_partitions(table(name), partitions, keys), rules, failures)
+        if failures and keys and len(failures) < len(keys):
             raise step_failure(failures)
 
     return check
@@ -96,18 +96,18 @@ def _validate_chunk(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> l
 
 
 def _broken_partitions(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]:
-    """Return the partitions that break a rule, with the reasons."""
-    found: dict[str, Exception] = {}
+    """Return the partitions that break a rule, each with an exception that states the reason."""
+    broken: dict[str, Exception] = {}
     for manifest in rows.manifests:
         (outcome,) = _validate_chunk(lake, rows.restrict([manifest.partition]), [rule])
         if not outcome.passed:
             reason = f"{outcome.failing_rows} of {outcome.rows} rows of {rows.table.name} break the rule {rule.name} ({rule.description})"
-            found[to_key(rows.table, manifest.partition)] = QualityError(reason)
-    return found
+            broken[to_key(rows.table, manifest.partition)] = QualityError(reason)
+    return broken
 
 
 def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) -> dg.AssetCheckResult:
-    """Return the result of a rule over all chunks. expected: why this world breaks it on purpose, so that the check passes, or empty."""
+    """Combine the outcomes of a rule over all chunks. expected: why this world breaks the rule on purpose, so that the check passes; else empty."""
     total, failing = sum(outcome.rows for outcome in outcomes), sum(outcome.failing_rows for outcome in outcomes)
     sample = next((outcome.sample for outcome in outcomes if outcome.sample), "")
     return dg.AssetCheckResult(
@@ -125,7 +125,7 @@ def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) ->
     )
 
 
-def _partitions_of_run(context: dg.AssetCheckExecutionContext, definition: dg.PartitionsDefinition | None) -> list[str] | None:
+def _run_partitions(context: dg.AssetCheckExecutionContext, definition: dg.PartitionsDefinition | None) -> list[str] | None:
     """Return the partition keys of the run; None for a run without partitions."""
     if definition is None:
         return None
@@ -140,7 +140,7 @@ def _lake_partitions(declared: Table, definition: dg.PartitionsDefinition | None
     """Convert partition keys to partitions of a table; None means all."""
     if definition is None:
         return [()]
-    return None if keys is None else [lake_partition(declared, found) for found in keys]
+    return None if keys is None else [lake_partition(declared, name) for name in keys]
 
 
 #: Time of evaluation of the checks of the whole lake.
@@ -168,12 +168,12 @@ def whole_lake(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> It
         asset = key(check.table)
         if dg.AssetCheckKey(asset, check.name) not in context.selected_asset_check_keys:
             continue
-        found = check.evaluate(lake.lake, settings().now())
+        observation = check.evaluate(lake.lake, settings().now())
         yield dg.AssetCheckResult(
             asset_key=asset,
             check_name=check.name,
-            passed=found.passed,
+            passed=observation.passed,
             severity=dg.AssetCheckSeverity.WARN,
-            description=found.found,
-            metadata=dict(found.numbers),
+            description=observation.found,
+            metadata=dict(observation.numbers),
         )

@@ -129,7 +129,7 @@ def _compute_logs(config: Settings) -> dict[str, Any] | None:
 
 
 def is_own(file: Path) -> bool:
-    """Return whether dagster.yaml is the operator's own, possibly read-only."""
+    """Return True if dagster.yaml was written by the operator, not by `write_settings`."""
     return file.exists() and not file.read_text(encoding="utf-8").startswith(HEADER)
 
 
@@ -142,7 +142,7 @@ def write_settings(config: Settings, target: Path) -> None:
 
 
 def create_tables(config: Settings) -> None:
-    """Create Dagster's tables in Postgres, by one node at a time, and reserve the database for this world.
+    """Create Dagster's tables in Postgres, and reserve the database for this world. Concurrent calls wait for each other.
 
     Raises:
         ConfigError: the database belongs to another world.
@@ -171,7 +171,7 @@ class AdvisoryLock:
         self._connection: Connection | None = None
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Acquire the lock, or confirm that this process still has it. wait: wait until it is free instead of returning False."""
+        """Acquire the lock, or confirm that this process still has it. wait: wait until it is free; otherwise return False at once."""
         try:
             if self._connection is not None:
                 self._connection.execute(text("SELECT 1"))
@@ -195,7 +195,7 @@ class AdvisoryLock:
 
     @property
     def file(self) -> int:
-        """Descriptor of the connection; a process that inherits it keeps the lock."""
+        """File descriptor of the connection, -1 without one. A child process that inherits it keeps the lock."""
         return int(self._connection.connection.fileno()) if self._connection is not None else -1
 
 
@@ -210,7 +210,7 @@ def _locked(config: Settings, key: int) -> Iterator[None]:
 
 
 def wait_for_postgres() -> None:
-    """Make new connections of this process and its forks wait while Postgres restarts."""
+    """Make later connections of this process and its forks retry while Postgres restarts."""
     event.listen(Engine, "do_connect", _connect_patiently)
 
 
@@ -233,7 +233,10 @@ def postgres_failure(error: SQLAlchemyError) -> str:
 
 
 def _postgres_url(config: Settings) -> str:
-    """Return the URL with the driver of dagster-postgres, which is not the default of SQLAlchemy 2.1."""
+    """Return BELLWETHER_POSTGRES as a URL with the driver of dagster-postgres, which is not the default of SQLAlchemy 2.1.
+
+    Raises `ConfigError` for other text.
+    """
     stated = config.postgres.get_secret_value() if config.postgres else ""
     try:
         url = make_url(stated)

@@ -22,7 +22,7 @@ WEEKLY = dg.FreshnessPolicy.time_window(warn_window=timedelta(days=8), fail_wind
 
 
 def apply_policies(assets: Iterable[Any], policies: Mapping[str, dg.FreshnessPolicy], config: Settings) -> list[Any]:
-    """Return the assets; in the live world, with the freshness policies of `policies` (by `group/name`)."""
+    """Add the freshness policies, by `group/name`, to the assets. Worlds other than live get the assets unchanged."""
     if config.world is not World.LIVE:
         return list(assets)
     chosen = {key(name): policy for name, policy in policies.items()}

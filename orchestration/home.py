@@ -50,10 +50,10 @@ def settings_file() -> str:
 
 
 def prepare(config: Settings) -> Path:
-    """Create DAGSTER_HOME of this world with its dagster.yaml and databases, point this process at it and switch telemetry off.
+    """Create the Dagster home of this world unless it exists, and return it. Sets DAGSTER_HOME and switches telemetry off.
 
-    One process creates it while others wait. An existing dagster.yaml is left unchanged.
-    In a fleet the file follows the settings, and the databases are in Postgres.
+    Concurrent processes wait for the one that creates it. An existing dagster.yaml is left unchanged.
+    In a fleet the file is written from the settings, and the databases are in Postgres.
 
     Raises:
         ConfigError: the home has the storage classes of version 0.2, or settings of the fleet are missing.
@@ -80,7 +80,7 @@ def prepare(config: Settings) -> Path:
 
 
 def _prepare_fleet(config: Settings, home: Path) -> None:
-    """Write dagster.yaml of a fleet and create Dagster's tables, unless the operator has a file of their own."""
+    """Write dagster.yaml of a fleet and create Dagster's tables, unless the operator wrote the file."""
     fleet.require_settings(config)
     fleet.export_urls(config)
     if fleet.is_own(home / _FILE):
@@ -93,9 +93,9 @@ def _prepare_fleet(config: Settings, home: Path) -> None:
 
 
 def convert(config: Settings) -> Path | None:
-    """Replace a Dagster home of version 0.2 by a new one, which keeps the switches of schedules and sensors but no runs or events.
+    """Replace a Dagster home of version 0.2 by a new one. It keeps which schedules and sensors are on, but no runs and events.
 
-    Returns the folder that keeps the former home, next to the new one; None for a home that needs no conversion.
+    Returns the folder of the former home, renamed; None for a home that needs no conversion.
 
     Raises:
         ConfigError: a UI or command uses the home.
@@ -104,10 +104,10 @@ def convert(config: Settings) -> Path | None:
     home = Path(os.environ.get("DAGSTER_HOME", str(config.dagster_home)))
     if not is_former(home):
         return None
-    kept, draft = home.with_name(f"{home.name}-0.2"), home.with_name(f"{home.name}-new")
+    former, draft = home.with_name(f"{home.name}-0.2"), home.with_name(f"{home.name}-new")
     with storage_errors(home), _lock_home(home):
-        if kept.exists():
-            raise ConfigError(f"{kept} exists; move it away, then convert again")
+        if former.exists():
+            raise ConfigError(f"{former} exists; move it away, then convert again")
         shutil.rmtree(draft, ignore_errors=True)
         if (switches := home / _SWITCHES).is_file():
             (draft / _SWITCHES).parent.mkdir(parents=True)
@@ -119,14 +119,14 @@ def convert(config: Settings) -> Path | None:
             _delete_events()
         finally:
             os.environ["DAGSTER_HOME"] = str(home)
-        home.rename(kept)
+        home.rename(former)
         draft.rename(home)
-    return kept
+    return former
 
 
 @contextmanager
 def _lock_home(home: Path) -> Iterator[None]:
-    """Hold the locks of all processes of a home of version 0.2. Raises `ConfigError` where another process has one."""
+    """Hold the locks of all processes of a home of version 0.2. Raises `ConfigError` if another process holds one."""
     files = [path.open("r+b") for path in (home / "processes").glob("*")]
     try:
         if not all(map(try_lock, files)):
@@ -138,7 +138,7 @@ def _lock_home(home: Path) -> Iterator[None]:
 
 
 def _delete_events() -> None:
-    """Delete cursors and evaluations of former events from the database of schedules."""
+    """Delete sensor cursors and automation evaluations from the database of schedules; they refer to events of the former home."""
     with dg.DagsterInstance.get() as instance:
         for state in instance.all_instigator_state():
             data = state.instigator_data
@@ -158,7 +158,7 @@ def _create_folder(home: Path) -> None:
 
 
 def _create_databases(home: Path) -> None:
-    """Write dagster.yaml and create Dagster's databases. Not safe for concurrent processes."""
+    """Write dagster.yaml and create Dagster's databases, unless they exist. Not safe for concurrent processes."""
     target = home / _FILE
     if not target.exists():
         with atomic_file(target) as draft:

@@ -21,7 +21,7 @@ _REPLY_SECONDS = 3.0
 
 
 class CeleryLauncher(CeleryRunLauncher):
-    """Launches runs as Celery tasks and reports those whose worker was lost."""
+    """Run launcher that submits runs as Celery tasks, and reports runs whose worker was lost as failed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -29,25 +29,27 @@ class CeleryLauncher(CeleryRunLauncher):
         self._heartbeats: dict[str, tuple[object, float]] = {}
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return whether a worker executes a run. A broker that does not answer raises: the daemon logs it and checks again."""
+        """Return the health of a run: running, or failed if its worker was lost. Raises if the broker does not answer; the daemon checks again."""
         task_id = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG, "")
         try:
             meta = self.celery.backend.get_task_meta(task_id)
             if meta["status"] in READY_STATES:
-                return self._lost(run, f"Its Celery task ended ({meta['status']}) without the end of the run")
+                return self._report_lost(run, f"Its Celery task ended ({meta['status']}) without the end of the run")
             details = meta["result"] if isinstance(meta["result"], dict) else {}
-            seen, since = self._heartbeats.setdefault(run.run_id, (details, time.monotonic()))
-            if details != seen:
+            previous, since = self._heartbeats.setdefault(run.run_id, (details, time.monotonic()))
+            if details != previous:
                 self._heartbeats[run.run_id] = (details, time.monotonic())
             elif time.monotonic() - since >= STALE_SECONDS and not self._executes(details.get("hostname"), task_id):
-                return self._lost(run, f"Worker {details.get('hostname', 'unknown')} was lost: it sent no heartbeat for {STALE_SECONDS} s")
+                return self._report_lost(
+                    run, f"Worker {details.get('hostname', 'unknown')} was lost: it sent no heartbeat for {STALE_SECONDS} s"
+                )
         except Exception:
             self._heartbeats.pop(run.run_id, None)
             raise
         return CheckRunHealthResult(WorkerStatus.RUNNING)
 
     def terminate(self, run_id: str) -> bool:
-        """Interrupt a run; one whose worker is lost is canceled by the daemon."""
+        """Interrupt a run; returns False if it has ended. The daemon cancels a run whose worker is lost."""
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
@@ -57,11 +59,11 @@ class CeleryLauncher(CeleryRunLauncher):
         return True
 
     def _executes(self, worker: str | None, task_id: str) -> bool:
-        """Return whether a worker executes a task; all workers are queried if it is unknown."""
+        """Return True if the worker reports that it executes the task. worker: all workers are queried if None."""
         inspect = self.celery.control.inspect(destination=[worker] if worker else None, timeout=_REPLY_SECONDS)
         replies = inspect.query_task(task_id) or {}
         return any(task_id in tasks for tasks in replies.values())
 
-    def _lost(self, run: dg.DagsterRun, message: str) -> CheckRunHealthResult:
+    def _report_lost(self, run: dg.DagsterRun, message: str) -> CheckRunHealthResult:
         self._heartbeats.pop(run.run_id, None)
         return CheckRunHealthResult(WorkerStatus.FAILED, f"{message}. Stored results of the run are kept")

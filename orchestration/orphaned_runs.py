@@ -1,4 +1,4 @@
-"""End of runs whose process was killed, which Dagster would show as started and which would keep their pool slots.
+"""Detection of runs whose process was killed. Dagster would show them as started, and they would keep their pool slots.
 
 A command that executes runs holds a lock until its process ends. Its runs have a tag with the name of the lock; runs without the tag belong to the daemon of
 `bellwether ui`. This applies to databases that only this machine uses. In a fleet and on a shared database the health check of the run launcher decides.
@@ -34,15 +34,15 @@ UI = "ui"
 STOPPED = "Stopped. Stored results are kept; the same command continues from there."
 #: Time in which another process may test a lock.
 _PATIENCE_SECONDS = 0.5
-_BEGUN = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+_STARTED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 #: Statuses of runs that have not ended.
-UNFINISHED = [dg.DagsterRunStatus.QUEUED, *_BEGUN]
+UNFINISHED = [dg.DagsterRunStatus.QUEUED, *_STARTED]
 
 
 class ProcessLock:
     """Lock of a process, released when the process ends.
 
-    name: of the lock; a new one when left out. `held` is false if another process has the lock, or if runs are not local.
+    name: name of the lock; a new one when left out. `held` is False if another process has the lock, or if runs are not local.
     """
 
     def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
@@ -64,7 +64,7 @@ class ProcessLock:
 
     @property
     def file(self) -> int:
-        """Descriptor of the lock's file; a process that inherits it keeps the lock."""
+        """File descriptor of the lock. A child process that inherits it keeps the lock."""
         return self._file
 
     def close(self) -> None:
@@ -76,26 +76,26 @@ class ProcessLock:
 
 
 def has_local_runs(instance: dg.DagsterInstance) -> bool:
-    """Return whether all runs of the instance are processes of this machine."""
+    """Return True if all runs of the instance are processes of this machine, with SQLite storage and outside a fleet."""
     storage = type(instance.run_storage).__name__
     return settings().fleet is None and isinstance(instance.run_launcher, dg.DefaultRunLauncher) and storage == "SqliteRunStorage"
 
 
 def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether an unfinished run belongs to a killed command of this home."""
+    """Return True if an unfinished run belongs to a command of this home that was killed."""
     return TAG in run.tags and has_local_runs(instance) and _is_free(_folder(instance) / Path(run.tags[TAG]).name)
 
 
 def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
     """Report every unfinished run of a killed command as failed and free its pool slots. Returns the run ids.
 
-    Without a UI, its runs whose processes are gone are ended as well. of_ui: end all runs of the UI; for its start.
+    If no UI is running, the same applies to runs of a UI whose processes have ended. of_ui: end all runs of a UI, for the start of the next one.
     """
     if not has_local_runs(instance):
         return []
     ended = []
     without_ui = ui_note(instance) is None
-    for run in _begun(instance):
+    for run in _started_runs(instance):
         of_dead_ui = TAG not in run.tags and (of_ui or (without_ui and _is_abandoned(instance, run)))
         if is_orphan(instance, run) or of_dead_ui:
             instance.report_run_failed(run, "The process that executed this run was killed; nothing stored is lost.")
@@ -110,10 +110,10 @@ def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[st
 def requeue_runs(instance: dg.DagsterInstance) -> list[str]:
     """Queue the unfinished runs of a stopped UI for its next start, and free their pool slots. Returns the run ids.
 
-    Runs that were being canceled are canceled.
+    Runs that are being canceled are reported as canceled.
     """
     queued = []
-    for run in _begun(instance) if has_local_runs(instance) else ():
+    for run in _started_runs(instance) if has_local_runs(instance) else ():
         if TAG in run.tags:
             continue
         if run.status is dg.DagsterRunStatus.CANCELING or run.remote_job_origin is None:
@@ -126,7 +126,7 @@ def requeue_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def running_commands(instance: dg.DagsterInstance) -> list[str]:
-    """Return the names of the locks of running commands of this home; in a fleet the ids of their unfinished runs."""
+    """Return the lock names of running commands of this home; in a fleet, the ids of their unfinished runs."""
     if not has_local_runs(instance):
         return [run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))]
     return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
@@ -140,13 +140,13 @@ def command_line(instance: dg.DagsterInstance, name: str) -> str:
 
 
 def ui_note(instance: dg.DagsterInstance) -> str | None:
-    """Return the note in the lock of the UI of this home: empty until it is ready, None without a UI."""
+    """Return the note that the UI of this home has written into its lock: empty until it is ready, None without a UI."""
     path = _folder(instance) / UI
     return None if _is_free(path) else path.read_text()
 
 
 def kill_with_run(_registered: object) -> None:
-    """Kill the process of a step when the process of its run has ended."""
+    """Kill this process of a step as soon as the process of its run ends."""
     run = multiprocessing.parent_process()
     if run is not None:
         threading.Thread(target=_kill_after, args=(run.sentinel,), name="end-with-the-run", daemon=True).start()
@@ -157,12 +157,12 @@ def _kill_after(sentinel: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _begun(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
-    return (record.dagster_run for record in instance.get_run_records(dg.RunsFilter(statuses=_BEGUN)))
+def _started_runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
+    return (record.dagster_run for record in instance.get_run_records(dg.RunsFilter(statuses=_STARTED)))
 
 
 def _is_abandoned(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether all processes that executed a run have ended."""
+    """Return True if all processes that executed a run have ended."""
     pids = {entry.dagster_event.pid for entry in instance.all_logs(run.run_id) if entry.dagster_event and entry.dagster_event.pid}
     return bool(pids) and not any(is_running(pid) for pid in pids)
 
@@ -174,24 +174,24 @@ def _folder(instance: dg.DagsterInstance) -> Path:
 
 
 def _lock_file(path: Path, *, wait: bool) -> tuple[int, bool]:
-    """Open and lock the file at `path`. Returns its descriptor and whether the lock is held.
+    """Open and lock the file at `path`. Returns its descriptor, and True if it is locked.
 
-    wait: until the lock is free; other processes only test it.
+    wait: wait until the lock is free. Otherwise try for half a second, since other processes may test the lock.
     """
     end = time.monotonic() + _PATIENCE_SECONDS
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        held = try_lock(file)
-        if held and path.exists() and path.stat().st_ino == os.fstat(file).st_ino:
+        is_locked = try_lock(file)
+        if is_locked and path.exists() and path.stat().st_ino == os.fstat(file).st_ino:
             return file, True
-        if not held and not wait and time.monotonic() > end:
+        if not is_locked and not wait and time.monotonic() > end:
             return file, False
         os.close(file)
         time.sleep(0.01)
 
 
 def _is_free(path: Path, *, remove: bool = False) -> bool:
-    """Return whether no process has a lock. remove: remove the file of a free lock."""
+    """Return True if no process has the lock at `path`. remove: delete the file of a free lock."""
     try:
         file = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Daily partitions of this world, and ranges and keys of partitions.
+"""Daily partitions of this world, and conversion and grouping of partition keys.
 
 Not here: other partitions (assets/<domain>/partitions.py).
 Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
@@ -22,12 +22,12 @@ from orchestration.fleet import RUNS_PER_WORKER
 
 
 def days_ahead(end: date) -> int:
-    """Return the days from today to `end`, by which Dagster's partitions are extended if the sandbox's clock is ahead."""
+    """Return the number of days from today to `end`, at least 0. Dagster's partitions need it if the sandbox's clock is ahead."""
     return max(0, (end - datetime.now(UTC).date()).days)
 
 
 def daily_partitions() -> dg.DailyPartitionsDefinition:
-    """UTC close days from the first day of the settings. In the sandbox they end with its fixed clock."""
+    """Define one partition per UTC day since the first day of the settings. In the sandbox the last one is the day of its fixed clock."""
     config = settings()
     start = config.first_day.strftime("%Y-%m-%d")
     if config.world is not World.SANDBOX:
@@ -40,7 +40,7 @@ DAY = daily_partitions()
 
 
 def run_slots() -> int:
-    """Return the number of runs among which work is divided: one, or the concurrent runs of a fleet."""
+    """Return the number of concurrent runs among which a command divides partitions: those of a fleet, or 1."""
     config = settings()
     return RUNS_PER_WORKER * config.workers if config.fleet else 1
 
@@ -63,20 +63,20 @@ ALL_DAYS = dg.AllPartitionMapping()
 
 
 def partition_keys(context: dg.AssetExecutionContext) -> list[str]:
-    """Return the partitions of a run in order. Raises `dg.Failure` without retries for a partition that does not exist."""
+    """Return the partition keys of a run, sorted. Raises `dg.Failure` without retries for a partition that does not exist."""
     try:
         return sorted(context.partition_keys)
     except CheckError as error:
         definition = context.assets_def.partitions_def
-        known = definition.get_partition_keys() if definition else ()
-        asked = dict.fromkeys(context.run.tags.get(tag) for tag in (PARTITION, RANGE_START, RANGE_END))
-        there = f"{known[0]} to {known[-1]}" if known else "none"
-        unknown = ", ".join(one for one in asked if one and one not in known)
-        raise dg.Failure(f"unknown partition {unknown}; existing ones: {there}", allow_retries=False) from error
+        existing = definition.get_partition_keys() if definition else ()
+        requested = dict.fromkeys(context.run.tags.get(tag) for tag in (PARTITION, RANGE_START, RANGE_END))
+        span = f"{existing[0]} to {existing[-1]}" if existing else "none"
+        unknown = ", ".join(name for name in requested if name and name not in existing)
+        raise dg.Failure(f"unknown partition {unknown}; existing ones: {span}", allow_retries=False) from error
 
 
 def from_key(declared: Table, key: str) -> Partition:
-    """Convert a Dagster partition key to a partition of the lake. Dimensions in a key are ordered by name."""
+    """Convert a Dagster partition key to a partition of the lake. The dimensions of a key are joined by "|", ordered by name."""
     dimensions = dict(zip(sorted(declared.partitioned_by), key.split("|"), strict=True)) if len(declared.partitioned_by) > 1 else None
     return tuple(dimensions[name] for name in declared.partitioned_by) if dimensions else (key,)
 
@@ -87,12 +87,15 @@ def to_key(declared: Table, partition: Partition) -> str:
 
 
 def keys_per_run(count: int) -> int:
-    """Return the number of partitions per run if `count` of them are divided among the slots."""
+    """Return the number of partitions per run if `count` partitions are divided among the run slots."""
     return max(1, ceil(count / run_slots()))
 
 
 def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
-    """Group days (ISO), or weeks by their first day, into closed ranges of at most `most` steps."""
+    """Group ISO days into ranges of consecutive days, returned as (first, last).
+
+    most: maximum days of a range. step: distance of consecutive days, such as a week for first days of weeks.
+    """
     groups: list[list[str]] = []
     for day in sorted(days):
         if groups and len(groups[-1]) < most and date.fromisoformat(groups[-1][-1]) + step == date.fromisoformat(day):
@@ -105,7 +108,7 @@ def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = t
 def group_keys(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
     """Group partition keys into ranges for one run each: consecutive keys, or rectangles of two dimensions.
 
-    In a fleet they are divided into about as many ranges as there are slots.
+    In a fleet the keys are divided into about as many ranges as there are run slots.
     """
     keys = list(keys)
     return [part for group in _group_neighbours(definition, keys, instance) for part in _split_range(group, keys_per_run(len(keys)))]
@@ -114,18 +117,19 @@ def group_keys(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[s
 def _group_neighbours(
     definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance
 ) -> list[list[str]]:
+    """Group keys into the largest ranges that one run can have. For arguments see `group_keys`."""
     if isinstance(definition, dg.MultiPartitionsDefinition):
         first, second = (dimension.partitions_def for dimension in definition.partitions_defs)
         rows: dict[str, list[str]] = defaultdict(list)
         for key in keys:
-            one, _, two = key.partition("|")
-            rows[two].append(one)
+            column, _, row = key.partition("|")
+            rows[row].append(column)
         equal: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for two, ones in rows.items():
-            for row in _group_neighbours(first, ones, instance):
-                equal[tuple(row)].append(two)
-        found = ((row, twos) for row, several in equal.items() for twos in _group_neighbours(second, several, instance))
-        return [[f"{one}|{two}" for two in twos for one in row] for row, twos in found]
+        for row, columns in rows.items():
+            for span in _group_neighbours(first, columns, instance):
+                equal[tuple(span)].append(row)
+        rectangles = ((span, part) for span, several in equal.items() for part in _group_neighbours(second, several, instance))
+        return [[f"{column}|{row}" for row in part for column in span] for span, part in rectangles]
     if definition is None:
         return [[key] for key in keys]
     order = {name: place for place, name in enumerate(definition.get_partition_keys(dynamic_partitions_store=instance))}
@@ -139,11 +143,11 @@ def _group_neighbours(
 
 
 def _split_range(group: list[str], most: int) -> list[list[str]]:
-    """Split a range into equal ranges of at most `most` partitions. A rectangle is cut across its longer side."""
+    """Split a range into equal ranges of at most `most` partitions. A rectangle of two dimensions is cut across its longer side."""
     if len(group) <= most:
         return [group]
     names = [key.split("|") for key in group]
-    place = max(range(len(names[0])), key=lambda one: len({name[one] for name in names}))
+    place = max(range(len(names[0])), key=lambda dimension: len({name[dimension] for name in names}))
     side = list(dict.fromkeys(name[place] for name in names))
     parts = min(ceil(len(group) / most), len(side))
     cuts = [set(side[len(side) * number // parts : len(side) * (number + 1) // parts]) for number in range(parts)]
@@ -151,7 +155,7 @@ def _split_range(group: list[str], most: int) -> list[list[str]]:
 
 
 def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:
-    """Return the partitions of a run with these tags; without a partition tag, all partitions."""
+    """Return the partition keys of a run with these tags: those of its partition or range, or all without such a tag."""
     if definition is None:
         return [""]
     if PARTITION in tags:
@@ -162,10 +166,10 @@ def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mappin
 
 
 def keys_between(definition: dg.PartitionsDefinition[Any], first: str, last: str, instance: dg.DagsterInstance) -> list[str]:
-    """Return the partitions of a range in Dagster's order, or of a rectangle of two dimensions."""
+    """Return the partition keys from `first` to `last` in Dagster's order; for two dimensions, of the rectangle between these corners."""
     if isinstance(definition, dg.MultiPartitionsDefinition):
         ends = zip(definition.partitions_defs, first.split("|"), last.split("|"), strict=True)
-        ones, twos = (keys_between(dimension.partitions_def, start, end, instance) for dimension, start, end in ends)
-        return [f"{one}|{two}" for two in twos for one in ones]
+        columns, rows = (keys_between(dimension.partitions_def, start, end, instance) for dimension, start, end in ends)
+        return [f"{column}|{row}" for row in rows for column in columns]
     names = list(definition.get_partition_keys(dynamic_partitions_store=instance))
     return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []

@@ -1,6 +1,6 @@
 """Compilation at the end of an installation: `python -m orchestration.precompile`.
 
-It imports all modules of the project for their bytecode, and replays a short event of the sandbox for numba's machine code. It reads no settings.
+Imports all modules of the project, which stores their bytecode, and replays a short event of the sandbox, which stores numba's machine code.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _HOURS, _NOW = 0.5, datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def import_all(packages: Iterable[str]) -> list[str]:
-    """Import every module of the packages, and all that they import, also inside functions. Returns the names of the modules.
+    """Import every module of the packages and all modules that they import, also inside functions. Returns the names of the former.
 
-    Extras that are not installed, and rare packages that are slow to import, are skipped.
+    Skips extras that are not installed, and two packages that take seconds to import.
     """
     names = []
     for module in _modules(packages):
@@ -51,9 +51,9 @@ def import_all(packages: Iterable[str]) -> list[str]:
 
 def _modules(packages: Iterable[str]) -> Iterator[ModuleType]:
     for package in packages:
-        found = importlib.import_module(package)
-        yield found
-        for module in pkgutil.walk_packages(found.__path__, f"{package}."):
+        root = importlib.import_module(package)
+        yield root
+        for module in pkgutil.walk_packages(root.__path__, f"{package}."):
             # These run commands when they are imported.
             if module.name.rpartition(".")[2] != "__main__":
                 with suppress(ImportError, BellwetherError):
@@ -61,7 +61,7 @@ def _modules(packages: Iterable[str]) -> Iterator[ModuleType]:
 
 
 def _imports(module: ModuleType) -> set[str]:
-    """Return the names of all modules that a module imports, also in functions."""
+    """Return the names of all modules that a module imports, also inside functions."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     return imported | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level}
@@ -79,7 +79,7 @@ def compile_replay() -> None:
 
 
 def run_empty_job() -> None:
-    """Execute an empty run, for which Dagster imports its executor."""
+    """Execute an empty run, so that Dagster imports its executor."""
 
     @dg.op
     def nothing() -> None:

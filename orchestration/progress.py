@@ -1,4 +1,4 @@
-"""Progress of steps on the command line, taken from their log.
+"""Progress of a command's runs: the lines that steps log, without Dagster's own events.
 
 Concept: https://docs.dagster.io/guides/log-debug/logging/custom-logging
 """
@@ -16,29 +16,29 @@ listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", defa
 
 
 class _ProgressHandler(logging.Handler):
-    """Handler that passes on lines of steps without Dagster's own events."""
+    """Log handler that passes the lines of steps to `listener`."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        hear = listener.get()
+        receive = listener.get()
         meta = getattr(record, "dagster_meta", None) or {}
         line = str(meta.get("orig_message") or record.getMessage())
         # Skipped steps follow from a failure, which is reported itself.
-        if hear is not None and not meta.get("dagster_event") and not line.startswith("Dependencies for step "):
-            hear(line)
+        if receive is not None and not meta.get("dagster_event") and not line.startswith("Dependencies for step "):
+            receive(line)
 
 
-def _listening(init_context: dg.InitLoggerContext) -> logging.Logger:
-    made = logging.Logger("bellwether.progress", level=logging.INFO)
-    made.addHandler(_ProgressHandler())
-    return made
+def _make_logger(init_context: dg.InitLoggerContext) -> logging.Logger:
+    logger = logging.Logger("bellwether.progress", level=logging.INFO)
+    logger.addHandler(_ProgressHandler())
+    return logger
 
 
 #: Logger of the runs of the command line.
-progress = dg.LoggerDefinition(_listening, description="Lines logged by steps, for the progress of the command line.")
+progress = dg.LoggerDefinition(_make_logger, description="Lines logged by steps, for the progress of the command line.")
 
 
 def report(line: str) -> None:
-    """Show a line as progress of the command, without an event of the run."""
-    hear = listener.get()
-    if hear is not None:
-        hear(line)
+    """Pass a line to `listener` only, without an entry in the log of the run."""
+    receive = listener.get()
+    if receive is not None:
+        receive(line)

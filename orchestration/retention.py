@@ -27,7 +27,7 @@ _PAGE = 500
 def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> list[str]:
     """Delete finished runs that were created before `now - keep`, with their events and captured output. Returns their ids.
 
-    Runs that made the latest materialization of a partition stay.
+    Runs that wrote the latest materialization of a partition are kept.
     """
     old = {record.dagster_run.run_id for record in instance.get_run_records(dg.RunsFilter(statuses=FINISHED, created_before=now - keep))}
     superseded = sorted(old - _current_runs(instance)) if old else []
@@ -38,7 +38,7 @@ def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> list[
 
 
 def _current_runs(instance: dg.DagsterInstance) -> set[str]:
-    """Return the runs of the latest materializations of all assets and partitions."""
+    """Return the ids of the runs that wrote the latest materialization of each asset and partition."""
     runs: set[str] = set()
     for key in instance.get_asset_keys():
         latest = instance.fetch_materializations(key, limit=1).records
@@ -51,7 +51,7 @@ def _current_runs(instance: dg.DagsterInstance) -> set[str]:
 
 
 def prune_pages(lake: Lake) -> int:
-    """Delete pages of pulls that were superseded a week ago and are not in raw/<venue>_pulls. Returns freed bytes."""
+    """Delete pages of pulls that were superseded a week ago or earlier and are not in raw/<venue>_pulls. Returns the number of freed bytes."""
     from bellwether.venues.http.pages import PageStore
 
     freed = 0

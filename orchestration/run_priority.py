@@ -1,4 +1,4 @@
-"""Priority and concurrency of runs: runs of users first, as many at once as processors.
+"""Priority and concurrency of runs: runs of users come first, and one run per processor is executed at a time.
 
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """
@@ -16,6 +16,6 @@ DUE = {**AUTOMATIC, "dagster/priority": "-1"}
 
 
 def runs_at_once(processors: int | None = None) -> tuple[int, int]:
-    """Return the number of concurrent runs of this machine, and of automatic ones among them."""
+    """Return the maximum number of concurrent runs on this machine, and of automatic runs among them."""
     processors = processors or len(os.sched_getaffinity(0))
     return max(2, processors), max(1, processors - 1)

@@ -64,7 +64,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
 
 def _print_processes(work: Runner) -> None:
-    """Print running commands and the UI that executes the runs of this one. Raises `ConfigError` if a fleet's UI does not answer."""
+    """Print other running commands, and the UI that executes the runs of this command. Raises `ConfigError` if a fleet's UI does not answer."""
     from orchestration.orphaned_runs import command_line, running_commands
     from orchestration.run_submission import find_endpoint
 
@@ -87,7 +87,7 @@ def _print_processes(work: Runner) -> None:
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """Interrupt on SIGTERM as on Ctrl-C; runs of a fleet continue."""
+    """Raise `Terminated`, a `KeyboardInterrupt`, on SIGTERM while the context is open."""
     from orchestration.run_submission import Terminated
 
     def terminate(*_: object) -> None:
@@ -111,18 +111,18 @@ def _freeze_objects() -> None:
 
 
 def require_venues() -> None:
-    """Raise `ConfigError` unless the venues answer."""
+    """Raise `ConfigError` if a venue of the live world does not answer."""
     from bellwether.doctor import ask_venues
 
     if settings().world is not World.LIVE or settings().fleet is not None:  # a fleet's workers send the requests
         return
-    for found in ask_venues(settings()):
-        if found.status != "ok":
-            raise ConfigError(f"{found.found}; {found.advice}")
+    for finding in ask_venues(settings()):
+        if finding.status != "ok":
+            raise ConfigError(f"{finding.found}; {finding.advice}")
 
 
 def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
-    """Raise the first failure of evaluations, naming the others."""
+    """Raise the first failure of `ends`, naming the others."""
     failed = {name: error for name, error in ends.items() if error is not None}
     if failed:
         first = next(iter(failed.values()))
@@ -131,9 +131,9 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
 
 
 def print_summary(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Print the counts of runs, the places of the results, and the evaluations that stopped, with the reason.
+    """Print the number of runs, the paths of the results, and the evaluations that stopped, with their reasons.
 
-    results: for `--json`; printed before otherwise.
+    results: tables for `--json`; without it, the caller has printed them.
     """
     config = settings()
     summary = {"warehouse": config.warehouse_uri, "lake": config.lake_uri, "runs": work.stats.runs, "fresh": work.stats.fresh}

@@ -1,7 +1,7 @@
-"""Submission of a command's runs to a UI, and the progress of such runs.
+"""Submission of a command's runs to a running UI, whose daemon executes them.
 
-The UI is that of the fleet (BELLWETHER_UI), or of the command's home. The latter writes port and digest of its settings into its lock; a command with
-other settings or keys executes its runs itself.
+The UI is that of the fleet (BELLWETHER_UI), or of the command's home. A UI of a home writes its port and a digest of its settings into its lock; a
+command with other settings or keys executes its runs itself.
 Concept: https://docs.dagster.io/guides/operate/graphql/graphql-client
 """
 
@@ -58,7 +58,7 @@ _CREDENTIAL = re.compile(r"_(KEY|KEY_ID|TOKEN|SECRET|BASE|URL)$")
 class Endpoint:
     """UI that executes the runs of commands.
 
-    of_fleet: an interrupted command leaves its runs in progress. Otherwise it cancels them.
+    of_fleet: UI of a fleet, whose runs continue when the command is interrupted. Otherwise they are canceled.
     """
 
     url: str
@@ -69,7 +69,7 @@ class Endpoint:
 
     @property
     def client(self) -> DagsterGraphQLClient:
-        """Dagster's client of this UI."""
+        """Dagster's GraphQL client for this UI."""
         return _client(self.url)
 
     def require(self) -> None:
@@ -86,7 +86,10 @@ class Terminated(KeyboardInterrupt):
 
 @dataclass
 class Submission:
-    """Run to submit and follow; with `run_id`, a submitted run to follow. say: shows a line of a step. end: receives the finished run."""
+    """Run to submit and follow.
+
+    say: shows a line of a step. end: receives the finished run. run_id: of a run that was submitted earlier and is only followed.
+    """
 
     job: str
     tags: Mapping[str, str]
@@ -100,37 +103,36 @@ class Submission:
 
 
 def announce_ui(process: ProcessLock, port: int, dagster: int) -> None:
-    """Write into the lock of the UI that its daemon accepts runs. dagster: process number of `dagster dev`."""
+    """Write into the lock of the UI that it accepts runs of commands. dagster: process id of `dagster dev`."""
     process.write(json.dumps({"port": port, "settings": _digest(), "ui": os.getpid(), "dagster": dagster}))
 
 
 def describe_ui(instance: dg.DagsterInstance) -> str:
     """Describe address and process of the UI of this home, and how to stop it; empty until it is ready."""
-    found = json.loads(ui_note(instance) or "{}")
-    if "ui" not in found:
+    note = json.loads(ui_note(instance) or "{}")
+    if "ui" not in note:
         return ""
-    stop = f"kill {found['ui']}" if is_running(found["ui"]) else f"kill -- -{found['dagster']}"
-    return f" at http://{HOST}:{found['port']}; to stop it: {stop}"
+    stop = f"kill {note['ui']}" if is_running(note["ui"]) else f"kill -- -{note['dagster']}"
+    return f" at http://{HOST}:{note['port']}; to stop it: {stop}"
 
 
 def find_endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
-    """Return the UI that executes the runs of this process: that of the fleet, or of this home with the same settings. None without one."""
+    """Return the UI that executes the runs of this process: that of the fleet, or of this home if it has the same settings. None without a UI."""
     if settings().fleet is not None:
         return Endpoint(settings().ui.rstrip("/"), of_fleet=True)
-    note = ui_note(instance)
-    found = json.loads(note) if note else {}
-    return Endpoint(f"http://{HOST}:{found['port']}") if found.get("settings") == _digest() and is_listening(found["port"]) else None
+    note = json.loads(ui_note(instance) or "{}")
+    return Endpoint(f"http://{HOST}:{note['port']}") if note.get("settings") == _digest() and is_listening(note["port"]) else None
 
 
 def is_listening(port: int) -> bool:
-    """Return whether a program listens on a port of this machine."""
+    """Return True if a program listens on a port of this machine."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((HOST, port)) == 0
 
 
 def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submission]) -> None:
-    """Submit runs and wait for all of them, passing on their log and their ends.
+    """Submit runs and wait for all of them, calling `say` and `end` of each.
 
     Raises:
         BellwetherError: Dagster refuses a run or does not answer; the UI was stopped, and its runs continue at its next start; or a run was deleted.
@@ -139,38 +141,38 @@ def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submissio
     """
     token, pending = {SUBMISSION: secrets.token_hex(8)}, list(runs)
     try:
-        for one in runs:
-            if not one.run_id:
-                one.run_id = _submit(instance, ui, one, token)
+        for submission in runs:
+            if not submission.run_id:
+                submission.run_id = _submit(instance, ui, submission, token)
         _follow(instance, ui, pending)
     except KeyboardInterrupt as signal:
-        known = {one.run_id for one in pending if one.run_id}
+        submitted = {submission.run_id for submission in pending if submission.run_id}
         end = time.monotonic() + (0 if ui.of_fleet else _CREATION_SECONDS)
-        while not (created := instance.get_runs(dg.RunsFilter(tags=token))) and not known and time.monotonic() < end:
+        while not (created := instance.get_runs(dg.RunsFilter(tags=token))) and not submitted and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
-        left = known | {run.run_id for run in created if not run.is_finished}
-        _handle_interrupt(instance, ui, sorted(left), choice=not isinstance(signal, Terminated))
+        unfinished = submitted | {run.run_id for run in created if not run.is_finished}
+        _handle_interrupt(instance, ui, sorted(unfinished), choice=not isinstance(signal, Terminated))
         raise
     except BellwetherError as error:
-        if others := [one.run_id for one in pending if ui.of_fleet and one.run_id]:
+        if others := [submission.run_id for submission in pending if ui.of_fleet and submission.run_id]:
             raise type(error)(f"{error}. In progress: {', '.join(others)}, see {ui.url}/runs") from error
         raise
 
 
-def _submit(instance: dg.DagsterInstance, ui: Endpoint, one: Submission, token: Mapping[str, str]) -> str:
-    """Queue a run, and return its id."""
+def _submit(instance: dg.DagsterInstance, ui: Endpoint, submission: Submission, token: Mapping[str, str]) -> str:
+    """Submit a run to the UI, and return its id."""
     try:
         run_id = str(
             ui.client.submit_job_execution(
-                one.job,
+                submission.job,
                 repository_location_name=LOCATION,
                 repository_name=REPOSITORY,
-                run_config=dict(one.config),
-                tags={**one.tags, **token},
+                run_config=dict(submission.config),
+                tags={**submission.tags, **token},
             )
         )
     except DagsterGraphQLClientError as error:
-        raise BellwetherError(f"submitting {one.job} to {ui}: {error.__cause__ or error}") from error
+        raise BellwetherError(f"submitting {submission.job} to {ui}: {error.__cause__ or error}") from error
     if instance.get_run_by_id(run_id) is None:
         raise ConfigError(
             f"{ui} uses another storage than this command, which cannot follow run {run_id}: set the same BELLWETHER_POSTGRES"
@@ -179,14 +181,14 @@ def _submit(instance: dg.DagsterInstance, ui: Endpoint, one: Submission, token: 
 
 
 def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission]) -> None:
-    """Wait for submitted runs and remove them from the list when they end. The storage of a fleet may be unavailable for a while."""
+    """Wait for submitted runs, and remove each from `pending` when it ends. Tolerates outages of a fleet's storage."""
     answered = time.monotonic()
     while pending:
         is_served = ui.of_fleet or ui_note(instance) is not None
         try:
-            for one in list(pending):
-                if _has_ended(instance, one, retries=ui.of_fleet):
-                    pending.remove(one)
+            for submission in list(pending):
+                if _has_ended(instance, submission, retries=ui.of_fleet):
+                    pending.remove(submission)
             answered = time.monotonic()
         except BellwetherError:
             raise
@@ -201,40 +203,45 @@ def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission
             time.sleep(_POLL_SECONDS)
 
 
-def _has_ended(instance: dg.DagsterInstance, one: Submission, *, retries: bool) -> bool:
-    """Pass on new entries of a run; return whether it has ended. retries: follow a retry of the run."""
-    run = instance.get_run_by_id(one.run_id)
-    page = instance.get_records_for_run(one.run_id, one.cursor)
-    one.cursor = page.cursor
+def _has_ended(instance: dg.DagsterInstance, submission: Submission, *, retries: bool) -> bool:
+    """Call `say` for new log entries of a run, and `end` if it has ended; return True then. retries: follow a retry of a failed run."""
+    run = instance.get_run_by_id(submission.run_id)
+    page = instance.get_records_for_run(submission.run_id, submission.cursor)
+    submission.cursor = page.cursor
     for record in page.records:
         entry = record.event_log_entry
         if not entry.is_dagster_event and int(entry.level) >= logging.INFO:
-            one.say(entry.user_message)
+            submission.say(entry.user_message)
     if run is None:
-        raise BellwetherError(f"run {one.run_id} was deleted while a command waited for it")
-    if run.status is dg.DagsterRunStatus.QUEUED and not one.is_waiting:
-        one.is_waiting = True
-        one.say("waiting in the queue")
+        raise BellwetherError(f"run {submission.run_id} was deleted while a command waited for it")
+    if run.status is dg.DagsterRunStatus.QUEUED and not submission.is_waiting:
+        submission.is_waiting = True
+        submission.say("waiting in the queue")
     if not run.is_finished:
         return False
     if retries and run.status is dg.DagsterRunStatus.FAILURE:
-        one.failures += 1
-        if run.tags.get(_WILL_RETRY) == "true" or (_WILL_RETRY not in run.tags and one.failures == 1):  # the tag is added after the status
+        submission.failures += 1
+        if run.tags.get(_WILL_RETRY) == "true" or (
+            _WILL_RETRY not in run.tags and submission.failures == 1
+        ):  # the tag is added after the status
             if retry := run.tags.get(_RETRY):
-                one.say("its worker was lost; another one repeats it")
-                one.run_id, one.cursor, one.failures = retry, None, 0
+                submission.say("its worker was lost; another one repeats it")
+                submission.run_id, submission.cursor, submission.failures = retry, None, 0
             return False
-    one.end(run)
+    submission.end(run)
     return True
 
 
 def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
-    """Cancel runs of an interrupted command. In a fleet they continue unless the user interrupts again. choice: wait for that."""
+    """Cancel the runs of an interrupted command. Runs of a fleet continue instead.
+
+    choice: give the user some seconds to cancel runs of a fleet by a second Ctrl-C.
+    """
     if ui.of_fleet and runs:
-        again = f" Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""
+        hint = f" Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""
         sys.stderr.write(
             f"\n{'These runs continue' if runs[1:] else 'This run continues'} in the fleet: {', '.join(runs)}. Follow or cancel at {ui.url}/runs, "
-            f"or follow by the same command.{again}\n"
+            f"or follow by the same command.{hint}\n"
         )
         try:
             time.sleep(_CHOICE_SECONDS if choice else 0)
@@ -248,7 +255,7 @@ def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence
 
 
 def _cancel(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str]) -> None:
-    """Cancel submitted runs and wait for their end. If the UI of this home has ended, they are queued again."""
+    """Cancel submitted runs and wait for their end, or until the UI of this home has ended, which queues them for its next start."""
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end:
         begun = [run for run in map(instance.get_run_by_id, runs) if run is not None and not run.is_finished]
@@ -268,7 +275,7 @@ def _client(url: str) -> DagsterGraphQLClient:
 
 
 def _digest() -> str:
-    """Compute a digest of the version, settings and keys of this process."""
+    """Compute a digest of the version, the settings and the keys in the environment of this process."""
     values = {name: _text(value) for name, value in settings()}
     keys = {name: value for name, value in os.environ.items() if _CREDENTIAL.search(name)}
     return sha256(json.dumps([__version__, values, keys], sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Runner of jobs for the command line: in a fleet, by the daemon of a running UI, or in this process.
+"""Execution of jobs for the command line: in a fleet, by the daemon of a running UI, or in this process.
 
 Not here: the order of jobs (assets/<domain>/runs.py) and outdated partitions (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
@@ -65,7 +65,7 @@ class RunFailed(BellwetherError):
 class Launch:
     """Run of a job to launch.
 
-    partitions: range of partitions. run_id: of a run in progress to follow instead. paid_by: name of the shared budget.
+    partitions: keys of a range. run_id: id of a run in progress, which is followed instead of launching one. paid_by: name of the shared budget.
     """
 
     label: str
@@ -76,7 +76,7 @@ class Launch:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags of the partitions and of the shared budget."""
+        """Run tags for the partitions and the shared budget."""
         paid = {PAID_BY: self.paid_by} if self.paid_by else {}
         if len(self.partitions) > 1:
             return {RANGE_START: self.partitions[0], RANGE_END: self.partitions[-1], **paid}
@@ -89,7 +89,7 @@ End = Callable[[int, dg.DagsterRun, Sequence[dg.DagsterEvent]], None]
 
 @dataclass
 class RunStats:
-    """Counts of a command: runs that ended, partitions that were up to date, seconds spent in runs."""
+    """Statistics of a command: runs that ended, partitions that were up to date, and seconds spent in runs, in all and by job."""
 
     runs: int = 0
     fresh: int = 0
@@ -98,7 +98,7 @@ class RunStats:
 
 
 class Runner:
-    """Launcher of runs that waits until they end."""
+    """Launches runs of jobs and waits until they end."""
 
     def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, progress: Progress | None = None) -> None:
         self._defs = defs
@@ -127,9 +127,9 @@ class Runner:
             raise error
 
     def launch_all(self, job: Any, launches: Sequence[Launch], advance: Callable[[int], None] = lambda _: None) -> list[RunFailed | None]:
-        """Run a job several times, in a fleet concurrently. Returns None or the error per launch. advance: receives counts of finished partitions.
+        """Run a job several times; in a fleet, concurrently. Returns None or the error of each launch, in their order.
 
-        Raises `KeyboardInterrupt` like `launch`.
+        advance: receives the number of partitions of each finished run. Raises `KeyboardInterrupt` like `launch`.
         """
         resume_requests()
         ui, ends, clock = find_endpoint(self.instance), dict[int, RunFailed | None](), time.perf_counter()
@@ -145,12 +145,12 @@ class Runner:
             self._say(f"{launches[0].label}{f' and {len(launches) - 1} more' if launches[1:] else ''}")
             self._submit(ui, job.name, dict(enumerate(launches)), end)
             return [ends[number] for number in range(len(launches))]
-        for number, one in enumerate(launches):
-            self._say(one.label)
+        for number, launch in enumerate(launches):
+            self._say(launch.label)
             if ui is not None:
-                self._submit(ui, job.name, {number: one}, end)
+                self._submit(ui, job.name, {number: launch}, end)
             else:
-                end(number, *self._execute(job.name, one))
+                end(number, *self._execute(job.name, launch))
         return [ends[number] for number in range(len(launches))]
 
     def _say(self, doing: str) -> None:
@@ -163,33 +163,33 @@ class Runner:
         self.stats.by_job[job] = self.stats.by_job.get(job, 0.0) + seconds
 
     def _line_printer(self, label: str) -> Callable[[str], None]:
-        """Return a function that shows lines of a run."""
+        """Return a function that shows a line of a run as progress."""
         return lambda line: self.progress.say(f"{label}: {line}")
 
     def _submit(self, ui: Endpoint, job: str, launches: Mapping[int, Launch], end: End) -> None:
-        """Submit runs to a UI and wait for them."""
+        """Submit runs, by the number of their launch, to a UI and wait for them."""
         extra = {} if ui.of_fleet else NO_RETRIES
 
-        def submission(number: int, one: Launch) -> Submission:
+        def submission(number: int, launch: Launch) -> Submission:
             def ended(run: dg.DagsterRun) -> None:
                 entries = self.instance.all_logs(run.run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
                 end(number, run, [entry.get_dagster_event() for entry in entries])
 
-            return Submission(job, {**TAGS, **extra, **one.tags}, one.config, self._line_printer(one.label), ended, one.run_id)
+            return Submission(job, {**TAGS, **extra, **launch.tags}, launch.config, self._line_printer(launch.label), ended, launch.run_id)
 
-        execute(self.instance, ui, [submission(number, one) for number, one in launches.items()])
+        execute(self.instance, ui, [submission(number, launch) for number, launch in launches.items()])
 
-    def _execute(self, job: str, one: Launch) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
-        """Execute a run in this process. Returns it with its failures. Raises `KeyboardInterrupt` if a signal ended it."""
+    def _execute(self, job: str, launch: Launch) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
+        """Execute a run in this process. Returns the run and its failure events. Raises `KeyboardInterrupt` if a signal ended it."""
         definition = self._defs.resolve_job_def(job)
-        self._wait_for_pools(definition, self._line_printer(one.label))
-        token = listener.set(self._line_printer(one.label))
+        self._wait_for_pools(definition, self._line_printer(launch.label))
+        token = listener.set(self._line_printer(launch.label))
         with output_to_stderr():
             result = definition.execute_in_process(
                 instance=self.instance,
-                partition_key=one.tags.get(PARTITION),
-                tags={**self.process.tags, **TAGS, **NO_RETRIES, **one.tags},
-                run_config={**QUIET, **one.config},
+                partition_key=launch.tags.get(PARTITION),
+                tags={**self.process.tags, **TAGS, **NO_RETRIES, **launch.tags},
+                run_config={**QUIET, **launch.config},
                 raise_on_error=False,
             )
         listener.reset(token)
@@ -202,24 +202,27 @@ class Runner:
         return run, events
 
     def _wait_for_pools(self, job: dg.JobDefinition, say: Callable[[str], None]) -> None:
-        """Wait until each pool of a job has a free slot. Unlike Dagster this can be interrupted."""
+        """Wait until each pool of a job has a free slot. Dagster waits too, but cannot be interrupted while it does."""
         pools = sorted({node.pool for node in job.all_node_defs if isinstance(node, dg.OpDefinition) and node.pool})
-        told = False
+        is_reported = False
         while True:
             states = [self.instance.event_log_storage.get_concurrency_info(pool) for pool in pools]
-            taken = [state.concurrency_key for state in states if state.slot_count and state.active_slot_count >= state.slot_count]
-            if not taken:
+            full = [state.concurrency_key for state in states if state.slot_count and state.active_slot_count >= state.slot_count]
+            if not full:
                 return
-            if not told:
-                say(f"waiting for another run, which uses {' and '.join(taken)}")
-                told = True
+            if not is_reported:
+                say(f"waiting for another run, which uses {' and '.join(full)}")
+                is_reported = True
             time.sleep(_POLL_SECONDS)
             end_orphans(self.instance)
 
     def run_due(
         self, job: Any, names: Sequence[str], wanted: Iterable[Partition], label: str, *, go_on: bool = False
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for outdated partitions in as few runs as possible. go_on: return failures by partition instead of raising `RunFailed`."""
+        """Run a job for the outdated ones among the `wanted` partitions of the tables `names`, in as few runs as possible.
+
+        Returns None or the error of each wanted partition. go_on: return failures instead of raising the first.
+        """
         wanted = list(wanted)
         due = self.due(names, wanted)
         self.stats.fresh += len(wanted) - len(due)
@@ -234,62 +237,62 @@ class Runner:
     def run_partitions(
         self, job: Any, name: str, partitions: Sequence[str], label: str, config: dict[str, Any] | None = None
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for partitions of a table, one run per range. Returns None or the error per partition."""
+        """Run a job for partitions of the table `name`, one run per range. Returns None or the error of each partition."""
         ends: dict[str, BellwetherError | None] = dict.fromkeys(partitions)
         launches = self.launches(job, name, partitions, label, config)
         with self.progress.stage(f"{label}s", len(partitions)) as advance:
-            for one, error in zip(launches, self.launch_all(job, launches, advance), strict=True):
+            for launch, error in zip(launches, self.launch_all(job, launches, advance), strict=True):
                 if error:
                     failed = {part: RunFailed(f"{label} {part}: {text}") for part, text in error.partitions.items() if part in ends}
-                    ends |= failed or dict.fromkeys(one.partitions, error)
+                    ends |= failed or dict.fromkeys(launch.partitions, error)
         return ends
 
     def launches(self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None) -> list[Launch]:
-        """Plan runs of a job for partitions of a table with one budget. In a fleet they include runs in progress of an interrupted command."""
+        """Plan runs of a job for partitions of a table, which share one budget. In a fleet, runs left by an interrupted command are followed."""
         definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
-        rest, found, paid_by = dict.fromkeys(partitions), list[Launch](), ""
+        rest, followed, paid_by = dict.fromkeys(partitions), list[Launch](), ""
 
-        def of(group: Sequence[str], run_id: str = "") -> Launch:
+        def launch(group: Sequence[str], run_id: str = "") -> Launch:
             return Launch(_format_range(label, group), group, config or {}, run_id, paid_by)
 
-        for run in self._in_progress(job.name):
-            made = [one for one in keys_from_tags(definition, run.tags, self.instance) if one in rest]
-            if made and run.run_config == (config or {}):
-                found.append(of(made, run.run_id))
-                rest, paid_by = {one: None for one in rest if one not in made}, paid_by or payer(run)
+        for run in self._fleet_runs(job.name):
+            covered = [part for part in keys_from_tags(definition, run.tags, self.instance) if part in rest]
+            if covered and run.run_config == (config or {}):
+                followed.append(launch(covered, run.run_id))
+                rest, paid_by = {part: None for part in rest if part not in covered}, paid_by or payer(run)
         groups = group_keys(definition, rest, self.instance)
         paid_by = paid_by or (secrets.token_hex(8) if groups[1:] else "")
-        return [*found, *map(of, groups)]
+        return [*followed, *map(launch, groups)]
 
-    def _in_progress(self, job: str) -> Sequence[dg.DagsterRun]:
-        """Return unfinished runs of a job that commands of any machine submitted to the fleet."""
+    def _fleet_runs(self, job: str) -> Sequence[dg.DagsterRun]:
+        """Return the unfinished runs of a job that commands submitted to the fleet; empty outside a fleet."""
         if settings().fleet is None:
             return ()
         return self.instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))
 
     def reference(self, job: Any, name: str, *others: str, most_age: timedelta, refresh: bool = False) -> None:
-        """Run the job of an unpartitioned table unless it ran less than `most_age` ago.
+        """Run the job of the unpartitioned table `name` unless it was written less than `most_age` ago and is up to date.
 
-        refresh: run in any case, without stored pages.
+        others: tables of the same job. refresh: run in any case, without stored pages.
         """
-        made = self.lake.readable_manifests(table(name)).get(())
-        if not refresh and made is not None and datetime.now(UTC) - made.written_at < most_age and not self.due((name, *others)):
+        manifest = self.lake.readable_manifests(table(name)).get(())
+        if not refresh and manifest is not None and datetime.now(UTC) - manifest.written_at < most_age and not self.due((name, *others)):
             self.stats.fresh += 1
             return
-        self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": refresh or made is not None}}}})
+        self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": refresh or manifest is not None}}}})
 
     def state(self) -> Staleness:
-        """Return the staleness of the lake as of now."""
+        """Read which partitions of the lake are up to date, as of now."""
         return Staleness(self.lake, settings().now().date())
 
     def due(self, names: Iterable[str], wanted: Iterable[Partition] = ((),), state: Staleness | None = None) -> list[Partition]:
-        """Return the partitions among `wanted` with a missing, damaged or outdated table."""
+        """Return the partitions among `wanted` that are missing, damaged or outdated in one of the tables `names`."""
         state, graph, wanted = state or self.state(), self._defs.resolve_asset_graph(), list(wanted)
-        found = {partition for name in names for partition in state.find_outdated(asset_recipe(graph, key(name)), wanted, sound=True)}
-        return [partition for partition in wanted if partition in found]
+        outdated = {part for name in names for part in state.find_outdated(asset_recipe(graph, key(name)), wanted, sound=True)}
+        return [partition for partition in wanted if partition in outdated]
 
     def run_if_due(self, job: Any, names: Sequence[str], label: str, partition: Partition = ()) -> None:
-        """Run a job for one partition if one of its tables is out of date."""
+        """Run a job for one partition if one of the tables `names` is out of date."""
         if self.due(names, [partition]):
             self.launch(job, label, partitions=partition)
         else:
@@ -303,8 +306,8 @@ class Runner:
     @property
     def models(self) -> ModelsResource:
         """Resource of language models."""
-        found: ModelsResource = self.resource("models")
-        return found
+        resource: ModelsResource = self.resource("models")
+        return resource
 
     @property
     def lake(self) -> Lake:
@@ -313,12 +316,12 @@ class Runner:
         return resource.lake
 
     def resource(self, name: str) -> Any:
-        """Return a resource of the definitions."""
+        """Return the Dagster resource called `name`."""
         return (self._defs.resources or {})[name]
 
 
 def _format_range(kind: str, group: Sequence[str]) -> str:
-    """Format a range of partitions for users."""
+    """Format a range of partition keys for users, such as "days 2026-01-01 to 2026-01-31"."""
     first = f"{kind} {' in '.join(group[0].split('|'))}"
     if len(group) == 1:
         return first
@@ -326,14 +329,14 @@ def _format_range(kind: str, group: Sequence[str]) -> str:
 
 
 def _was_interrupted(failures: Sequence[dg.DagsterEvent]) -> bool:
-    """Return whether a signal ended the run, which Dagster records as a failure of the run or of a step."""
+    """Return True if a signal ended the run, which Dagster records as a failure of the run or of a step."""
     errors = [getattr(event.event_specific_data, "error", None) for event in failures]
     texts = [error.to_string() for error in errors if error is not None]
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
 def _run_error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], ui: Endpoint | None) -> RunFailed | None:
-    """Return the failure of a run; None if it succeeded."""
+    """Return the error of a run that failed; None if it succeeded. ui: the UI that executed it, if any."""
     if run.status is dg.DagsterRunStatus.SUCCESS:
         return None
     advice = f" {STORAGE_ADVICE}." if _is_storage_failure(events) else ""
@@ -356,11 +359,12 @@ def _describe_failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -
 
 
 def _failed_partitions(failures: Sequence[dg.DagsterEvent]) -> dict[str, str]:
-    """Return reasons of failed partitions by key; empty if a failed step names none."""
-    told = [failure_reasons(event) for event in failures if event.is_step_failure]
-    return {day: "; ".join(found[day] for found in told if day in found) for found in told for day in found} if all(told) else {}
+    """Return the reasons of failed partitions by key; empty if a step failed without naming partitions."""
+    steps = [failure_reasons(event) for event in failures if event.is_step_failure]
+    keys = dict.fromkeys(name for reasons in steps for name in reasons)
+    return {name: "; ".join(reasons[name] for reasons in steps if name in reasons) for name in keys} if all(steps) else {}
 
 
 def _is_storage_failure(failures: Sequence[dg.DagsterEvent]) -> bool:
-    """Return whether a full or read-only disk failed a step."""
+    """Return True if a step failed because of a full or read-only disk."""
     return any(is_storage_message(text) for event in failures if event.is_step_failure for text in causes(event))

@@ -1,6 +1,6 @@
-"""Server of Dagster's UI and daemon, whose unfinished runs continue at the next start.
+"""The `bellwether ui` process: starts Dagster's UI and daemon, and queues unfinished runs for the next start.
 
-Dagster has a session of its own, so that Ctrl-C does not reach its runs.
+Dagster runs in its own session (setsid), so that Ctrl-C does not reach its runs.
 Concept: https://docs.dagster.io/deployment/oss/dagster-daemon
 """
 
@@ -24,6 +24,7 @@ import dagster as dg
 from bellwether.domains import load_domains
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
+from bellwether.formatting import counted
 from bellwether.lake import Lake
 from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import Settings
@@ -49,7 +50,7 @@ kill -s KILL -- "-$0" 2> /dev/null
 
 
 def serve(config: Settings, port: int, say: Callable[[str], None], host: str = HOST) -> int:
-    """Serve until a signal or the end of Dagster; returns the exit code, 0 after a signal.
+    """Run Dagster's UI and daemon until a signal, or until Dagster ends. Returns the exit code, 0 after a signal.
 
     Raises `ConfigError` when another UI serves this world or fleet, or the port is taken.
     """
@@ -69,8 +70,8 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
                 environment = {"BELLWETHER_SITE_URL": config.site_url or site}
                 code = _run_dagster(home, port, process, say, alarms=config.alarms_path, environment=environment)
             if code == 0:
-                kept = requeue_runs(instance)
-                runs = f"{len(kept)} run{'' if len(kept) == 1 else 's'} in progress: queued for the next start. " if kept else ""
+                queued = requeue_runs(instance)
+                runs = f"{counted(len(queued), 'run')} in progress: queued for the next start. " if queued else ""
                 say(f"Stopped. {runs}Stored results are kept.")
             return code
         finally:
@@ -78,7 +79,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
 
 
 def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[str], None]) -> int:
-    """Serve a fleet's UI with its only daemon. Runs are executed by workers, and continue when it stops."""
+    """Run the UI and the only daemon of a fleet. Workers execute the runs, which continue when the UI stops."""
     lock = AdvisoryLock(config, DAEMON_LOCK)
     if not lock.acquire(wait=False):
         raise ConfigError("bellwether ui: another one serves this fleet; a second daemon would launch runs twice")
@@ -86,7 +87,7 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
     try:
         with _catch_signals() as stopped, _rotate_log(home).open("w") as out:
             server = _start(call, out, keep=lock.file, DAGSTER_WEBSERVER_DB_POOL_RECYCLE=_POOL_SECONDS)
-            with _watched(server):
+            with _watchdog(server):
                 try:
                     _wait_fleet(server, lock, stopped)
                 finally:
@@ -101,7 +102,7 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
 
 
 def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool]) -> None:
-    """Wait for the end of Dagster or a signal. Raises `ConfigError` if another daemon started after a loss of the connection to Postgres."""
+    """Wait for the end of Dagster or a signal. Raises `ConfigError` if the connection to Postgres was lost and another daemon has started since."""
     checked = time.monotonic()
     while server.poll() is None and not stopped():
         time.sleep(_POLL_SECONDS)
@@ -114,7 +115,7 @@ def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Ca
 
 
 def describe_groups(port: int) -> str:
-    """Describe the groups of the graph with links to their pages."""
+    """Describe the asset groups, with links to their pages in the UI at `port`."""
     lines = []
     for domain in load_domains():
         for group, text in domain.groups.items():
@@ -124,7 +125,7 @@ def describe_groups(port: int) -> str:
 
 
 def dagster_command(port: int, workspace: Path, host: str = HOST) -> list[str]:
-    """Return the command line of `dagster dev`."""
+    """Return the command line that starts `dagster dev`."""
     return [
         str(Path(sys.executable).with_name("dagster")),
         "dev",
@@ -140,7 +141,7 @@ def dagster_command(port: int, workspace: Path, host: str = HOST) -> list[str]:
 
 
 def write_workspace(home: Path) -> Path:
-    """Write workspace.yaml with the folder of the code, so that modules of the working directory are not imported."""
+    """Write workspace.yaml and return its path. It names the folder of the code, so that no module is imported from the working directory."""
     place = {"module_name": CODE, "working_directory": str(Path(__file__).resolve().parent.parent)}
     target = home / "workspace.yaml"
     with atomic_file(target) as draft:
@@ -151,12 +152,12 @@ def write_workspace(home: Path) -> Path:
 def _run_dagster(
     home: Path, port: int, process: ProcessLock, say: Callable[[str], None], *, alarms: Path, environment: Mapping[str, str]
 ) -> int:
-    """Run Dagster until it ends, or return 0 after a signal. Its output goes to a file.
+    """Run Dagster until it ends or a signal arrives. Returns the exit code, 0 after a signal. Its output goes to `ui.log`.
 
-    alarms: a file whose new lines are printed. environment: more variables.
+    alarms: file whose new lines are printed. environment: additional environment variables.
     """
     say(f"Starting Dagster's UI and daemon; their log is {home / 'ui.log'}")
-    added = _line_reader(alarms)
+    read_alarms = _line_reader(alarms)
     with _catch_signals() as stopped, _rotate_log(home).open("w") as out:
         server = _start(dagster_command(port, write_workspace(home)), out, keep=process.file, **environment)
         ready = False
@@ -167,7 +168,7 @@ def _run_dagster(
                     announce_ui(process, port, server.pid)
                     say(describe_groups(port))
                     say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs in progress continue at the next start.")
-                if text := added():
+                if text := read_alarms():
                     say(text)
                 time.sleep(_POLL_SECONDS)
         finally:
@@ -188,7 +189,7 @@ def _serve_site(folder: Path) -> Iterator[str]:
 
 
 def _rotate_log(home: Path) -> Path:
-    """Return the file of Dagster's output, and rename the previous one."""
+    """Rename the log of the previous start, and return the path of the new one."""
     log = home / "ui.log"
     with suppress(FileNotFoundError):
         log.replace(home / "ui.log.1")
@@ -196,7 +197,7 @@ def _rotate_log(home: Path) -> Path:
 
 
 def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> subprocess.Popen[bytes]:
-    """Start Dagster in a session of its own. keep: descriptor of a lock that it inherits. environment: more variables."""
+    """Start Dagster in its own session. keep: file descriptor of a lock that it inherits. environment: additional environment variables."""
     return subprocess.Popen(  # noqa: S603
         call,
         start_new_session=True,
@@ -209,8 +210,8 @@ def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> s
 
 
 @contextmanager
-def _watched(server: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End Dagster with this process, also after SIGKILL."""
+def _watchdog(server: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End Dagster if this process ends while the context is open, also by SIGKILL."""
     watchdog = subprocess.Popen(["sh", "-c", _WATCHDOG, str(server.pid)], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603, S607
     try:
         yield
@@ -220,7 +221,7 @@ def _watched(server: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
-    """Kill Dagster's processes, since SIGTERM would record runs as failed. patience: seconds to exit on SIGINT before."""
+    """Kill Dagster's processes; after SIGTERM, it would record runs as failed. patience: seconds to exit on SIGINT before that."""
     if patience and server.poll() is None:
         server.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -236,28 +237,28 @@ def _report_end(code: int, log: Path, say: Callable[[str], None]) -> int:
 
 
 def _line_reader(path: Path) -> Callable[[], str]:
-    """Return a function that returns new complete lines of a text file, which may not exist yet."""
-    read = path.stat().st_size if path.exists() else 0
+    """Return a function that returns the complete lines added to a text file since its last call. The file may not exist yet."""
+    position = path.stat().st_size if path.exists() else 0
 
-    def added() -> str:
-        nonlocal read
+    def read_lines() -> str:
+        nonlocal position
         with suppress(FileNotFoundError), path.open("rb") as file:
-            file.seek(read)
-            whole, end, _ = file.read().rpartition(b"\n")
-            read += len(whole + end)
-            return whole.decode(errors="replace")
+            file.seek(position)
+            lines, end, _ = file.read().rpartition(b"\n")
+            position += len(lines + end)
+            return lines.decode(errors="replace")
         return ""
 
-    return added
+    return read_lines
 
 
 @contextmanager
 def _catch_signals() -> Iterator[Callable[[], bool]]:
-    """Catch signals that end a program; yields a function that returns whether one arrived."""
-    came: list[int] = []
-    former = {number: signal.signal(number, lambda found, _: came.append(found)) for number in _SIGNALS}
+    """Catch SIGINT, SIGTERM and SIGHUP. Yields a function that returns True after one has arrived."""
+    arrived: list[int] = []
+    former = {number: signal.signal(number, lambda number, _: arrived.append(number)) for number in _SIGNALS}
     try:
-        yield lambda: bool(came)
+        yield lambda: bool(arrived)
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)

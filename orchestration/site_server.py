@@ -20,5 +20,5 @@ class _SitePages(SimpleHTTPRequestHandler):
 
 
 def open_site_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """Bind a server of a folder's pages to a port of this machine; 0: a free one. Raises `OSError` if the port is taken."""
+    """Open an HTTP server of the pages in a folder on 127.0.0.1. port: 0 selects a free one. Raises `OSError` if the port is taken."""
     return ThreadingHTTPServer((HOST, port), partial(_SitePages, directory=str(folder)))

@@ -1,4 +1,4 @@
-"""Steps over several partitions, and reasons of failed steps."""
+"""Steps that write several partitions, and the reasons of failed steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def causes(event: dg.DagsterEvent) -> Iterator[str]:
 
 
 def failure_reason(event: dg.DagsterEvent) -> str:
-    """Return the reason of a step's failure in one line: description of a `dg.Failure`, or the innermost cause, or empty."""
+    """Return the reason of a step's failure in one line: the description of a `dg.Failure`, else the innermost cause, else empty."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return " ".join(data.user_failure_data.description.split())
@@ -38,7 +38,7 @@ def failure_reason(event: dg.DagsterEvent) -> str:
 
 
 def partitions_failure(reasons: Mapping[str, str], *, allow_retries: bool) -> dg.Failure:
-    """Create the failure of a step in which some partitions failed for these `reasons`."""
+    """Create the failure of a step in which some partitions failed. reasons: by partition key."""
     described = "; ".join(f"{partition}: {text}" for partition, text in reasons.items())
     return dg.Failure(f"failed for {described}", metadata={_PARTITIONS: dg.MetadataValue.json(dict(reasons))}, allow_retries=allow_retries)
 
@@ -46,11 +46,11 @@ def partitions_failure(reasons: Mapping[str, str], *, allow_retries: bool) -> dg
 def failure_reasons(event: dg.DagsterEvent) -> dict[str, str]:
     """Return the reasons of failed partitions by key; empty unless the failure was created by `partitions_failure`."""
     failure = event.step_failure_data.user_failure_data
-    found = failure.metadata.get(_PARTITIONS) if failure else None
-    return dict(found.value) if isinstance(found, dg.JsonMetadataValue) and isinstance(found.value, Mapping) else {}
+    reasons = failure.metadata.get(_PARTITIONS) if failure else None
+    return dict(reasons.value) if isinstance(reasons, dg.JsonMetadataValue) and isinstance(reasons.value, Mapping) else {}
 
 
-#: Rows of one partition by table, and by table the metadata of its materialization.
+#: Rows of one partition by table, and metadata of its materialization by table.
 PartitionRows = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
 #: Output of a step.
 StepOutput = dg.AssetMaterialization | dg.Output[Any]
@@ -61,58 +61,59 @@ def make_each(
 ) -> Iterator[StepOutput]:
     """Make and store the partitions of a run one by one, and yield the outputs of the step.
 
-    A partition that fails or breaks a blocking rule does not stop the others; the step fails at the end.
+    make: returns the rows of a partition by table, and its metadata. A partition that fails or breaks a blocking rule does not stop the others; the
+    step fails at the end.
     """
-    names, shown, failures = partition_keys(context), dict[str, Mapping[str, Mapping[str, Any]]](), dict[str, Exception]()
-    for name in names:
+    keys, metadata, failures = partition_keys(context), dict[str, Mapping[str, Mapping[str, Any]]](), dict[str, Exception]()
+    for partition in keys:
         try:
-            rows, shown_of_tables = make(name)
+            rows, metadata_by_table = make(partition)
             require_blocking(tables, rows)
-            for one in tables:
-                lake.store(context, one, name, rows[one])
+            for name in tables:
+                lake.store(context, name, partition, rows[name])
         except Exception as error:
-            if len(names) == 1 or _is_stopped(error):
+            if len(keys) == 1 or _is_stopped(error):
                 raise (dg.Failure(str(error), allow_retries=False) if isinstance(error, BellwetherError) else error) from error
-            failures[name] = error
+            failures[partition] = error
         else:
-            shown[name] = shown_of_tables
-        report(f"{len(shown) + len(failures)} of {len(names)}, {name}")
+            metadata[partition] = metadata_by_table
+        report(f"{len(metadata) + len(failures)} of {len(keys)}, {partition}")
     if failures:
-        yield from yield_materializations(tables, shown)
+        yield from yield_materializations(tables, metadata)
         raise step_failure(failures)
-    yield from yield_outputs(context, tables, names, shown)
+    yield from yield_outputs(context, tables, keys, metadata)
 
 
 def yield_outputs(
-    context: dg.AssetExecutionContext, tables: Sequence[str], names: Sequence[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    context: dg.AssetExecutionContext, tables: Sequence[str], keys: Sequence[str], metadata: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[StepOutput]:
-    """Yield the outputs of a step whose partitions `names` are stored. shown: metadata by partition and table."""
-    for name, of_tables in shown.items():
-        for one, metadata in of_tables.items():
-            context.add_asset_metadata(metadata, key(one), name)
-    for one in tables:
-        output = one.split("/")[1]
-        yield dg.Output({name: Unchanged() for name in names}, output if output in context.op_def.output_dict else "result")
+    """Yield the outputs of a step whose partitions `keys` are stored already. metadata: by partition and table."""
+    for partition, by_table in metadata.items():
+        for name, values in by_table.items():
+            context.add_asset_metadata(values, key(name), partition)
+    for name in tables:
+        output = name.split("/")[1]
+        yield dg.Output(dict.fromkeys(keys, Unchanged()), output if output in context.op_def.output_dict else "result")
 
 
 def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
-    """Raise `QualityError` if rows in memory break a blocking rule of their table. Other rows are left to the asset checks."""
-    for one in tables:
-        if isinstance(rows[one], pl.DataFrame):
-            checks.require(one, rows[one].lazy())
+    """Raise `QualityError` if a frame in `rows`, by table, breaks a blocking rule. Rows that are not in memory are left to the asset checks."""
+    for name in tables:
+        if isinstance(rows[name], pl.DataFrame):
+            checks.require(name, rows[name].lazy())
 
 
 def yield_materializations(
-    tables: Iterable[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    tables: Iterable[str], metadata: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield materializations of stored partitions of a step in which others failed."""
-    for one in tables:
-        for name, of_tables in shown.items():
-            yield dg.AssetMaterialization(key(one), partition=name, metadata=of_tables.get(one, {}))
+    """Yield materializations of the stored partitions of a step in which other partitions failed. metadata: by partition and table."""
+    for name in tables:
+        for partition, by_table in metadata.items():
+            yield dg.AssetMaterialization(key(name), partition=partition, metadata=by_table.get(name, {}))
 
 
 def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
-    """Create the failure of a step in which some partitions failed. It is retried unless all reasons are final."""
+    """Create the failure of a step in which some partitions failed. Dagster retries the step unless no retry can help."""
     reasons = {
         name: (error.description or "") if isinstance(error, dg.Failure) else str(error) or type(error).__name__
         for name, error in failures.items()
@@ -122,7 +123,7 @@ def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether a retry would fail in the same way; false for unavailable venues and for bugs."""
+    """Return True if a retry would fail in the same way; False for unavailable venues and for bugs."""
     from bellwether.venues.http.response_body import TooLargeError
 
     if isinstance(error, dg.Failure):

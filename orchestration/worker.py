@@ -30,12 +30,9 @@ _ORPHAN_SECONDS = 1.0
 
 
 def work(config: Settings, name: str | None = None, say: Callable[[str], None] = print) -> int:
-    """Execute the runs of a fleet until a signal arrives; returns the exit code.
+    """Execute runs of a Celery fleet until a signal arrives, and return the exit code.
 
-    Args:
-        config: settings with `fleet` celery.
-        name: name of the worker, unique in the fleet; host and process number when left out.
-        say: prints a line.
+    name: unique name of the worker; host and process id when left out. say: prints a line.
     """
     home = prepare(config)
     wait_for_postgres()
@@ -69,7 +66,7 @@ def application(config: Settings) -> Celery:
 
 
 def _end_with_parent(**_: Any) -> None:
-    """End this process when the worker is killed; the run is retried elsewhere."""
+    """Kill this forked process as soon as its worker is killed, so that the run is retried on another worker."""
     parent = os.getppid()
 
     def watch() -> None:
