@@ -34,7 +34,7 @@ register_after_fork(EXECUTOR, kill_with_run)
 
 
 def resources(config: Settings) -> dict[str, Any]:
-    """Return the shared resources of a world."""
+    """Return the resources that all domains share, by name."""
     lake, world, journal = LakeResource.of(config), WorldResource.of(config), JournalResource()
     return {
         "lake": lake,
@@ -48,7 +48,7 @@ def resources(config: Settings) -> dict[str, Any]:
 
 
 def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
-    """Build the definitions of the platform. Production, command line and tests differ in resources only."""
+    """Build the Dagster definitions of all domains. Production, command line and tests differ in resources only."""
     config = config or settings()
     declared = [import_module(domain.definitions).definitions(config) for domain in load_domains() if domain.definitions]
     together = dg.Definitions.merge(*declared)
@@ -56,7 +56,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         assets=together.assets,
         asset_checks=(
             *(together.asset_checks or ()),
-            *build_checks(one for one in together.assets or () if isinstance(one, dg.AssetsDefinition)),
+            *build_checks(asset for asset in together.assets or () if isinstance(asset, dg.AssetsDefinition)),
             whole_lake,
         ),
         jobs=(*(together.jobs or ()), OPERATIONS, PRUNE),

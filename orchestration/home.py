@@ -222,7 +222,7 @@ def _is_sound(database: Path) -> bool:
 
 def is_storage_message(text: str) -> bool:
     """Return whether an error message reports a full or read-only disk."""
-    return any(f"[Errno {number}]" in text for number in _STORAGE_ERRORS) or any(said in text for said in _SQLITE_ERRORS)
+    return any(f"[Errno {number}]" in text for number in _STORAGE_ERRORS) or any(message in text for message in _SQLITE_ERRORS)
 
 
 def _storage_error(error: BaseException) -> str | None:

@@ -1,4 +1,4 @@
-"""Assets of the arena: universes, decisions, trades and evidence by week, marks by day, and results computed from them."""
+"""Assets of the arena: universes, decisions, trades and evidence by week, prices of positions by day, and results computed from them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
@@ -41,7 +41,7 @@ FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trade
 
 
 class CohortConfig(dg.Config):
-    """Configuration of the cohort that a week starts if it has none."""
+    """Configuration of a new cohort. A week that already has a cohort ignores it."""
 
     lineup: str | None = None
     """Lineup of a new cohort; BELLWETHER_LINEUP when left out."""
@@ -50,7 +50,7 @@ class CohortConfig(dg.Config):
 
 
 class WeekConfig(CohortConfig):
-    """Configuration of the run of a week."""
+    """Configuration of a run of the weekly step."""
 
     forced: bool = True
     """Start the week's cohort although its first hour is over; the schedule does not."""
@@ -64,7 +64,7 @@ class WeekConfig(CohortConfig):
 def universe(
     context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """Freeze the universe of a week on each venue of its cohorts before the first decision."""
+    """Store the universe of a week for each venue of its cohorts. It is fixed before the first decision."""
     from bellwether.arena.frames import universe_frame
     from bellwether.arena.weekly.context import freeze_universe, list_venues
 
@@ -73,11 +73,11 @@ def universe(
     def make(name: str) -> PartitionRows:
         week = date.fromisoformat(name)
         universes = [freeze_universe(world, week, venue) for venue in list_venues(world, week)]
-        shown: dict[str, Any] = {"as of": universes[0].at.isoformat(), "reconstructed": universes[0].reconstructed}
-        for one in universes:
-            of_venue = {"source": one.source, "digest": one.universe.digest[:16], "objects that are no market": one.rejects}
-            shown |= {f"{one.venue}: {label}": value for label, value in of_venue.items()}
-        return {"arena/universe": universe_frame(week, *universes)}, {"arena/universe": shown}
+        metadata: dict[str, Any] = {"as of": universes[0].at.isoformat(), "reconstructed": universes[0].reconstructed}
+        for found in universes:
+            of_venue = {"source": found.source, "digest": found.universe.digest[:16], "objects that are no market": found.rejects}
+            metadata |= {f"{found.venue}: {label}": value for label, value in of_venue.items()}
+        return {"arena/universe": universe_frame(week, *universes)}, {"arena/universe": metadata}
 
     yield from make_each(context, io_manager, ("arena/universe",), make)
 
@@ -100,33 +100,36 @@ def universe(
 def week(
     context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """Run a week: its cohort, all decisions with trades and refusals, and evidence. Stored decisions are reused unchanged.
+    """Run a week: start its cohort, make all decisions with their trades and refusals, and collect evidence. Stored decisions stay unchanged.
 
     The first failed week ends the step, since later weeks build on it; earlier weeks are stored.
     """
     wanted = context.op_execution_context.selected_output_names
     tables, names = [name for name in DECIDED_TABLES if name.split("/")[1] in wanted], partition_keys(context)
-    done: dict[str, Mapping[str, Mapping[str, Any]]] = {}
+    stored: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     try:
         world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup, methodology=config.methodology)
-        for name, rows, about in _make_weeks(world, names, wanted, forced=config.forced, asked=config.asked):
-            report(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
-            require_blocking(tables, {one: rows[one.split("/")[1]] for one in tables})
-            for one in tables:
-                io_manager.store(context, one, name, rows[one.split("/")[1]])
-            done[name] = {"arena/decisions": about} if about else {}
+        for name, rows, metadata in _make_weeks(world, names, wanted, forced=config.forced, polled=config.asked):
+            report(f"week {name}: {', '.join(f'{table} {frame.height}' for table, frame in rows.items())}")
+            require_blocking(tables, {table: rows[table.split("/")[1]] for table in tables})
+            for table in tables:
+                io_manager.store(context, table, name, rows[table.split("/")[1]])
+            stored[name] = {"arena/decisions": metadata} if metadata else {}
     except BellwetherError as error:
-        if not done:
+        if not stored:
             raise dg.Failure(str(error), allow_retries=False) from error
-        yield from yield_materializations(tables, done)
-        raise step_failure(dict.fromkeys(names[len(done) :], error)) from error
-    yield from yield_outputs(context, tables, names, done)
+        yield from yield_materializations(tables, stored)
+        raise step_failure(dict.fromkeys(names[len(stored) :], error)) from error
+    yield from yield_outputs(context, tables, names, stored)
 
 
 def _make_weeks(
-    world: "WeekContext", names: Sequence[str], wanted: Collection[str], *, forced: bool, asked: Collection[str]
+    world: "WeekContext", names: Sequence[str], wanted: Collection[str], *, forced: bool, polled: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
-    """Make the rows of each week by table, the earliest week first, and their metadata."""
+    """Yield each week with its rows by table and the metadata of its decisions, in the order of `names`.
+
+    wanted: short names of the tables to make. forced: start a missing cohort after its first hour too. polled: ids of markets to poll, due or not.
+    """
     from bellwether.arena.weekly import rows
     from bellwether.arena.weekly.context import load_cohort
     from bellwether.arena.weekly.decisions import decide_week
@@ -137,68 +140,72 @@ def _make_weeks(
     if "decisions" in wanted and "decision_versions" not in wanted:
         raise ConfigError("making arena/decisions: select arena/decision_versions too; it stores the replaced states")
     weeks = [date.fromisoformat(name) for name in names]
-    known = FactRows.load(world, decided=weeks if decides else (), rebuilt=weeks) if "evidence" in wanted else None
+    facts = FactRows.load(world, decided=weeks if decides else (), rebuilt=weeks) if "evidence" in wanted else None
     for name in names:
-        sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
+        sunday, frames, metadata = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
         if decides:
-            done = decide_week(world, sunday, forced=forced)
-            decisions, versions = rows.build_decisions_rows(world, done)
-            made = {
-                "agents": rows.build_agents_rows(world, done.cohort),
-                "messages": rows.build_messages_rows(world, done, decisions, versions),
-                "refusals": rows.build_refusals_rows(world, done),
-                "trades": rows.build_trades_rows(done),
+            week = decide_week(world, sunday, forced=forced)
+            decisions, versions = rows.build_decisions_rows(world, week)
+            frames = {
+                "agents": rows.build_agents_rows(world, week.cohort),
+                "messages": rows.build_messages_rows(world, week, decisions, versions),
+                "refusals": rows.build_refusals_rows(world, week),
+                "trades": rows.build_trades_rows(week),
                 "decision_versions": versions,
                 "decisions": decisions,
             }
-            known = known and known.replace_week(sunday, agents=made["agents"], trades=made["trades"])
-            shown = {**_week_metadata(done, made), **_spending_metadata(world, sunday)}
+            facts = facts and facts.replace_week(sunday, agents=frames["agents"], trades=frames["trades"])
+            metadata = {**_week_metadata(week, frames), **_spending_metadata(world, sunday)}
         elif "agents" in wanted:
-            made["agents"] = rows.build_agents_rows(world, load_cohort(world.records, sunday))
-            known = known and known.replace_week(sunday, agents=made["agents"])
-        if known is not None:
-            made["evidence"] = build_evidence_rows(world, sunday, known, requested=asked)
-            known = known.replace_week(sunday, evidence=made["evidence"])
-        yield name, made, shown
+            frames["agents"] = rows.build_agents_rows(world, load_cohort(world.records, sunday))
+            facts = facts and facts.replace_week(sunday, agents=frames["agents"])
+        if facts is not None:
+            frames["evidence"] = build_evidence_rows(world, sunday, facts, requested=polled)
+            facts = facts.replace_week(sunday, evidence=frames["evidence"])
+        yield name, frames, metadata
 
 
-def _week_metadata(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """Build counts by state, trades, the cost of model calls, and the reasoning of agents."""
+def _week_metadata(week: "WeekDecisions", frames: dict[str, pl.DataFrame]) -> dict[str, Any]:
+    """Build the metadata of a week's decisions: counts by state, trades, cost of model calls, reasoning of agents, and problems."""
     from bellwether.arena.weekly.rows import count_states
 
-    decisions = made["decisions"]
+    decisions = frames["decisions"]
     cost = decisions["cost"].sum()
-    words = decisions.filter(pl.col("reasoning").str.len_chars() > 0).sort("place").head(8)
-    said = "\n\n".join(
-        f"**{name}**\n\n    {' '.join(text.split())[:300]}" for name, text in words.select("agent_id", "reasoning").iter_rows()
+    reasoned = decisions.filter(pl.col("reasoning").str.len_chars() > 0).sort("place").head(8)
+    reasoning = "\n\n".join(
+        f"**{name}**\n\n    {' '.join(text.split())[:300]}" for name, text in reasoned.select("agent_id", "reasoning").iter_rows()
     )
-    open_ones = [f"- `{one.decision_id}`: {one.state}: {one.reason[:200]}" for _, one in done.decisions if one.problem and one.reason]
+    problems = [
+        f"- `{decision.decision_id}`: {decision.state}: {decision.reason[:200]}"
+        for _, decision in week.decisions
+        if decision.problem and decision.reason
+    ]
     return {
-        **{f"decisions {state}": number for state, number in count_states(done.decisions).items()},
-        "cohorts": len(done.cohorts),
-        "trades": made["trades"].height,
-        "refused legs": made["refusals"].height,
-        "venue": ", ".join(done.universes),
-        "reconstructed": done.universe.reconstructed,
+        **{f"decisions {state}": number for state, number in count_states(week.decisions).items()},
+        "cohorts": len(week.cohorts),
+        "trades": frames["trades"].height,
+        "refused legs": frames["refusals"].height,
+        "venue": ", ".join(week.universes),
+        "reconstructed": week.universe.reconstructed,
         **({"dollars": float(cost)} if cost is not None else {}),
-        **({"in their words": dg.MetadataValue.md(said)} if said else {}),
-        **({"look at": dg.MetadataValue.md("\n".join(open_ones[:20]))} if open_ones else {}),
+        **({"in their words": dg.MetadataValue.md(reasoning)} if reasoning else {}),
+        **({"look at": dg.MetadataValue.md("\n".join(problems[:20]))} if problems else {}),
     }
 
 
 def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
-    """Spent, reserved and remaining dollars of the week's budgets, of all models and of each."""
+    """Return the spent, reserved and remaining dollars of the week's budgets, of all models together and of each."""
     from bellwether.arena.weekly.context import compute_week_spending
 
     whole, models = compute_week_spending(world.journal, week, world.budgets)
-    found = {}
-    for name, one in (("week", whole), *models.items()):
-        found[f"{name}: dollars spent"] = one.spent
-        if one.reserved:
-            found[f"{name}: dollars reserved"] = one.reserved
-        if one.left is not None:
-            found[f"{name}: dollars left"] = one.left
-    return found
+    dollars = {}
+    for name, budget in (("week", whole), *models.items()):
+        dollars[f"{name}: dollars spent"] = budget.spent
+        if budget.reserved:
+            dollars[f"{name}: dollars reserved"] = budget.reserved
+        if budget.left is not None:
+            dollars[f"{name}: dollars left"] = budget.left
+    return dollars
 
 
 @dg.asset(
@@ -209,15 +216,15 @@ def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
     pool="arena",
 )
 def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str, pl.DataFrame]:
-    """Marks of past days: prices observed live, and prices of positions of reconstructed cohorts."""
+    """Store the prices that value positions on past days: those observed live, and those of reconstructed cohorts."""
     from bellwether.arena.weekly.held_prices import reconstruct_prices
 
     days = [date.fromisoformat(name) for name in partition_keys(context)]
     try:
-        made = reconstruct_prices(arena.world(context.run_id), days)
+        rows = reconstruct_prices(arena.world(context.run_id), days)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    return {day.isoformat(): rows for day, rows in made.items()}
+    return {day.isoformat(): frame for day, frame in rows.items()}
 
 
 @dg.multi_asset(
@@ -237,65 +244,61 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
     can_subset=True,
 )
 def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slice) -> Iterator[dg.Output | dg.AssetCheckResult]:
-    """Settlements, ledger, positions, scores, portfolios and leaderboard, computed from the facts of all weeks."""
+    """Compute settlements, ledger, positions, scores, portfolios and leaderboard from the facts of all weeks."""
     from bellwether.arena.results import Facts, compute_results, find_changed_cash
 
     try:
-        known = Facts(**{name: rows.read() for name, rows in facts.items()})
-        found = compute_results(known, arena.world(context.run_id).rules)
+        loaded = Facts(**{name: rows.read() for name, rows in facts.items()})
+        results = compute_results(loaded, arena.world(context.run_id).rules)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     selected = context.op_execution_context.selected_output_names
     wanted = [name for name in BOOK_TABLES if name.split("/")[1] in selected]
-    for name in (one for one in wanted if one in BOOK_TABLES[:3]):
-        yield dg.Output(found.frames[name], name.split("/")[1])
-    broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
-    results_of_checks = (
+    for name in (name for name in wanted if name in BOOK_TABLES[:3]):
+        yield dg.Output(results.frames[name], name.split("/")[1])
+    broken = [f"{violation.rule}: {violation.where}: {violation.found}" for violation in results.violations]
+    checks = (
         _check_result("invariants", broken, dg.AssetCheckSeverity.ERROR),
-        _check_result("decided_on_these_books", find_changed_cash(known, found.ledger), dg.AssetCheckSeverity.WARN),
+        _check_result("decided_on_these_books", find_changed_cash(loaded, results.ledger), dg.AssetCheckSeverity.WARN),
     )
-    checks_selected = {one.name for one in context.selected_asset_check_keys}
-    yield from (one for one in results_of_checks if one.check_name in checks_selected)
+    selected_checks = {check.name for check in context.selected_asset_check_keys}
+    yield from (check for check in checks if check.check_name in selected_checks)
     if broken:
         raise dg.Failure(f"the books do not balance; nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
-    for name in (one for one in wanted if one in BOOK_TABLES[3:]):
-        yield dg.Output(
-            found.frames[name], name.split("/")[1], metadata=_leaderboard_metadata(known, found) if name == "arena/leaderboard" else None
-        )
+    curves = picture_metadata({"equity": _draw_equity(loaded, results)}) if {"portfolios", "leaderboard"} & selected else {}
+    metadata = {"arena/portfolios": curves, "arena/leaderboard": {**_leaderboard_metadata(results.frames["arena/leaderboard"]), **curves}}
+    for name in (name for name in wanted if name in BOOK_TABLES[3:]):
+        yield dg.Output(results.frames[name], name.split("/")[1], metadata=metadata.get(name))
 
 
-def _check_result(name: str, found: list[str], severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
-    shown = {"sample": dg.MetadataValue.md("\n".join(f"- `{line}`" for line in found[:20]))} if found else {}
+def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
+    """Return the result of a check of the ledger, which passes without violations."""
+    sample = {"sample": dg.MetadataValue.md("\n".join(f"- `{line}`" for line in violations[:20]))} if violations else {}
     return dg.AssetCheckResult(
-        passed=not found, check_name=name, asset_key=key("arena/ledger"), severity=severity, metadata={"found": len(found), **shown}
+        passed=not violations,
+        check_name=name,
+        asset_key=key("arena/ledger"),
+        severity=severity,
+        metadata={"found": len(violations), **sample},
     )
 
 
-def _leaderboard_metadata(facts: "Facts", found: "Results") -> dict[str, Any]:
-    """Metadata of the leaderboard: totals, table and equity curves."""
+def _draw_equity(facts: "Facts", results: "Results") -> bytes:
+    """Draw the equity of every agent that is not archived, as PNG."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import family_equity
 
-    board = found.frames["arena/leaderboard"]
-    columns = [
-        "family",
-        "rank",
-        "decisions",
-        "invalid",
-        "unfinished",
-        "bets",
-        "refused",
-        "scored",
-        "brier_stated",
-        "brier_size",
-        "brier_price",
-        "return",
-        "cost",
-    ]
+    agents = facts.agents.filter(pl.col("archived_at").is_null())
+    return png(family_equity(results.frames["arena/portfolios"], agents, "Equity per agent, by family"))
+
+
+def _leaderboard_metadata(board: pl.DataFrame) -> dict[str, Any]:
+    """Build the metadata of the leaderboard: totals, and a table of families."""
+    columns = ["family", "rank", "decisions", "invalid", "unfinished", "bets", "refused", "scored"]
+    columns += ["brier_stated", "brier_size", "brier_price", "return", "cost"]
     rows = (
         board.sort("rank", nulls_last=True).select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
     )
-    ranked = facts.agents.filter(pl.col("archived_at").is_null())
     records = [dg.TableRecord({name: "" if value is None else value for name, value in row.items()}) for row in rows.to_dicts()]
     return {
         "families": board.height,
@@ -303,5 +306,4 @@ def _leaderboard_metadata(facts: "Facts", found: "Results") -> dict[str, Any]:
         "profit of all": float(board["profit"].sum() or 0),
         "open positions": int(board["open_positions"].sum() or 0),
         "table": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no cohort"),
-        **picture_metadata({"equity": png(family_equity(found.frames["arena/portfolios"], ranked, "Equity per agent, by family"))}),
     }

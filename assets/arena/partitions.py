@@ -1,4 +1,4 @@
-"""Partitions of the arena: weeks, named by their Sunday, including the current week.
+"""Partitions of the arena: weeks by the date of their Sunday, including the current week.
 
 Not here: days (orchestration/partitions.py).
 Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
@@ -20,7 +20,7 @@ from resources.io_manager import UNDER_WAY
 
 
 def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
-    """UTC weeks from the first whole week after the first day of the settings. In the sandbox they end with its fixed clock."""
+    """Define one partition per UTC week, from the first whole week of the settings. In the sandbox the last week is that of its fixed clock."""
     config = settings()
     first = week_of(config.first_day + timedelta(days=6))
     if config.world is World.SANDBOX:
@@ -37,7 +37,7 @@ BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_non
 
 
 def whole_table(table: Table) -> dg.AssetIn:
-    """Return an input of all partitions of a table, including the current day, which a sensor writes."""
+    """Return an asset input with all partitions of a table, including the current day, which a sensor writes."""
     if not table.partitioned_by:
         return dg.AssetIn(key(table.name))
     metadata = {UNDER_WAY: True} if table.partitioned_by == ("day",) else None

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_arena(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
-    """Open the context of the arena. lineup, methodology: for new cohorts, by default those of the settings. run: name of the writer."""
+    """Open the arena of the settings: its lake, journal, venues and models.
+
+    lineup, methodology: names for new cohorts, by default those of the settings. run: name under which results are stored and calls are paid for.
+    """
     from resources.arena import ArenaResource
 
     arena = ArenaResource.of(settings())
@@ -38,7 +41,7 @@ def open_arena(lineup: str | None = None, methodology: str | None = None, run: s
 
 
 def open_table_reader(known_at: datetime | None) -> TableReader:
-    """Reader of the tables as stored, or as known at an instant."""
+    """Return a reader of the arena's tables: as they are stored, or as they were known at an instant."""
     from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
     from bellwether.arena.weekly.queries import stored_tables
 
@@ -56,7 +59,7 @@ def open_lake() -> Lake:
 
 
 def load_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
-    """Load rows of a table, with credentials redacted, as stored or as known at an instant. first, last: UTC days."""
+    """Load rows of a table, with credentials redacted. known_at: as in `open_table_reader`. first, last: UTC days to include."""
     from bellwether.arena.weekly.queries import filter_days
 
     rows = redact_rows(declared.name, open_table_reader(known_at)(declared))

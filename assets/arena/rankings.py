@@ -25,7 +25,7 @@ _READ = tuple(table(f"arena/{name}") for name in INPUTS)
     ins={"universe": dg.AssetIn(key("arena/universe"), partition_mapping=dg.AllPartitionMapping())},
 )
 def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFrame:
-    """Submitted forecasts on markets of a week, stated before its decisions."""
+    """Store submitted forecasts on markets of a week that were stated before its decisions."""
     try:
         return read_submissions(universe.read())
     except BellwetherError as error:
@@ -43,7 +43,7 @@ def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
 @dg.multi_asset(
     name="rankings",
     outs={name.split("/")[1]: table_output(name, "python", follows=FOLLOW_INPUTS, is_required=False) for name in RANKING_TABLES},
-    ins={one.short_name: whole_table(one) for one in _READ},
+    ins={source.short_name: whole_table(source) for source in _READ},
     can_subset=True,
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
@@ -53,10 +53,10 @@ def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Ou
     from bellwether.arena.rankings.standings import load_cutoffs
 
     try:
-        inputs = RankingInputs(**{name: one.read() for name, one in rows.items()}, cutoffs=load_cutoffs(settings().registry))
-        found = {**compare(inputs), "arena/releases": build_release_rows(inputs.agents, load_registered_families(settings().registry))}
+        inputs = RankingInputs(**{name: part.read() for name, part in rows.items()}, cutoffs=load_cutoffs(settings().registry))
+        frames = {**compare(inputs), "arena/releases": build_release_rows(inputs.agents, load_registered_families(settings().registry))}
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     for name in RANKING_TABLES:
         if (output := name.split("/")[1]) in context.op_execution_context.selected_output_names:
-            yield dg.Output(found[name], output)
+            yield dg.Output(frames[name], output)

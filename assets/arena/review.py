@@ -1,4 +1,4 @@
-"""Weekly review of lineups: families with a later release. It only proposes; operators change the registry."""
+"""Weekly review of lineups, which lists families with a later release. Operators change the registry themselves."""
 
 from collections import Counter
 
@@ -14,19 +14,19 @@ from resources.arena import ArenaResource
 
 @dg.asset(**table_asset("arena/review", "python"))
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
-    """Later releases of families in the price map, as of the last review."""
+    """List the later releases of families in the price map, as of now."""
     from bellwether.arena.weekly.interventions import build_review_rows, review_registry
 
     try:
         world = arena.world(context.run_id)
-        found = review_registry(world)
-        rows = build_review_rows(found, world.now())
+        reviews = review_registry(world)
+        rows = build_review_rows(reviews, world.now())
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    counts = Counter(str(one.state) for one in found)
-    proposed = "\n".join(render_advice(one) for one in found if one.state is ReviewState.UPGRADE)
-    shown = {state: counts[state] for state in map(str, ReviewState)}
-    return dg.Output(rows, metadata={**shown, **({"to adopt": dg.MetadataValue.md(f"```toml\n{proposed}```")} if proposed else {})})
+    counts = Counter(str(review.state) for review in reviews)
+    proposed = "\n".join(render_advice(review) for review in reviews if review.state is ReviewState.UPGRADE)
+    advice = {"to adopt": dg.MetadataValue.md(f"```toml\n{proposed}```")} if proposed else {}
+    return dg.Output(rows, metadata={**{state: counts[state] for state in map(str, ReviewState)}, **advice})
 
 
 #: Reads the catalogue; changes no lineup.

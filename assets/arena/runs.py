@@ -1,4 +1,4 @@
-"""Runs of outdated parts of the arena: weeks in order, evidence, marks and results."""
+"""Runs of the arena that commands launch: weeks in order, then outdated evidence, marks and results."""
 
 from __future__ import annotations
 
@@ -37,30 +37,32 @@ _RESOLVED = LATEST + timedelta(days=7)
 def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherError | None:
     """Run unfinished weeks in order, and update evidence, marks and results.
 
-    config: of the week's step: lineup, methodology, dollars.
-    Returns the error if the current marks could not be stored; everything else is complete.
+    config: options of the weekly step: lineup, methodology, dollars.
+    Returns the error if the current marks could not be stored; everything else is complete then.
     """
     _set_aside_damaged(work)
     upgrade_agents(work)
     due = [week.isoformat() for week in sorted(weeks) if _is_unfinished(work, week)]
     work.stats.fresh += len(weeks) - len(due)
     stated = {name: value for name, value in config.items() if value is not None}
-    given = {"ops": {"week": {"config": stated}, "arena__universe": {"config": {name: stated[name] for name in COHORT if name in stated}}}}
+    options = {
+        "ops": {"week": {"config": stated}, "arena__universe": {"config": {name: stated[name] for name in COHORT if name in stated}}}
+    }
     with work.progress.stage("arena weeks", len(due)) as advance:
         for span in _group_weeks(due):
-            work.launch(jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", partitions=span, config=given)
+            work.launch(jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", partitions=span, config=options)
             advance(len(span))
     return update_results(work, present=week_of(settings().now()) in weeks)
 
 
-def apply_intervention(work: Runner, done: Intervention) -> None:
-    """Apply an intervention of an operator, and update the results."""
+def apply_intervention(work: Runner, intervention: Intervention) -> None:
+    """Rebuild the tables that a recorded intervention changes, and update the results."""
     upgrade_agents(work)
-    if done.kind is InterventionKind.CANCEL:
-        week = week_of(done.at).isoformat()
+    if intervention.kind is InterventionKind.CANCEL:
+        week = week_of(intervention.at).isoformat()
         work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week])
     else:
-        week = done.subject.partition("/")[0]
+        week = intervention.subject.partition("/")[0]
         work.launch(jobs.AGENTS, f"arena agents of {week}", partitions=[week])
     update_results(work)
 
@@ -74,20 +76,20 @@ def poll_market(work: Runner, market_id: str) -> None:
 
 
 def _set_aside_damaged(work: Runner) -> None:
-    """Treat partitions with damaged manifests as missing, so that they are rebuilt, if all cohorts are reconstructed."""
+    """Set partitions with damaged manifests aside, so that they are rebuilt. Only if all cohorts are reconstructed."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
-    if all(len(work.lake.readable_manifests(one)) == len(work.lake.partitions(one)) for one in tables):
+    if all(len(work.lake.readable_manifests(declared)) == len(work.lake.partitions(declared)) for declared in tables):
         return
     with open_arena(run="manifests") as world:
         if is_all_reconstructed(world):
-            for one in tables:
-                work.lake.set_aside_damaged(one)
+            for declared in tables:
+                work.lake.set_aside_damaged(declared)
 
 
 def upgrade_agents(work: Runner) -> None:
-    """Rebuild agents stored by an older version from the journal."""
+    """Rebuild the rows of agents that an older version wrote. They come from the journal."""
     declared = table("arena/agents")
-    old = [partition[0] for partition, found in work.lake.manifests(declared).items() if found.version != declared.version]
+    old = [partition[0] for partition, manifest in work.lake.manifests(declared).items() if manifest.version != declared.version]
     for span in _group_weeks(old):
         work.launch(jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", partitions=span)
 
@@ -95,7 +97,7 @@ def upgrade_agents(work: Runner) -> None:
 def update_results(work: Runner, *, present: bool = False) -> BellwetherError | None:
     """Update evidence, marks and results where they are out of date. present: store current marks, too.
 
-    Returns the error if those marks failed; the next tick of the sensor stores them.
+    Returns the error if the current marks could not be stored; the next tick of the sensor stores them.
     """
     _collect_evidence(work)
     _reconstruct_marks(work)
@@ -109,6 +111,7 @@ def update_results(work: Runner, *, present: bool = False) -> BellwetherError | 
 
 
 def _store_marks() -> BellwetherError | None:
+    """Store the current prices of positions. Returns the error if that failed."""
     try:
         with open_arena(run="marks") as world:
             store_tick(world)
@@ -118,24 +121,24 @@ def _store_marks() -> BellwetherError | None:
 
 
 def _has_new_submissions(work: Runner) -> bool:
-    """Return whether there are submissions that arena/submissions lacks."""
+    """Return True if a submitted forecast is missing in arena/submissions."""
     universe, stored = (work.lake.slice(table(name), missing="skip").read() for name in ("arena/universe", "arena/submissions"))
     return not read_submissions(universe).equals(stored)
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Run the sandbox's weeks whose markets are all resolved."""
+    """Run the last weeks of the sandbox whose markets are all resolved."""
     last = week_of(settings().now() - _RESOLVED)
     failed = run_weeks(work, [last - number * WEEK for number in reversed(range(DEMO_WEEKS))])
     return {"arena": failed} if failed else {}
 
 
 def _is_unfinished(work: Runner, week: date) -> bool:
-    """Return whether a week is incomplete, in progress, or unknown because its agents are damaged."""
+    """Return True if a week lacks a table, has an open decision, is the current week, or if the rows of agents are damaged."""
     name = week.isoformat()
     # Weeks of older versions have no earlier states.
     needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}
-    if any((name,) not in work.lake.intact_manifests(table(one)) for one in needed):
+    if any((name,) not in work.lake.intact_manifests(table(required)) for required in needed):
         return True
     agents = work.lake.slice(table("arena/agents"), missing="skip")
     if agents.damaged():
@@ -146,7 +149,7 @@ def _is_unfinished(work: Runner, week: date) -> bool:
 
 
 def _collect_evidence(work: Runner) -> None:
-    """Collect evidence of each week since the first cohort where it is missing or older than earlier trades."""
+    """Collect evidence of each week since the first cohort whose evidence is missing or older than the trades before it."""
     traded = work.lake.manifests(table("arena/trades"))
     if not traded:
         return
@@ -157,13 +160,13 @@ def _collect_evidence(work: Runner) -> None:
 
 
 def _group_weeks(weeks: Sequence[str]) -> list[list[str]]:
-    """Group consecutive weeks into runs."""
-    found = group_days(weeks, most=MOST_WEEKS, step=WEEK)
-    return [[week for week in sorted(weeks) if first <= week <= last] for first, last in found]
+    """Group consecutive weeks, each group for one run."""
+    spans = group_days(weeks, most=MOST_WEEKS, step=WEEK)
+    return [[week for week in sorted(weeks) if first <= week <= last] for first, last in spans]
 
 
 def _reconstruct_marks(work: Runner) -> None:
-    """Reconstruct outdated marks of the days on which reconstructed cohorts had positions."""
+    """Reconstruct outdated marks of the past days since the first reconstructed cohort."""
     agents = work.lake.slice(table("arena/agents"), missing="skip").read()
     weeks = agents.filter("reconstructed")["week"]
     if weeks.is_empty():

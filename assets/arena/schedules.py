@@ -33,7 +33,7 @@ from resources.arena import ArenaResource
     description="Sunday 00:05 UTC: starts the week's cohort and makes its decisions; then hourly until the deadline while a decision is open, and once more for answers that were not executed.",
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a run for a week with open decisions. Cohorts start in the first hour of their week only."""
+    """Request a run for the current week while decisions are open. Its cohort is started in the first hour only."""
     from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided
 
     tick = context.scheduled_execution_time
@@ -59,7 +59,7 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
     description="Polls markets with live bets that are due; less often the longer nothing changes.",
 )
 def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
-    """Request one run for all due markets."""
+    """Request one run that polls all due markets."""
     from bellwether.arena.weekly.evidence import list_due_markets
 
     world = arena.world("resolutions")
@@ -77,7 +77,7 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
     description="Every ten minutes: stores changed prices of positions of live cohorts in arena/prices, without a run.",
 )
 def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
-    """Store changed prices and report their number. A failed tick is retried by the next one."""
+    """Store changed prices of positions, and report their number. A failed tick is retried by the next one."""
     from bellwether.arena.weekly.held_prices import store_tick
 
     day, changed = store_tick(arena.world(f"marks-{context.cursor or 0}"))
@@ -92,19 +92,19 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
     description="Marks past days with positions of reconstructed cohorts when trades or evidence are newer.",
 )
 def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
-    """Request a run per range of outdated days, at most once a day for the same facts."""
+    """Request a run per range of days with outdated marks, at most once a day for the same trades and evidence."""
     from bellwether.arena.weekly.held_prices import list_reconstructed_days
 
     assert context.repository_def is not None
     existing, state = set(DAY.get_partition_keys()), Staleness(lake.lake, settings().now().date())
     prices = asset_recipe(context.repository_def.asset_graph, key("arena/prices"))
     days = [(name,) for day in list_reconstructed_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
-    asked = []
+    requests = []
     for start, end in group_days(day for (day,) in state.find_outdated(prices, days)):
         facts = sha256(repr(sorted(state.versions(prices, (end,)).items())).encode()).hexdigest()[:12]
         tags = {RANGE_START: start, RANGE_END: end, **AUTOMATIC}
-        asked.append(dg.RunRequest(run_key=f"{start}..{end}@{facts} {datetime.now(UTC):%Y-%m-%d}", tags=tags))
-    return asked or dg.SkipReason("every past day with positions of reconstructed cohorts is marked")
+        requests.append(dg.RunRequest(run_key=f"{start}..{end}@{facts} {datetime.now(UTC):%Y-%m-%d}", tags=tags))
+    return requests or dg.SkipReason("every past day with positions of reconstructed cohorts is marked")
 
 
 daily_books = dg.ScheduleDefinition(

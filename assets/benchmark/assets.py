@@ -61,7 +61,7 @@ class ForecastConfig(dg.Config):
 
 
 def _split_pair(name: str) -> tuple[str, str]:
-    """Release and forecaster of a partition."""
+    """Return the release and the forecaster of a partition key."""
     release, forecaster = from_key(table("benchmark/forecasts"), name)
     return release, forecaster
 
@@ -72,7 +72,7 @@ def _split_pair(name: str) -> tuple[str, str]:
     partitions_def=RELEASE,
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
-    """Build the questions of a release with their outcomes; a stored release is returned unchanged."""
+    """Build the questions of a release with their outcomes. The questions of a stored release do not change."""
     from bellwether.figures.bars import count_bars
     from bellwether.figures.canvas import png
     from bellwether.questions.versions import draw, load_fixed
@@ -95,6 +95,7 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
 
 
 def _question_counts(frame: pl.DataFrame) -> dict[str, int | float]:
+    """Count questions, series and categories, and compute the share of questions resolved YES."""
     yes = frame.filter(pl.col("ground_truth") == "yes").height
     return {
         "questions": frame.height,
@@ -130,12 +131,12 @@ def forecasts(
 
 def _limits(config: ForecastConfig) -> "Limits":
     of_model = None if config.dollars_per_model is None else Decimal(str(config.dollars_per_model))
-    given = config.model_dump(include={"concurrency", "requests_per_minute", "tokens_per_minute"}, exclude_none=True)
-    return limits(config.dollars, dollars_per_model=of_model, **given)
+    rates = config.model_dump(include={"concurrency", "requests_per_minute", "tokens_per_minute"}, exclude_none=True)
+    return limits(config.dollars, dollars_per_model=of_model, **rates)
 
 
 def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
-    """Build counts of forecasts and failures by kind, and the cost in dollars."""
+    """Count forecasts and failures by kind, and compute the cost in dollars."""
     failures = frame["failure"].drop_nulls().value_counts(sort=True)
     priced, cost = frame["cost"].count(), frame["cost"].sum()
     return {
@@ -166,7 +167,7 @@ def scores(
     questions: Slice,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """Compute all metrics of a forecaster on a release with their intervals."""
+    """Compute all metrics of a forecaster on a release, with intervals."""
     from bellwether.calibration.scores import score
 
     def make(pair: str) -> PartitionRows:
@@ -239,8 +240,8 @@ def ranking(
         )
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
     comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
-    gone = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
-    kinds = gone | {name: entry.kind for name, entry in forecasting.forecasters().items()}
+    removed = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
+    kinds = removed | {name: entry.kind for name, entry in forecasting.forecasters().items()}
     frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(asked))
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
@@ -257,11 +258,12 @@ def ranking(
         picture = picture_metadata(
             {"differences": png(difference_matrix(pairs, frame["forecaster"].to_list(), "Differences in Brier score"))}
         )
-        yield dg.Output(pairs, "comparisons", metadata={"pairs": pairs.height, "differ": _count_different(pairs), **picture})
+        counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
+        yield dg.Output(pairs, "comparisons", metadata={**counts, **picture})
 
 
 def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
-    """Metadata of a leaderboard."""
+    """Count the forecasters of a leaderboard, and find the best Brier score and the mean coverage."""
     ranked = frame.filter(pl.col("rank").is_not_null())
     best = ranked["brier"].min()
     return {
@@ -270,11 +272,6 @@ def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
         **({"best Brier": float(best)} if isinstance(best, float) else {}),
         "mean coverage": float(frame["coverage"].cast(pl.Float64).fill_null(0.0).sum()) / max(frame.height, 1),
     }
-
-
-def _count_different(pairs: pl.DataFrame) -> int:
-    """Count the pairs that differ at 5 % after correction."""
-    return pairs.filter(pl.col("p_holm") <= 0.05).height
 
 
 @dg.asset(
@@ -291,6 +288,7 @@ def dataset_analysis(questions: Slice) -> dg.Output[pl.DataFrame]:
 
 
 def _leaderboard_table(frame: pl.DataFrame) -> dg.TableMetadataValue:
-    shown = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "group", "brier_skill", "ece", "accuracy", "coverage", "n"]
-    rows = frame.sort("rank", "forecaster", nulls_last=True).select(shown).head(20).with_columns(pl.col(pl.Float64).round(4))
+    """Return the first 20 rows of a leaderboard as a table for the UI."""
+    columns = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "group", "brier_skill", "ece", "accuracy", "coverage", "n"]
+    rows = frame.sort("rank", "forecaster", nulls_last=True).select(columns).head(20).with_columns(pl.col(pl.Float64).round(4))
     return dg.MetadataValue.table([dg.TableRecord({k: "" if v is None else v for k, v in row.items()}) for row in rows.to_dicts()])

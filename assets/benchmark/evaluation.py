@@ -1,6 +1,6 @@
 """Evaluation of language models on a release: calls run concurrently, then the graph scores and ranks the forecasts.
 
-Dagster is imported inside, so that `bellwether evaluate --dry-run` and its refusals stay quick.
+Functions import Dagster, which `bellwether evaluate --dry-run` and wrong options do not need.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """Plan of an evaluation: release, named forecasters, all scored forecasters, and language models among them."""
+    """Plan of an evaluation: the release, the named forecasters, all forecasters to score, and the language models among the named."""
 
     release: str
     named: list[str]
@@ -50,11 +50,14 @@ class EvaluationPlan:
 
 
 def find_unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
-    """Find the unfinished evaluation to continue. Raises `ConfigError` if no evaluation is unfinished, or if other models are named."""
-    found = _evaluations().read_unfinished(release_name(release, samples) if release or samples else None)
-    if names and set(names) != set(found.models):
-        raise ConfigError(f"resuming {found.run}: it evaluates {', '.join(found.models)}; name the same models, or none")
-    return found
+    """Find the latest unfinished evaluation, of the release if one is named.
+
+    Raises `ConfigError` if no evaluation is unfinished, or if `names` are not its models.
+    """
+    evaluation = _evaluations().read_unfinished(release_name(release, samples) if release or samples else None)
+    if names and set(names) != set(evaluation.models):
+        raise ConfigError(f"resuming {evaluation.run}: it evaluates {', '.join(evaluation.models)}; name the same models, or none")
+    return evaluation
 
 
 def _evaluations() -> Any:
@@ -62,55 +65,55 @@ def _evaluations() -> Any:
 
 
 def release_name(release: str | None, samples: int | None) -> str:
-    """Return the name of a release, by default the first of this world; with `samples`, that of its first `samples` questions.
+    """Return the full name of a release, by default the first of this world. samples: name the release of its first `samples` questions.
 
     Raises `ConfigError` for an unknown release.
     """
-    here = list(releases_here())
-    if release is None and not here:
+    offered = list(releases_here())
+    if release is None and not offered:
         raise ConfigError(f"bellwether evaluate: no release belongs to the world {settings().world}; name one with --release")
-    whole = release or here[0]
+    whole = release or offered[0]
     return find(whole if samples is None else f"{whole}@{samples}").name
 
 
 def plan_evaluation(names: Sequence[str], release: str) -> EvaluationPlan:
     """Plan the evaluation of the named forecasters together with the baselines."""
-    here = forecasting.available()
+    available = forecasting.available()
     for name in names:
-        if forecasting.forecaster(name).name not in here:
+        if forecasting.forecaster(name).name not in available:
             raise ConfigError(
                 f"bellwether evaluate: {name} cannot be asked in the world {settings().world}; `bellwether models` says where"
             )
-    named = {name: here[name] for name in dict.fromkeys(names)}
-    baselines = {name: entry for name, entry in here.items() if not isinstance(entry, LanguageModel)}
+    named = {name: available[name] for name in dict.fromkeys(names)}
+    baselines = {name: entry for name, entry in available.items() if not isinstance(entry, LanguageModel)}
     return EvaluationPlan(
         release, list(named), {**baselines, **named}, [entry for entry in named.values() if isinstance(entry, LanguageModel)]
     )
 
 
 def require_any_key(models: Sequence[LanguageModel]) -> None:
-    """Raise `ConfigError` if no model is available, before anything is built; name the unavailable ones if others are available.
+    """Raise `ConfigError` if no model is ready. Print a warning about the others if only some are ready.
 
-    In a fleet its workers have the keys.
+    A fleet is not checked, since its workers have the keys.
     """
     if settings().fleet is not None:
         return
-    lacking = {model.name: found for model in models if not (found := status(model.model)).is_ready}
-    if lacking and len(lacking) == len(models):
-        missing = next((found.variable for found in lacking.values() if found.variable), None)
+    unready = {model.name: key for model in models if not (key := status(model.model)).is_ready}
+    if unready and len(unready) == len(models):
+        missing = next((key.variable for key in unready.values() if key.variable), None)
         advice = f"set {missing} to your key, or choose a model that needs none" if missing else "choose other models"
-        said = "; ".join(f"{name}: {found}" for name, found in lacking.items())
+        reasons = "; ".join(f"{name}: {key}" for name, key in unready.items())
         raise ConfigError(
-            f"bellwether evaluate: none of the models can be asked ({said}). Nothing was built; {advice} (`bellwether models`)"
+            f"bellwether evaluate: none of the models can be asked ({reasons}). Nothing was built; {advice} (`bellwether models`)"
         )
-    for name, found in lacking.items():
-        sys.stderr.write(f"Warning: {name} cannot be asked ({found}); the other models are.\n")
+    for name, key in unready.items():
+        sys.stderr.write(f"Warning: {name} cannot be asked ({key}); the other models are.\n")
 
 
-def resolve_limits(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
-    """Return the budget of all models and that of each: as given, else of the evaluation in progress, else of the settings."""
-    whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
-    return whole if stated is None else stated, each_before if each is None else each
+def resolve_limits(dollars: Decimal | None, per_model: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
+    """Return the budget of all models together, and of each model: as given, else of the resumed evaluation, else of the settings."""
+    defaults = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
+    return defaults[0] if dollars is None else dollars, defaults[1] if per_model is None else per_model
 
 
 def require_questions(release: str, questions: pl.DataFrame) -> None:
@@ -122,7 +125,7 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
 
 
 def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dict[str, Any]]:
-    """Estimate calls, tokens and cost of each model. Questions that are not stored are built in memory."""
+    """Estimate calls, tokens and cost of each model. If the release is not stored, its questions are built in memory."""
     questions = draw(Lake(settings().lake_uri), chosen.release)
     require_questions(chosen.release, questions)
     if begun is not None:
@@ -136,7 +139,7 @@ def evaluate(
 ) -> dict[str, BellwetherError | None]:
     """Send the calls of all models concurrently, then score their answers from the journal.
 
-    Returns None for each forecaster that finished, and the error for any other.
+    begun: evaluation to resume. Returns None or the error of each forecaster.
     """
     from assets.benchmark.runs import evaluate_release
     from assets.warehouse.runs import publish
@@ -147,9 +150,9 @@ def evaluate(
     _evaluations().store(evaluation)
     # In a fleet the runs send the requests, divided among the workers; the journal that all share pays for each once.
     ends = _send_calls(work, chosen.models, questions, evaluation.run, limits) if chosen.models and settings().fleet is None else {}
-    done = [name for name in chosen.forecasters if ends.get(name) is None]
+    answered = [name for name in chosen.forecasters if ends.get(name) is None]
     ends |= evaluate_release(
-        work, chosen.release, done, again=[model.name for model in chosen.models], asking=_run_config(limits, paid_by=evaluation.run)
+        work, chosen.release, answered, repeated=[model.name for model in chosen.models], config=_run_config(limits, paid_by=evaluation.run)
     )
     publish(work)
     if not any(ends.values()):
@@ -158,15 +161,17 @@ def evaluate(
 
 
 def _run_config(limits: Limits, *, paid_by: str) -> dict[str, Any]:
-    """Configuration of the graph with the same limits; it retries failed calls."""
-    given = {name: value for name, value in asdict(limits).items() if value is not None}
-    return {name: float(value) if isinstance(value, Decimal) else value for name, value in given.items()} | {"paid_by": paid_by}
+    """Return the configuration of benchmark/forecasts with the same limits. paid_by: name of the shared budget."""
+    values = {name: float(value) if isinstance(value, Decimal) else value for name, value in asdict(limits).items() if value is not None}
+    return {**values, "paid_by": paid_by}
 
 
 def _send_calls(
     work: Runner, models: Sequence[LanguageModel], questions: pl.DataFrame, run: str, limits: Limits
 ) -> dict[str, BellwetherError | None]:
-    async def all_of_them(progress: Progress) -> dict[str, BellwetherError | None]:
+    """Send the calls of all models. Returns None or the error of each model. Raises `KeyboardInterrupt` after a signal."""
+
+    async def send(progress: Progress) -> dict[str, BellwetherError | None]:
         async with work.models.of_run(run, limits).client() as client:
             with _handle_signals(client) as interrupted:
                 ends = await evaluate_models(models, questions, client, progress)
@@ -175,12 +180,12 @@ def _send_calls(
             return ends
 
     with _track_models(work.progress) as progress:
-        return asyncio.run(all_of_them(progress))
+        return asyncio.run(send(progress))
 
 
 @contextmanager
 def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
-    """Set the event on Ctrl-C or SIGTERM and wait for running requests; a second signal cancels them."""
+    """Interrupt the client on Ctrl-C or SIGTERM: it waits for running requests, which a second signal cancels. Yields an event that is set then."""
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
     former = signal.getsignal(signal.SIGTERM)
 
@@ -205,13 +210,13 @@ def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
 
 @contextmanager
 def _track_models(progress: Shown) -> Iterator[Progress]:
-    """Show a progress stage per model from its first answer on."""
+    """Show a progress stage for each model, from its first answer on. Yields the function that reports its answers."""
     with ExitStack() as stages:
-        told: dict[str, tuple[Advance, int]] = {}
+        shown: dict[str, tuple[Advance, int]] = {}
 
-        def tell(name: str, done: int, total: int) -> None:
-            advance, before = told[name] if name in told else (stages.enter_context(progress.stage(name, total)), 0)
-            advance(done - before)
-            told[name] = (advance, done)
+        def report(name: str, answered: int, total: int) -> None:
+            advance, previous = shown[name] if name in shown else (stages.enter_context(progress.stage(name, total)), 0)
+            advance(answered - previous)
+            shown[name] = (advance, answered)
 
-        yield tell
+        yield report

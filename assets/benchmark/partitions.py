@@ -20,12 +20,12 @@ RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecast
 
 
 def forecasters() -> list[str]:
-    """List the forecasters of this world for the partition picker: available ones first, then by missing key."""
+    """List the forecasters of this world for the UI's choice of partitions: ready ones first, then by missing key."""
     return [name for _, names in _forecasters_by_key() for name in names]
 
 
 def forecaster_list() -> str:
-    """List the forecasters of this world by missing key, as Markdown; the error if the registry cannot be read."""
+    """Render a list of the forecasters of this world by missing key, as Markdown. If the registry cannot be read, return the error instead."""
     try:
         return "\n".join(f"- {why or 'ready'}: {', '.join(f'`{name}`' for name in names)}" for why, names in _forecasters_by_key())
     except ConfigError as error:
@@ -33,7 +33,7 @@ def forecaster_list() -> str:
 
 
 def _forecasters_by_key() -> list[tuple[str, list[str]]]:
-    """Group the forecasters by the reason why they are not ready, "" for those that are."""
+    """Group the forecasters by the reason why they are not ready; the reason of ready ones is empty."""
     missing = forecasting.without_key()
     groups: dict[str, list[str]] = {}
     for name in forecasting.available():
@@ -46,15 +46,15 @@ NEW = timedelta(days=7)
 
 
 def automatic(questions: Mapping[Partition, Manifest]) -> list[Partition]:
-    """List releases and forecasters that run automatically: free forecasters, and on new releases the models of the settings.
+    """List the pairs of release and forecaster that run automatically: free forecasters, and on new releases the models of the settings.
 
     Releases of the first N questions run on request only.
     """
-    whole = {release: made for (release,), made in questions.items() if ReleaseName.parse(release).size is None}
+    whole = {release: manifest for (release,), manifest in questions.items() if ReleaseName.parse(release).size is None}
     names = forecasting.competitors()
-    return [(release, name) for release, made in whole.items() for name in names if is_new(made) or name not in settings().models]
+    return [(release, name) for release, manifest in whole.items() for name in names if is_new(manifest) or name not in settings().models]
 
 
-def is_new(made: Manifest) -> bool:
-    """Return whether a partition was written in the last days."""
-    return datetime.now(UTC) - made.written_at < NEW
+def is_new(manifest: Manifest) -> bool:
+    """Return True if a partition was written in the last week."""
+    return datetime.now(UTC) - manifest.written_at < NEW

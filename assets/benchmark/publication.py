@@ -1,4 +1,4 @@
-"""Assets for the publication of a release: its report, and its questions as a dataset."""
+"""Assets that publish a release: its report, and its questions as a dataset."""
 
 from typing import Any
 
@@ -90,9 +90,9 @@ def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: S
         where = upload(written.folder, config.upload, private=config.private) if config.upload else None
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "folder": dg.MetadataValue.path(str(written.folder)),
         "questions": written.rows,
         **picture_metadata({"categories": png(count_bars(frame["category"], f"Questions by category: {name}"))}),
     }
-    return dg.MaterializeResult(metadata=found | ({"published at": dg.MetadataValue.url(where)} if where else {}))
+    return dg.MaterializeResult(metadata=metadata | ({"published at": dg.MetadataValue.url(where)} if where else {}))

@@ -39,21 +39,21 @@ def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
 
 
 def demo(as_json: bool) -> dict[str, Any]:
-    """Print or return the leaderboard of the demo's release."""
+    """Print the leaderboard of the demo's release unless `as_json`; returns it for `--json`."""
     from assets.benchmark.runs import DEMO
 
     return show_leaderboards((DEMO,), as_json)
 
 
 def _exclusion_note(frame: pl.DataFrame) -> str:
-    """Describe excluded forecasts, or return an empty text."""
+    """Name the forecasters with excluded questions; empty if no question is excluded."""
     some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
     most = [f"{row['could_know']} of {row['forecaster']}" for row in some.head(_CONTAMINATED).iter_rows(named=True)]
     others = [f"some of {some.height - _CONTAMINATED} more"] if some.height > _CONTAMINATED else []
-    said = f"Questions that do not count, because the model could know the outcome: {', '.join(most + others)}."
-    return "".join(f"\n{line}" for line in wrap(said, 80))
+    note = f"Questions that do not count, because the model could know the outcome: {', '.join(most + others)}."
+    return "".join(f"\n{line}" for line in wrap(note, 80))
 
 
 def _interval_note(frame: pl.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""Runs of outdated parts of the benchmark: questions, forecasts, scores, ranking and report of a release."""
+"""Runs of the benchmark that commands launch: outdated questions, forecasts, scores, ranking and report of a release."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ DEMO = "sandbox-2026"
 
 
 def forecast_releases(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
-    """Build, forecast and rank releases. Returns None or the error per forecaster and release; after an error the others continue.
+    """Build the questions of releases, run the forecasters, and rank them. Returns None or the error of each forecaster and release.
 
-    chosen: forecasters; the automatic ones when left out.
+    chosen: forecasters; the automatic ones when left out. An error of one does not stop the others.
     """
     forecasters = list(chosen or forecasting.competitors())
-    return {f"{name} on {one}": end for one in releases for name, end in evaluate_release(work, one, forecasters).items()}
+    return {f"{name} on {release}": end for release in releases for name, end in evaluate_release(work, release, forecasters).items()}
 
 
 def forecast_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> None:
-    """Build, forecast, rank and publish releases. Raises the first failure of a forecaster at the end."""
+    """Do as `forecast_releases`, and publish the warehouse. Raises the first failure of a forecaster at the end."""
     ends = forecast_releases(work, releases, chosen)
     publish(work)
     require_success(ends)
@@ -60,47 +60,40 @@ def build_questions(work: Runner, release: str) -> pl.DataFrame:
 
 
 def evaluate_release(
-    work: Runner, release: str, forecasters: Sequence[str], *, again: Collection[str] = (), asking: Mapping[str, Any] | None = None
+    work: Runner, release: str, forecasters: Sequence[str], *, repeated: Collection[str] = (), config: Mapping[str, Any] | None = None
 ) -> dict[str, BellwetherError | None]:
-    """Build the questions of a release, run and score the forecasters, rank all scored ones, and report.
+    """Build the questions of a release, run and score the forecasters, rank all scored ones, and write the report.
 
-    again: forecasters that run although they are up to date: models whose calls may have failed.
-    asking: configuration of `benchmark/forecasts`, such as the budget. Returns by forecaster None, or the error; the others continue.
+    repeated: forecasters that run although they are up to date, such as models whose calls may have failed. config: of `benchmark/forecasts`, such as
+    the budget. Returns None or the error of each forecaster. An error of one does not stop the others.
     """
     build_questions(work, release)
     pairs = {to_key(FORECASTS, (release, name)): name for name in forecasters}
-    due = [pair for pair, name in pairs.items() if name in again or _is_due(work, release, name)]
+    due = [pair for pair, name in pairs.items() if name in repeated or _is_due(work, release, name)]
     work.stats.fresh += len(pairs) - len(due)
     work.instance.add_dynamic_partitions(str(FORECASTER.name), [pairs[pair] for pair in due])
-    config = {"ops": {"benchmark__forecasts": {"config": dict(asking or {})}}}
-    found = work.run_partitions(jobs.EVALUATE, FORECASTS.name, due, "forecast", config)
-    ends = {name: found.get(pair) for pair, name in pairs.items()}
+    options = {"ops": {"benchmark__forecasts": {"config": dict(config or {})}}}
+    errors = work.run_partitions(jobs.EVALUATE, FORECASTS.name, due, "forecast", options)
+    ends = {name: errors.get(pair) for pair, name in pairs.items()}
     if any(error is None for error in ends.values()):
-        _update_rankings(work, release)
+        _rescore(work, release)
+        work.run_if_due(jobs.RANK, RANKED, f"leaderboard and report of {release}", (release,))
     return ends
 
 
 def _is_due(work: Runner, release: str, name: str) -> bool:
-    return bool(work.due((FORECASTS.name,), [(release, name)])) or not _is_current(work, release, name)
-
-
-def _is_current(work: Runner, release: str, name: str) -> bool:
-    """Return whether the forecasts are of the registered version and knowledge cutoff."""
+    """Return True if forecasts are out of date, or of another version or knowledge cutoff than the registered forecaster."""
+    if work.due((FORECASTS.name,), [(release, name)]):
+        return True
     entry = forecasting.forecaster(name)
-    made = work.lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
-    return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
-
-
-def _update_rankings(work: Runner, release: str) -> None:
-    """Update scores, ranking and report of a release."""
-    _rescore(work, release)
-    work.run_if_due(jobs.RANK, RANKED, f"leaderboard and report of {release}", (release,))
+    rows = work.lake.slice(FORECASTS, [(release, name)], missing="skip").scan()
+    return not set(rows.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
 
 
 def _rescore(work: Runner, release: str) -> None:
-    """Rescore forecasters with outdated scores: all are ranked on the same questions."""
-    answered = [pair for pair in work.lake.manifests(table("benchmark/forecasts")) if pair[0] == release]
-    due = [to_key(table("benchmark/forecasts"), pair) for pair in work.due(SCORE_TABLES, answered)]
+    """Update outdated scores of all forecasters of a release. Raises the first error."""
+    answered = [pair for pair in work.lake.manifests(FORECASTS) if pair[0] == release]
+    due = [to_key(FORECASTS, pair) for pair in work.due(SCORE_TABLES, answered)]
     for error in work.run_partitions(jobs.SCORE, FORECASTS.name, due, "score").values():
         if error:
             raise error

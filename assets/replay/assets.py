@@ -21,13 +21,12 @@ from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
 from resources.io_manager import record_inputs
-from resources.models import ModelsOfRun, limits, payer
+from resources.models import limits, payer
 from resources.pictures import picture_metadata
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
 
 if TYPE_CHECKING:
-    from bellwether.replay import Agent, AgentSource
     from bellwether.replay.backtest import Backtest, BacktestSettings
     from bellwether.replay.episode import Episode
     from bellwether.replay.registry import RegisteredAgent
@@ -41,7 +40,7 @@ SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "k
 
 
 class EpisodeConfig(dg.Config):
-    """Facts of an episode that are in neither its recording nor the pulled data."""
+    """Facts of an episode that neither its recording nor the pulled data contains."""
 
     results: dict[str, str] = Field(default_factory=dict)
     """Results of markets by ticker: yes, no, void or the payout of YES in dollars. They take precedence over recorded and pulled ones."""
@@ -94,7 +93,7 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
     store: EpisodesResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """Build episodes of recordings."""
+    """Build episodes from recordings."""
 
     def make(name: str) -> PartitionRows:
         rows, shown = _build_episode(name, config, lake.lake, recordings, store)
@@ -117,6 +116,7 @@ def _build_episode(
     )
     from bellwether.replay.episode_builder.sources import Sources
 
+    """Build one episode and write its folder. Returns its row and its metadata."""
     recording, event = recordings.find_episode(name)
     sources = Sources.of(lake, recording.name)
     stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
@@ -141,7 +141,7 @@ def _build_episode(
 
 
 def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
-    """Draw the depth of the books over time. This also builds the tape of the episode."""
+    """Draw the depth of the books over time as metadata. This also builds the tape of the episode."""
     from bellwether.figures.canvas import png
     from bellwether.replay import prepare
     from bellwether.replay.results.books import book_heat_map
@@ -171,6 +171,7 @@ def books(
 
 
 def _episode_metadata(rows: pl.DataFrame) -> dict[str, Any]:
+    """Build the metadata of an episode: counts, duration and warnings."""
     first = rows.row(0, named=True)
     return {
         "markets": rows.height,
@@ -198,7 +199,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     models: ModelsResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """Backtest an agent on an episode."""
+    """Backtest an agent in an episode."""
     from bellwether.replay import run
     from bellwether.replay.registry import find_agent
     from bellwether.replay.results.frames import frames
@@ -208,27 +209,22 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
         entry = find_agent(name)
         agent = entry.source() if entry.language_model is None else entry.make()
         if entry.language_model is not None:
-            _set_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
-        done = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.limits or False, cache=store.cache)
-        made = frames(done, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
-        return made, _backtest_metadata(done, made)
+            from bellwether.replay.agents.llm import LLMAgent
+
+            if isinstance(agent, LLMAgent):
+                agent.models = models.of_run(payer(context.run), limits(config.dollars))
+        backtest = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.limits or False, cache=store.cache)
+        rows = frames(backtest, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
+        return rows, _backtest_metadata(backtest, rows)
 
     yield from make_each(context, io_manager, BACKTEST_TABLES, make)
-
-
-def _set_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:
-    """Set the models of an agent with a language model, within the limits of the run."""
-    from bellwether.replay.agents.llm import LLMAgent
-
-    if isinstance(agent, LLMAgent):
-        agent.models = models
 
 
 def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSettings":
     from bellwether.replay.backtest import BacktestSettings
 
     cadence = entry.cadence if config.cadence_seconds is None else round(config.cadence_seconds * SECOND)
-    given: dict[str, Any] = {} if cadence is None else {"cadence": cadence}
+    options: dict[str, Any] = {} if cadence is None else {"cadence": cadence}
     return BacktestSettings(
         rules=config.rules,
         queue=None if config.queue == "rules" else config.queue,
@@ -239,20 +235,20 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
         response_latency=round(config.response_latency_ms * MILLISECOND),
         execution="taker_only" if config.taker_only else None,
         seed=config.seed,
-        **given,
+        **options,
     )
 
 
-def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
+def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
     """Build the metadata of a backtest by table: P&L with its band, counts, and figures."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.results.books import price_with_fills
 
-    row = made["replay/backtests"].row(0, named=True)
-    title = f"{done.agent} in {done.episode}"
-    equity = picture_metadata({"equity curve": png(equity_curve(made["replay/equity"], title))})
-    fills = picture_metadata({"price with fills": png(price_with_fills(done.tape, made["replay/fills"], title))})
+    row = rows["replay/backtests"].row(0, named=True)
+    title = f"{backtest.agent} in {backtest.episode}"
+    equity = picture_metadata({"equity curve": png(equity_curve(rows["replay/equity"], title))})
+    fills = picture_metadata({"price with fills": png(price_with_fills(backtest.tape, rows["replay/fills"], title))})
     numbers = {
         "P&L": float(row["pnl"]),
         "P&L, pessimistic queue": float(row["pnl_pessimistic"]),
@@ -262,14 +258,14 @@ def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[
         "orders": row["orders"],
         "in words": _summarize_pnl(row),
         "rules": row["rules"],
-        **({"isolated": str(done.confinement)} if done.confinement is not None else {}),
+        **({"isolated": str(backtest.confinement)} if backtest.confinement is not None else {}),
         **({"failure": row["failure"]} if row["failure"] else {}),
     }
     return {"replay/backtests": {**numbers, **equity, **fills}, "replay/equity": equity, "replay/fills": fills}
 
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
-    """Summarize P&L, its band and its caveats."""
+    """Describe the P&L of a backtest with its band and caveats, in one line."""
     from bellwether.replay.results.text_tables import format_band, format_signed
 
     parts = [f"P&L {format_signed(row['pnl'])} dollars; band {format_band(row)} ({row['band']})"]
@@ -285,7 +281,7 @@ def _summarize_pnl(row: dict[str, Any]) -> str:
     can_subset=True,
 )
 def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg.Output]:
-    """Compare the agents over all their episodes."""
+    """Compare the agents over all episodes in which they traded."""
     from bellwether.replay.results.summary import results, summarise
 
     rows, selected = backtests.read(), context.op_execution_context.selected_output_names

@@ -17,8 +17,8 @@ EPISODE_AGENT = dg.MultiPartitionsDefinition({"episode": EPISODE, "agent": AGENT
 
 
 def automatic(episodes: Mapping[Partition, Manifest]) -> list[Partition]:
-    """List episodes and agents that run automatically: free agents, and on new episodes agents whose model is in the settings."""
+    """List the pairs of episode and agent that run automatically: free agents, and on new episodes agents whose model is in the settings."""
     from bellwether.replay.registry import competitors
 
     paid = {name for name, entry in competitors().items() if entry.language_model in settings().models}
-    return [(episode, name) for (episode,), made in episodes.items() for name in competitors() if is_new(made) or name not in paid]
+    return [(episode, name) for (episode,), manifest in episodes.items() for name in competitors() if is_new(manifest) or name not in paid]

@@ -1,4 +1,4 @@
-"""Runs of outdated parts of replay: recordings, episodes, backtests and their comparison."""
+"""Runs of replay that commands launch: outdated recordings, episodes, backtests and their comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from resources.recordings import RecordingsResource
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Generate recordings of the latest settled events of the sandbox, and backtest the automatic agents on them."""
+    """Generate recordings of the latest settled events of the sandbox, and backtest in them the agents that run automatically."""
     from bellwether.replay.registry import competitors
 
     config = settings()
@@ -29,24 +29,24 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def run_backtests(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
-    """Store finished recordings in the lake, build their episodes, backtest the agents on each, and compare them.
+    """Store finished recordings in the lake, build their episodes, backtest the agents in each, and compare them.
 
-    Returns by backtest None, or the error; the others continue.
+    Returns None or the error of each backtest. An error of one does not stop the others.
     """
     recordings: RecordingsResource = work.resource("recordings")
-    held = recordings.episodes()
-    names = sorted({found.name for found, _ in held.values()})
+    episodes = recordings.episodes()
+    names = sorted({recording.name for recording, _ in episodes.values()})
     work.instance.add_dynamic_partitions(str(RECORDING.name), names)
-    work.instance.add_dynamic_partitions(str(EPISODE.name), list(held))
+    work.instance.add_dynamic_partitions(str(EPISODE.name), list(episodes))
     work.instance.add_dynamic_partitions(str(AGENT.name), list(agents))
     work.run_due(RECORDINGS, RECORDING_TABLES, [(name,) for name in names], "recording")
-    outdated = outdated_episodes(work.lake, {name: found.name for name, (found, _) in held.items()})
+    outdated = outdated_episodes(work.lake, {name: recording.name for name, (recording, _) in episodes.items()})
     for error in work.run_partitions(jobs.EPISODES, "replay/episodes", list(outdated), "episode").values():
         if error:
             raise error
-    work.stats.fresh += len(held) - len(outdated)
-    work.run_due(jobs.BOOKS, ("replay/books",), [(name,) for name in held], "book")
-    pairs = [(name, agent) for name in held for agent in agents]
+    work.stats.fresh += len(episodes) - len(outdated)
+    work.run_due(jobs.BOOKS, ("replay/books",), [(name,) for name in episodes], "book")
+    pairs = [(name, agent) for name in episodes for agent in agents]
     ends = work.run_due(jobs.BACKTEST, BACKTEST_TABLES, pairs, "backtest", go_on=True)
     work.run_if_due(jobs.STANDING, (*STANDING_TABLES, "replay/report"), "comparison and report of agents")
     return ends

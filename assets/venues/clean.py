@@ -21,23 +21,23 @@ CLEAN_TABLES = ("clean/resolutions", "clean/markets", "clean/prices")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive days."""
+    """Consecutive days that are built together. keys: ISO dates."""
 
     keys: list[str]
 
     @property
     def parameters(self) -> dict[str, date]:
-        """Parameters of SQL."""
+        """Parameters of the SQL that builds a table."""
         return {"first_day": date.fromisoformat(self.keys[0]), "last_day": date.fromisoformat(self.keys[-1])}
 
     def select(self, **inputs: Slice) -> dict[str, Slice]:
-        """Select the inputs of these days."""
+        """Restrict inputs with daily partitions to these days."""
         days = [(key,) for key in self.keys]
         return {name: rows.restrict(days) if rows.table.partitioned_by else rows for name, rows in inputs.items()}
 
 
 def _build_chunks(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.DataFrame]) -> Any:
-    """Build the rows of the days of a run, at most `CHUNK` days in memory at a time."""
+    """Build the rows of a run's days with `build`, at most `CHUNK` days in memory at a time."""
     keys = partition_keys(context)
     if len(keys) <= CHUNK:
         return build(Chunk(keys))
@@ -59,11 +59,11 @@ def _build_chunks(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl
     backfill_policy=DAYS_PER_RUN,
 )
 def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> Any:
-    """Resolve Polymarket markets from their evidence."""
+    """Derive the resolutions of Polymarket's markets from their evidence."""
 
     def build(chunk: Chunk) -> pl.DataFrame:
-        found = chunk.select(markets=polymarket_markets, winners=polymarket_winners)
-        return resolve(found["markets"].scan(), found["winners"].scan())
+        inputs = chunk.select(markets=polymarket_markets, winners=polymarket_winners)
+        return resolve(inputs["markets"].scan(), inputs["winners"].scan())
 
     return _build_chunks(context, build)
 
@@ -92,7 +92,7 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     polymarket_events: Slice,
     resolutions: Slice,
 ) -> Any:
-    """Clean the markets of both venues."""
+    """Convert the markets of both venues to common columns."""
     archive = lake.lake.slice(table("raw/kalshi_archive"), missing="skip")
     inputs = {
         "kalshi_markets": kalshi_markets,
@@ -117,6 +117,6 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     backfill_policy=DAYS_PER_RUN,
 )
 def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, polymarket_prices: Slice, markets: Slice) -> Any:
-    """Clean the point-in-time prices of both venues."""
+    """Convert the point-in-time prices of both venues to common columns."""
     inputs = {"kalshi_candles": kalshi_candles, "polymarket_prices": polymarket_prices, "markets": markets}
     return _build_chunks(context, lambda chunk: run_sql(table("clean/prices"), chunk.select(**inputs), chunk.parameters))

@@ -24,7 +24,6 @@ from resources.venues import KalshiVenue, PolymarketVenue, VenueResource
 T = TypeVar("T")
 
 KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
-POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
 #: One process at a time queries a venue, unless all share its rate limit through the journal.
 KALSHI_POOL, POLYMARKET_POOL = (None, None) if settings().shares_limits else ("kalshi_api", "polymarket_api")
 #: Days that a run pulls concurrently.
@@ -46,17 +45,17 @@ def _to_metadata(summary: dict[str, object]) -> dict[str, Any]:
 
 
 class PullConfig(dg.Config):
-    """Configuration of a pull: use of stored pages."""
+    """Configuration of a pull."""
 
     refresh: bool = False
     """Query the venue again although this partition is final."""
 
 
 class DayConfig(PullConfig):
-    """Configuration of the pull of days: use of stored pages, and whether to wait until a day's next request is due."""
+    """Configuration of a pull of days."""
 
     patient: bool = False
-    """Skip a day with only curable rejects until its next request is due."""
+    """Skip a day whose rejects may all disappear later, until its next request is due."""
 
 
 @dg.multi_asset(
@@ -67,16 +66,9 @@ class DayConfig(PullConfig):
 )
 def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """Pull Kalshi's series (templates of recurring events) and their rejects."""
-    if not kalshi.asked:
-        yield from _empty_outputs(SERIES_TABLES)
-        return
-    from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.pull import pull_series
 
-    pages = PageStore(lake.lake.storage)
-    how: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
-    pull = kalshi.run(lambda client: kalshi.alone("series", partial(pull_series, client, pages, **how)))
-    yield from _list_outputs(SERIES_TABLES, pull.series(), pull)
+    yield from _pull_listing(context, config, kalshi, lake, SERIES_TABLES, pull_series)
 
 
 @dg.multi_asset(
@@ -86,17 +78,33 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
     retry_policy=RETRY,
 )
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
-    """Scan the markets at Kalshi's historical endpoints, and their rejects."""
-    if not kalshi.asked:
-        yield from _empty_outputs(ARCHIVE_TABLES)
-        return
-    from bellwether.venues.http.pages import PageStore
+    """Pull the markets at Kalshi's historical endpoints, and their rejects."""
     from bellwether.venues.kalshi.pull import pull_archive
 
-    pages = PageStore(lake.lake.storage)
-    how: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
-    pull = kalshi.run(lambda client: kalshi.alone("archive", partial(pull_archive, client, pages, **how)))
-    yield from _list_outputs(ARCHIVE_TABLES, pull.markets(), pull)
+    yield from _pull_listing(context, config, kalshi, lake, ARCHIVE_TABLES, pull_archive)
+
+
+def _pull_listing(  # noqa: PLR0917
+    context: dg.AssetExecutionContext,
+    config: PullConfig,
+    kalshi: KalshiVenue,
+    lake: LakeResource,
+    tables: tuple[str, str],
+    pull: Callable[..., Awaitable[Any]],
+) -> Iterator[dg.Output]:
+    """Pull a complete listing of Kalshi, and yield its rows and its rejects. pull: called with a client and the store of pages."""
+    if not kalshi.asked:
+        yield from _empty_outputs(tables)
+        return
+    from bellwether.venues.http.pages import PageStore
+
+    pages, listing = PageStore(lake.lake.storage), tables[0].removeprefix("raw/kalshi_")
+    options: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
+    pulled = kalshi.run(lambda client: kalshi.alone(listing, partial(pull, client, pages, **options)))
+    rows, rejects = pulled.series() if listing == "series" else pulled.markets(), pulled.rejects()
+    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_to_metadata(pulled.summary()), "rejects": rejects.height}
+    for name, frame in zip(tables, (rows, rejects), strict=True):
+        yield dg.Output(frame, name.split("/")[1], metadata=metadata)
 
 
 @dg.multi_asset(
@@ -159,39 +167,38 @@ def _pull_days(
     *,
     pull: Callable[..., Awaitable[Any]],
 ) -> Iterator[StepOutput]:
-    """Pull the run's days of a venue. pull: called with the venue's clients, the store of pages and a day."""
+    """Pull the days of a run, and yield the outputs of the venue's tables. pull: called with the venue's clients, the store of pages and a day."""
     from bellwether.venues.http.pages import PageStore
 
-    pulled = table(f"raw/{venue.venue}_pulls")
     pages = PageStore(io_manager.lake.lake.storage, venue.venue)
     today = settings().now().date() if config.patient else None
-    how: dict[str, Any] = {"refresh": config.refresh, "today": today, "progress": context.log.info}
+    options: dict[str, Any] = {"refresh": config.refresh, "today": today, "progress": context.log.info}
     days = [date.fromisoformat(partition) for partition in partition_keys(context)]
 
-    def alone(*clients: Any) -> Callable[[date], Awaitable[Any]]:
-        return lambda day: venue.alone(day.isoformat(), partial(pull, *clients, pages, day, **how))
+    def pull_alone(*clients: Any) -> Callable[[date], Awaitable[Any]]:
+        return lambda day: venue.alone(day.isoformat(), partial(pull, *clients, pages, day, **options))
 
-    found, failures = venue.run(lambda *clients: _pull_each(alone(*clients), days))
-    yield from _day_outputs(context, io_manager, tables, _require_newer(io_manager.lake.lake, pulled, found), failures)
+    pulls, failures = venue.run(lambda *clients: _pull_each(pull_alone(*clients), days))
+    _require_newer(io_manager.lake.lake, table(f"raw/{venue.venue}_pulls"), pulls)
+    yield from _day_outputs(context, io_manager, tables, pulls, failures)
 
 
 async def _pull_each(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
-    """Pull days concurrently. Returns pulls and failures by day. If only one day was requested, its failure is raised."""
-    found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
+    """Pull days concurrently. Returns pulls and failures by day. If there is only one day, its failure is raised."""
+    pulls, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
     if failures and len(days) == 1:
         raise next(iter(failures.values()))
     names = [day.isoformat() for day in days]
-    return {day: found[day] for day in names if day in found}, {day: failures[day] for day in names if day in failures}
+    return {day: pulls[day] for day in names if day in pulls}, {day: failures[day] for day in names if day in failures}
 
 
-def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `pulls`. Raises `dg.Failure` without retries if the lake has a later pull of a day."""
+def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> None:
+    """Raise `dg.Failure` without retries if the lake has a later pull of a day."""
     try:
         for day, pull in pulls.items():
             require_newer(lake, declared, (day,), pull.pulls()["known_at"].item())
     except LakeError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    return pulls
 
 
 def _empty_outputs(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.Output]:
@@ -201,19 +208,8 @@ def _empty_outputs(tables: Iterable[str], days: Sequence[str] | None = None) -> 
         yield dg.Output(empty if days is None else dict.fromkeys(days, empty), name.split("/")[1], metadata={"pulled": False})
 
 
-def _list_outputs(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.Output]:
-    """Yield the rows of a complete listing and its rejects."""
-    rejects = pull.rejects()
-    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_to_metadata(pull.summary()), "rejects": rejects.height}
-    for name, made in zip(tables, (rows, rejects), strict=True):
-        yield dg.Output(made, name.split("/")[1], metadata=metadata)
-
-
 def select_rows(lake: Lake, name: str, part: str, pull: Any) -> Any:
-    """Return the rows of a table from a pull, or `Unchanged` if its stored rows remain valid.
-
-    They do if the pull only updated open markets and such updates do not affect the table.
-    """
+    """Return the rows of a table from a pull, or `Unchanged` if the pull only updated open markets, which does not affect the table."""
     if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact_manifests(table(name)):
         return Unchanged()
     return getattr(pull, part)()
@@ -226,10 +222,7 @@ def _day_outputs(
     pulls: Mapping[str, Any],
     failures: Mapping[str, Exception],
 ) -> Iterator[StepOutput]:
-    """Yield one output per table of a venue, rejects last.
-
-    Where days failed, the others are stored, and the step fails.
-    """
+    """Yield one output per table of a venue. If days failed, store the other days, and raise the failure of the step."""
     lake = io_manager.lake.lake
     if failures:
         for name, part in tables.items():

@@ -29,8 +29,8 @@ def recording(
     """Store the frames of a finished recording in order of arrival, and its gap report."""
 
     def make(name: str) -> PartitionRows:
-        found = recordings.load_ended(name)
-        report = build_gap_report(found)
+        ended = recordings.load_ended(name)
+        report = build_gap_report(ended)
         numbers: dict[str, Any] = {
             "frames": report.frames,
             "connections": report.connections,
@@ -40,7 +40,7 @@ def recording(
             "duplicates": report.duplicates,
             "inversions": report.inversions,
         }
-        shown = {"raw/recordings": {"status": str(found.status), **numbers}, "raw/recording_gaps": numbers}
-        return {"raw/recordings": read_batches(found), "raw/recording_gaps": to_gap_rows(report)}, shown
+        metadata = {"raw/recordings": {"status": str(ended.status), **numbers}, "raw/recording_gaps": numbers}
+        return {"raw/recordings": read_batches(ended), "raw/recording_gaps": to_gap_rows(report)}, metadata
 
     yield from make_each(context, io_manager, RECORDING_TABLES, make)

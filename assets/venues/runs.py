@@ -1,4 +1,4 @@
-"""Runs of outdated parts of the venues: the list of series, the archive, and days."""
+"""Runs of the venues that commands launch: outdated series, archive and days."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from assets.venues.raw import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
 from bellwether.lake.staleness import TableInputs
+from bellwether.progress import Advance
 from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
@@ -25,23 +26,23 @@ from orchestration.runner import Launch, RunFailed, Runner
 
 
 class DaysFailed(RunFailed):
-    """Failure of some days; the others are stored."""
+    """Failure of some days of a pull; the other days are stored."""
 
 
 def pull_series(work: Runner, *, refresh: bool = False) -> None:
-    """Pull the list of series, unless that was done less than a day ago."""
+    """Pull the list of series, unless it was pulled less than a day ago."""
     work.reference(jobs.SERIES, *SERIES_TABLES, most_age=timedelta(days=1), refresh=refresh)
 
 
 def scan_archive(work: Runner, *, refresh: bool = False) -> None:
-    """Scan the venue's archive, unless that was done less than a week ago."""
+    """Pull the markets at Kalshi's historical endpoints, unless they were pulled less than a week ago."""
     work.reference(jobs.ARCHIVE, *ARCHIVE_TABLES, most_age=timedelta(days=7), refresh=refresh)
 
 
 def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
-    """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date.
+    """Pull, clean and check the outdated days among the UTC close days from `first` to `last`. refresh: also those that are up to date.
 
-    Raises `DaysFailed` at the end if some days failed, or the `RunFailed` of a single day.
+    Raises `DaysFailed` at the end if some days failed, or `RunFailed` if the only day failed.
     """
     wanted = _day_names(first, last)
     due = wanted if refresh else _outdated_days(work, wanted)
@@ -49,66 +50,66 @@ def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
     failed = _run_days(work, due, config)
     if failed:
-        told = "\n".join(f"  {day}: {text}" for day, text in sorted(failed.items()))
-        raise DaysFailed(f"{len(failed)} of {len(wanted)} days failed; the others are stored:\n{told}", failed)
+        reasons = "\n".join(f"  {day}: {text}" for day, text in sorted(failed.items()))
+        raise DaysFailed(f"{len(failed)} of {len(wanted)} days failed; the others are stored:\n{reasons}", failed)
 
 
 def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]:
-    """Run days. Days of a failed run that have no failure of their own are run again. Returns the reasons of failed days.
+    """Pull the days `due`. Returns the reasons of failed days. Days of a failed run for which it names no reason are repeated.
 
     Raises the failure of a single day, or of the storage.
     """
     failed = dict[str, str]()
     launches = work.launches(jobs.DAYS, DAY_TABLES[0], due, "day", config)
     with work.progress.stage("days", len(due)) as advance:
-        tell = advance
+        report: Advance = advance
         while launches:
-            rest, apart = list[str](), list[Launch]()
-            for one, error in zip(launches, work.launch_all(jobs.DAYS, launches, tell), strict=True):
+            rest, single = list[str](), list[Launch]()
+            for launch, error in zip(launches, work.launch_all(jobs.DAYS, launches, report), strict=True):
                 if error and (len(due) == 1 or STORAGE_ADVICE in str(error)):
                     raise error
-                if error and len(one.partitions) == 1:
-                    failed[one.partitions[0]] = str(error)
+                if error and len(launch.partitions) == 1:
+                    failed[launch.partitions[0]] = str(error)
                 elif error and error.partitions:
-                    failed |= {day: text for day, text in error.partitions.items() if day in one.partitions}
-                    rest += [day for day in one.partitions if day not in error.partitions]
+                    failed |= {day: text for day, text in error.partitions.items() if day in launch.partitions}
+                    rest += [day for day in launch.partitions if day not in error.partitions]
                 elif error:
-                    apart += [Launch(f"day {day}", [day], one.config) for day in one.partitions]
-            launches, tell = [*work.launches(jobs.DAYS, DAY_TABLES[0], rest, "day"), *apart], _ignore
+                    single += [Launch(f"day {day}", [day], launch.config) for day in launch.partitions]
+            launches = [*work.launches(jobs.DAYS, DAY_TABLES[0], rest, "day"), *single]
+            report = lambda _: None  # noqa: E731 - repeated days were counted
     return failed
 
 
-def _ignore(_: int) -> None:
-    """Ignore the progress of retries."""
-
-
 def count_rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
-    """Count the rejects of days by venue, table, field and reason, most frequent first. `requested_again`: whether daily pulls retry them."""
+    """Count the rejects of each day by venue, table, field and reason, the most frequent first.
+
+    Returns columns day, venue, table, field, reason, objects and requested_again (True if daily pulls repeat the request).
+    """
     days = [(day,) for day in _day_names(first, last)]
-    found = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
-    places = found.select("day", "venue", "table", "field", "reason")
-    again = select_curable(places).with_columns(requested_again=True).unique()
-    counted = places.group_by(pl.all()).len("objects").join(again, on=places.columns, how="left", nulls_equal=True)
-    return counted.with_columns(pl.col("requested_again").fill_null(False)).sort(
-        "objects", *places.columns, descending=[True, *[False] * 5], nulls_last=True
+    rejects = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
+    reasons = rejects.select("day", "venue", "table", "field", "reason")
+    curable = select_curable(reasons).with_columns(requested_again=True).unique()
+    counts = reasons.group_by(pl.all()).len("objects").join(curable, on=reasons.columns, how="left", nulls_equal=True)
+    return counts.with_columns(pl.col("requested_again").fill_null(False)).sort(
+        "objects", *reasons.columns, descending=[True, *[False] * 5], nulls_last=True
     )
 
 
-def require_rows(lake: Lake, found: pl.DataFrame) -> None:
-    """Raise `QualityError` if all markets of a venue's day were rejected. found: from `count_rejects`."""
-    for day, venue in found.select("day", "venue").unique().sort("day", "venue").rows():
+def require_rows(lake: Lake, rejects: pl.DataFrame) -> None:
+    """Raise `QualityError` if all markets of a day of a venue were rejected. rejects: from `count_rejects`."""
+    for day, venue in rejects.select("day", "venue").unique().sort("day", "venue").rows():
         markets = table(f"raw/{venue}_markets")
-        ours = found.filter(pl.col("day") == day, pl.col("venue") == venue, pl.col("table") == markets.name)
-        if ours.height and not lake.slice(markets, [(day.isoformat(),)], missing="skip").rows:
+        own = rejects.filter(pl.col("day") == day, pl.col("venue") == venue, pl.col("table") == markets.name)
+        if own.height and not lake.slice(markets, [(day.isoformat(),)], missing="skip").rows:
             raise QualityError(
-                f"{day}: all {ours['objects'].sum()} market objects of {venue} were rejected, most of them because of {_format_reason(ours.row(0, named=True))}; "
+                f"{day}: all {own['objects'].sum()} market objects of {venue} were rejected, most of them because of {_format_reason(own.row(0, named=True))}; "
                 f"see raw.{venue}_rejects"
             )
 
 
-def format_rejects(found: pl.DataFrame) -> list[str]:
-    """Format rejects as lines with count, table, reason and next step."""
-    whole = found.group_by("venue", "table", "field", "reason", maintain_order=True).agg(
+def format_rejects(rejects: pl.DataFrame) -> list[str]:
+    """Format rejects as lines with count, table, reason, and whether the daily pull requests them again. rejects: from `count_rejects`."""
+    whole = rejects.group_by("venue", "table", "field", "reason", maintain_order=True).agg(
         pl.col("objects").sum(), pl.col("requested_again").any()
     )
     rows = whole.sort("objects", descending=True, maintain_order=True).iter_rows(named=True)
@@ -123,7 +124,7 @@ def _format_reason(row: Mapping[str, Any]) -> str:
 
 
 def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: bool = False) -> None:
-    """Pull, clean and check days, after the list of series and optionally the archive."""
+    """Pull the list of series, optionally the archive, and the days; clean and check the days."""
     pull_series(work, refresh=refresh)
     if with_archive:
         scan_archive(work, refresh=refresh)
@@ -131,14 +132,14 @@ def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: 
 
 
 def last_days(count: int) -> tuple[date, date]:
-    """Return the first and the last of the `count` days up to yesterday, within this world."""
+    """Return the first and the last of the `count` days up to yesterday, but no day before the first of this world."""
     today = settings().now().date()
     first = max(today - timedelta(days=count), settings().first_day.date())
     return first, today - timedelta(days=1)
 
 
 def demo(work: Runner, count: int) -> dict[str, BellwetherError | None]:
-    """Pull the last `count` days of the sandbox."""
+    """Pull the last `count` days of the sandbox, with series and archive."""
     pull(work, *last_days(count), with_archive=True)
     return {}
 
@@ -148,7 +149,7 @@ def _day_names(first: date, last: date) -> list[str]:
 
 
 def _outdated_days(work: Runner, wanted: list[str]) -> list[str]:
-    """Return days that lack a table, are out of date, or whose last pull was not final."""
+    """Return the days among `wanted` that lack a table, are out of date, or have an open pull that is due."""
     partitions = [(day,) for day in wanted]
     state = work.state()
     missing = [day for name in DAY_TABLES for day in state.find_outdated(TableInputs(table(name)), partitions, sound=True)]

@@ -33,9 +33,9 @@ CLOCK = {"bellwether/clock": "daily_pull"}
 
 
 def days_to_pull(today: date, final: Collection[date], followed: Collection[date]) -> list[date]:
-    """Return yesterday and earlier days within `PATIENCE` that are not `final`, oldest first.
+    """Return the days to pull today, oldest first: yesterday, and earlier days within `PATIENCE` that are not `final`.
 
-    followed: days that were pulled or requested; no day before the first of them is pulled.
+    followed: days that were pulled or requested. Days before the first of them are left out.
     """
     yesterday = today - timedelta(days=1)
     first = max(min(followed, default=yesterday), today - PATIENCE)
@@ -44,21 +44,22 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 
 
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
-    """Return days within `PATIENCE` that are not pulled today: final, or with only curable rejects whose next request is not yet due."""
+    """Return the days within `PATIENCE` that are not pulled today for any venue: final days, and days whose next request is not yet due."""
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.http.pull_choice import list_next_requests
 
-    found = []
+    recent = [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
+    days_by_venue = []
     for venue in venues:
-        rows = lake.lake.slice(_PULLS[venue], _recent_partitions(today), missing="skip").scan().select("day", "final").collect()
+        rows = lake.lake.slice(_PULLS[venue], recent, missing="skip").scan().select("day", "final").collect()
         final = set(rows.filter("final")["day"])
-        looks = list_next_requests(PageStore(lake.lake.storage, venue.value), set(rows["day"]) - final)
-        found.append(final | {day for day, look in looks.items() if look > today})
-    return set.intersection(*found) if found else set()
+        requests = list_next_requests(PageStore(lake.lake.storage, venue.value), set(rows["day"]) - final)
+        days_by_venue.append(final | {day for day, due in requests.items() if due > today})
+    return set.intersection(*days_by_venue) if days_by_venue else set()
 
 
 def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list[date]:
-    """Return days beyond `PATIENCE` with open markets that are due today (once a week), oldest first."""
+    """Return the days beyond `PATIENCE` that have open markets and are pulled today, oldest first. Each is pulled once a week."""
     ages = range(PATIENCE.days + 1, LONGEST.days + 1)
     names = [((today - timedelta(days=age)).isoformat(),) for age in ages if age % _WEEK == 0]
     pulls = [lake.lake.slice(_PULLS[venue], names, missing="skip").scan() for venue in venues]
@@ -66,15 +67,11 @@ def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list
 
 
 def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:
-    """Return days within `PATIENCE` that are stored, or that this schedule requested."""
+    """Return the days within `PATIENCE` that are stored, or that the schedule has requested."""
     pulled = {partition[0] for declared in _PULLS.values() for partition in lake.lake.manifests(declared)}
-    asked = instance.get_run_records(dg.RunsFilter(tags=CLOCK), limit=1000)
-    pulled |= {record.dagster_run.tags.get("dagster/partition", "") for record in asked}
+    runs = instance.get_run_records(dg.RunsFilter(tags=CLOCK), limit=1000)
+    pulled |= {record.dagster_run.tags.get("dagster/partition", "") for record in runs}
     return {day for text in pulled if text and (day := date.fromisoformat(text)) >= today - PATIENCE}
-
-
-def _recent_partitions(today: date) -> list[tuple[str]]:
-    return [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
 
 
 #: Configuration of daily runs: days with only curable rejects wait for their next request.
@@ -91,14 +88,14 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
     description="Every day at 01:20 UTC: pulls yesterday's markets, and days of the last 45 that are not final; older days with open markets weekly.",
 )
 def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Request a run per due day; days outside the partitions are skipped."""
+    """Request a run for each day to pull. Days that this world does not have are skipped."""
     tick = context.scheduled_execution_time
-    known, today = set(DAY.get_partition_keys()), tick.date()
+    existing, today = set(DAY.get_partition_keys()), tick.date()
     final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)
-    stands_still = today - settings().now().date() > timedelta(days=1)
-    old = [] if stands_still else old_days(lake, today, settings().venues)
+    is_clock_fixed = today - settings().now().date() > timedelta(days=1)
+    old = [] if is_clock_fixed else old_days(lake, today, settings().venues)
     wanted = [day.isoformat() for day in (*old, *days_to_pull(today, final, followed))]
-    days = [day for day in wanted if day in known]
+    days = [day for day in wanted if day in existing]
     if not days:
         yield dg.SkipReason(f"days outside this world: {', '.join(wanted)}")
     series = lake.lake.manifest(KALSHI_SERIES, ())

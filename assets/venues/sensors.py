@@ -19,25 +19,25 @@ from resources.recordings import RecordingsResource
     job=RECORDINGS,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Takes every finished recording into the lake; one that was broken off becomes a partition and waits for a person.",
+    description="Stores every finished recording in the lake. An aborted one becomes a partition, which an operator can materialize.",
 )
 def finished_recordings(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Add a partition per ended recording, and request a run per finished one that the lake lacks."""
+    """Add a partition for each recording that has ended, and request a run for each finished one that the lake lacks."""
     ended = {}
     stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
-    for found in recordings.all():
+    for recording in recordings.all():
         try:
-            if found.status is not RecordingStatus.RECORDING:
-                ended[found.name] = found.done
+            if recording.status is not RecordingStatus.RECORDING:
+                ended[recording.name] = recording.done
         except LakeError as error:
             context.log.warning(f"left out: {error}")
     new = find_missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
     runs = [
-        dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name, tags=AUTOMATIC)
-        for name, done in ended.items()
-        if done is not None and stored.get(name) != done["frames"]
+        dg.RunRequest(run_key=f"{name}@{summary['ended_at']}@{summary['frames']}", partition_key=name, tags=AUTOMATIC)
+        for name, summary in ended.items()
+        if summary is not None and stored.get(name) != summary["frames"]
     ]
     if not runs and not new:
         return dg.SkipReason("the lake has every finished recording")

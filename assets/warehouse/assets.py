@@ -1,4 +1,4 @@
-"""Assets of publication: the DuckDB file, the static site and Data Docs."""
+"""Assets that publish the lake: the DuckDB file, the static site and Data Docs."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -116,7 +116,7 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
     pool="site",
 )
 def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
-    """Validate the published tables and build Data Docs."""
+    """Validate the published tables with Great Expectations, and build its report."""
     from bellwether.figures.bars import bars
     from bellwether.figures.canvas import png
 

@@ -1,4 +1,4 @@
-"""Runs of outdated parts of the warehouse: publication, site and Data Docs."""
+"""Runs that commands launch to publish: the warehouse, the site and Data Docs, where they are out of date."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _is_current(path: str, lake: Lake) -> bool:
-    """Return whether the published file is up to date; it may be missing, damaged or a copy."""
+    """Return True if the published file contains the current files of the lake."""
     written = tables_written_since(lake, path)
     return not written or current_files(lake, written) == published_files(path, written)
 
 
 def _are_data_docs_outdated(database: str) -> bool:
-    """Return whether Data Docs are missing or older than the published warehouse."""
+    """Return True if Data Docs are missing or older than the published warehouse."""
     index = settings().data_docs_path / "index.html"
     return not index.exists() or index.stat().st_mtime_ns < publication_time(database)
 
 
 def _is_site_outdated() -> bool:
-    """Return whether a built site is out of date."""
+    """Return True if a site was built and is out of date."""
     built = read_site_state(settings().site_path)
     return built is not None and built != read_warehouse_state(settings().warehouse_uri)

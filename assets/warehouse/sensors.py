@@ -26,7 +26,7 @@ _equal: dict[tuple[str, int], dict[str, str | None]] = {}
 
 
 def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
-    """Return a key of the lake's current files; None if they are already published.
+    """Return a digest of the names of the lake's current files; None if they are the published ones.
 
     Every write of a partition has a new file name, so equal names mean equal contents.
     """
@@ -40,9 +40,9 @@ def publication_key(current: frozenset[str], published: frozenset[str]) -> str |
     description="Publishes the warehouse when the lake has changed.",
 )
 def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a run for an unpublished state of the lake.
+    """Request a publication if the lake has changed since the last one.
 
-    A tick checks the tables written since the publication; the first tick of a day and of a process checks all.
+    A tick checks the tables written since the publication; the first tick of a day and of a process checks all tables.
     A failed publication is retried the next day, or after a change.
     """
     today = f"{datetime.now(UTC):%Y-%m-%d}"
@@ -52,10 +52,10 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     written = tables_written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the warehouse is up to date")
-    if not complete and all(one.often for one in written) and _time_since(published[1]) < _OFTEN:
+    if not complete and all(declared.often for declared in written) and _time_since(published[1]) < _OFTEN:
         return dg.SkipReason("only frequently written tables have changed; they are published once an hour")
-    looked = list(TABLES.values()) if complete else written
-    key = publication_key(current_files(lake.lake, looked), published_files(warehouse.database, looked))
+    checked = list(TABLES.values()) if complete else written
+    key = publication_key(current_files(lake.lake, checked), published_files(warehouse.database, checked))
     if key is None:
         _equal.clear()
         _equal[published] = marks
@@ -74,7 +74,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     description="Rebuilds the static site after a publication.",
 )
 def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a run if the site is out of date.
+    """Request a build of the site if it is out of date.
 
     The first site is built on request only. A failed build is retried the next day, or after the next publication.
     """
@@ -111,14 +111,14 @@ def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseR
 
 
 def _time_since(published: int) -> timedelta:
-    """Return the time since a publication. published: nanoseconds."""
+    """Return the time since a publication. published: its time in nanoseconds since the epoch."""
     return timedelta(seconds=datetime.now(UTC).timestamp() - published / 1e9)
 
 
 def _wait_reason(instance: dg.DagsterInstance, job: str, published: int) -> str | None:
-    """Return why no run of a job is requested now: one is queued or running, or a command is running.
+    """Return why a run of `job` must wait: another is queued or running, or a command is running. None if it need not wait.
 
-    published: time of the publication in nanoseconds.
+    published: time of the last publication in nanoseconds since the epoch.
     """
     if any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED))):
         return f"a run of {job} is in progress; later changes follow with the next one"

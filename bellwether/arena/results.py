@@ -27,7 +27,7 @@ from bellwether.arena.identity import decision_of_trade
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Ledger, LedgerEntry, Violation, fold
 from bellwether.arena.lifecycle import find_complete_cohorts
-from bellwether.arena.marks import Valuation, compute_portfolio_curves
+from bellwether.arena.marks import compute_portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.resolution import derive_settlements
 from bellwether.arena.scores import Score, score_bets, skill_score, summary
@@ -86,7 +86,6 @@ class Results:
 
     ledger: Ledger
     settlements: Sequence[Settlement]
-    curves: Sequence[Valuation]
     violations: Sequence[Violation]
     frames: Mapping[str, pl.DataFrame]
 
@@ -129,7 +128,7 @@ def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at:
         "arena/portfolios": portfolios_frame(curves, ledger),
     }
     frames["arena/leaderboard"] = compute_leaderboard(facts, ledger, frames, rules)
-    return Results(ledger, settlements, curves, faults, frames)
+    return Results(ledger, settlements, faults, frames)
 
 
 def _markets_with_bets(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, Methodology]) -> dict[Venue, set[str]]:

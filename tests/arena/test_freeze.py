@@ -115,7 +115,7 @@ def test_agents_of_an_older_version_are_made_again_from_the_journal(tmp_path: Pa
         work = SimpleNamespace(lake=arena.lake, launch=lambda job, label, **more: launched.append({"job": job.name, **more}))
         runs.upgrade_agents(work)  # type: ignore[arg-type]
         assert [(one["job"], one["partitions"]) for one in launched] == [("arena_agents", names)]
-        for name, made, _ in _make_weeks(world, names, {"agents"}, forced=True, asked=()):
+        for name, made, _ in _make_weeks(world, names, {"agents"}, forced=True, polled=()):
             arena.lake.write(tables.AGENTS, (name,), made["agents"], run_id="r")
     assert arena.read(tables.AGENTS)["week"].unique().len() == 2
     launched.clear()
