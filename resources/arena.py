@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ArenaResource(dg.ConfigurableResource):
-    """Lake, journal, venues and models of the arena, and lineup and methodology of new cohorts."""
+    """Lake, journal, venues and models of the arena, and defaults for new cohorts."""
 
     lake: dg.ResourceDependency[LakeResource]
     journal: dg.ResourceDependency[JournalResource]
@@ -39,7 +39,7 @@ class ArenaResource(dg.ConfigurableResource):
 
     @classmethod
     def of(cls, config: Settings) -> "ArenaResource":
-        """Create the resource of a world with its own journal."""
+        """Create the resource and all that it depends on from settings."""
         world, journal = WorldResource.of(config), JournalResource()
         return cls(
             lake=LakeResource.of(config),
@@ -52,34 +52,36 @@ class ArenaResource(dg.ConfigurableResource):
         )
 
     def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "WeekContext":
-        """Create the context of a run. dollars: budget of its calls, by default BELLWETHER_BUDGET."""
+        """Create the context in which a run works on the arena.
+
+        run: name of the run, which pays for its model calls. dollars: its budget, by default BELLWETHER_BUDGET. lineup, methodology: for new cohorts.
+        """
         from bellwether.arena.weekly.context import WeekBudgets, WeekContext
 
         upgrade_partitions(self.lake.lake)
         config = settings()
-        allowed = limits(dollars)
         return WeekContext(
             journal=self.journal.journal,
             lake=self.lake.lake,
-            venue=self._ask,
-            models=self.models.of_run(run, allowed),
+            venue=self._query_polymarket,
+            models=self.models.of_run(run, limits(dollars)),
             now=config.now,
             run=run,
             lineup=lineup or self.lineup,
             registry=config.registry,
-            kalshi=self._ask_kalshi,
+            kalshi=self._query_kalshi,
             methodology=methodology or self.methodology,
             budgets=WeekBudgets(config.week_budget, config.week_model_budget),
         )
 
-    def _ask(self, work: "Callable[[GammaClient, ClobClient], Awaitable[T]]") -> T:
+    def _query_polymarket(self, work: "Callable[[GammaClient, ClobClient], Awaitable[T]]") -> T:
         async def session() -> T:
             async with self.polymarket.clients() as (gamma, clob):
                 return await work(gamma, clob)
 
         return concurrency.run(session())
 
-    def _ask_kalshi(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
+    def _query_kalshi(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
         async def session() -> T:
             async with self.kalshi.clients() as (client,):
                 return await work(client)

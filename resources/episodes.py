@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EpisodesResource(dg.ConfigurableResource):
-    """Folder of episodes, and the cache of their tapes."""
+    """Folder of episodes, and the folder in which their tapes are cached."""
 
     path: str = Field(description="folder or object-store URL; each episode is a folder in it")
     tapes: str = Field(description="folder of the cache of tapes; missing tapes are rebuilt")

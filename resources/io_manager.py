@@ -33,16 +33,15 @@ UNDER_WAY = "under_way"
 
 
 class Unchanged:
-    """Output of a partition that keeps its stored rows."""
+    """Output of a partition whose rows are stored already and stay."""
 
 
 class LakeIOManager(dg.ConfigurableIOManager):
-    """I/O manager of tables: asset key `group/name` and its partitions are those of the table.
+    """I/O manager of tables. The asset `group/name` writes the table of this name, and its partitions are those of the table.
 
-    An asset returns a `polars.DataFrame`, an iterable of them (written in bounded memory), or, in a run over several
-    partitions, a mapping from partition key to either, or to `Unchanged`. There a single frame is split by the table's partition columns,
-    as is each frame of an iterator of partition keys and frames.
-    Downstream assets receive a `bellwether.lake.Slice`.
+    An asset returns a `polars.DataFrame` or an iterable of frames, which is written in bounded memory. In a run over several partitions it returns a
+    mapping from partition key to either or to `Unchanged`, a single frame, or an iterator of (partition keys, frame); frames of several partitions are
+    split by the table's partition columns. Downstream assets receive a `bellwether.lake.Slice`.
     """
 
     lake: dg.ResourceDependency[LakeResource]
@@ -51,11 +50,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
     _loaded: dict[str, dict[str, dict[Partition, Manifest]]] = PrivateAttr(default_factory=dict)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the start of the run: its steps may not have read later writes."""
+        """Record the start of the run. Inputs written later may not be those that a step has read."""
         self._since, self._loaded = datetime.now(UTC), {}
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Write one file per partition of the run.
+        """Write the output of an asset, one file per partition of the run, and attach metadata to its materializations.
 
         Raises `SchemaError` for rows that do not match the table or the partitions, and `LakeError` if they cannot be stored.
         """
@@ -94,8 +93,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> Slice:
         """Load the upstream partitions of the step.
 
-        A missing one is a `LakeError`, except in a step that reads all partitions, or all of one dimension. The input's metadata `missing`
-        ("skip" or "error") takes precedence; with `under_way` the current UTC day is included, which is no partition of the graph yet.
+        Raises `LakeError` for a missing partition, unless the step reads all partitions, or all of one dimension. The input's metadata `missing`
+        ("skip" or "error") takes precedence. With its metadata `under_way`, the current UTC day is included, which Dagster does not list yet.
         """
         declared = table("/".join(context.asset_key.path))
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
@@ -103,20 +102,21 @@ class LakeIOManager(dg.ConfigurableIOManager):
             keys.append(settings().now().astimezone(UTC).date().isoformat())
         partitions = [lake_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
         rows = self.lake.lake.slice(declared, partitions, missing=_missing_policy(context))
-        self._loaded.setdefault(step.step.key if (step := _step(context)) else "", {})[declared.name] = {
-            one.partition: one for one in rows.manifests
+        step = _step(context)
+        self._loaded.setdefault(step.step.key if step else "", {})[declared.name] = {
+            manifest.partition: manifest for manifest in rows.manifests
         }
         return rows
 
     def store(self, context: dg.AssetExecutionContext, name: str, key: str, rows: Any) -> None:
-        """Write one of several partitions of a run. At its end, the step returns `Unchanged` for them."""
+        """Write one of several partitions before the step ends. The output of the step is `Unchanged` then."""
         declared, step = table(name), context.get_step_execution_context()
         partition = lake_partition(declared, key)
         versions = self._versions(step, dg.AssetKey(name.split("/")))
         self.lake.lake.write(declared, partition, rows, run_id=context.run_id, **versions(partition))
 
     def _versions(self, step: Any, key: dg.AssetKey) -> Callable[[Partition], dict[str, Any]]:
-        """Return a function from partition to versions of inputs and code for its manifest."""
+        """Return a function that returns the versions of inputs and code for the manifest of a partition."""
         if step is None or step.assets_def is None:
             return lambda partition: {}
         declared = table("/".join(key.path))
@@ -128,8 +128,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
 
 def record_inputs(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: Mapping[str, Slice]) -> None:
-    """Record the inputs of files outside the lake."""
-    loaded = {rows.table.name: {one.partition: one for one in rows.manifests} for rows in read.values()}
+    """Record the inputs of files outside the lake, such as a report, so that they are rebuilt when an input changes. read: the loaded inputs."""
+    loaded = {rows.table.name: {manifest.partition: manifest for manifest in rows.manifests} for rows in read.values()}
     partition = (context.partition_key,) if declared.partitioned_by else ()
     began = datetime.fromtimestamp(0, UTC)  # only loaded inputs were read
     state = LoadedLake(lake, settings().now().date(), loaded, since=began, run_id=context.run_id)
@@ -150,7 +150,7 @@ def lake_partition(declared: Table, key: str) -> Partition:
 
 
 def _split_rows(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> Iterable[tuple[str, Partition, Any]]:
-    """Split rows by partition of the run, as (key, partition, rows)."""
+    """Split the output of an asset by partition. Returns (partition key, partition of the lake, rows)."""
     if isinstance(obj, Mapping):
         if set(obj) != set(partitions):
             odd = sorted(set(obj) ^ set(partitions))
@@ -194,7 +194,7 @@ def _stored_manifest(lake: Lake, declared: Table, partition: Partition) -> Manif
 
 
 def _missing_policy(context: dg.InputContext) -> Literal["error", "skip"]:
-    """Return the treatment of missing upstream partitions."""
+    """Return how `load_input` treats missing upstream partitions."""
     stated = context.definition_metadata.get(MISSING)
     if stated not in (None, "error", "skip"):
         raise ConfigError(
@@ -204,7 +204,7 @@ def _missing_policy(context: dg.InputContext) -> Literal["error", "skip"]:
 
 
 def _reads_all(context: dg.InputContext) -> bool:
-    """Return whether the step reads all upstream partitions, or all of a dimension that it lacks."""
+    """Return True if the step reads all upstream partitions, or all of a dimension that it lacks."""
     step = _step(context)
     if step is None or step.assets_def is None or not context.has_asset_partitions:
         return False
@@ -227,10 +227,9 @@ def _step(context: dg.OutputContext | dg.InputContext) -> Any:
 
 
 def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
-    """Return metadata of a single partition: rows as numbers, which the UI plots, and sizes as text.
+    """Return metadata of a single partition: number of rows, file, and size as text, since the UI plots numbers.
 
-    Columns are metadata of the asset. A run over several partitions states only the rows
-    of each, and a preview of the last, since Dagster stores an event per partition.
+    A run over several partitions states only the rows of each, and a preview of the last, since Dagster stores an event per partition.
     """
     declared = rows.table
     return {
@@ -256,7 +255,7 @@ def _sample_metadata(declared: Table, rows: pl.DataFrame, shown: Mapping[str, An
 
 
 def format_size(count: int) -> str:
-    """Format a number of bytes."""
+    """Format a number of bytes, such as 1.2 MB."""
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 

@@ -18,7 +18,7 @@ from bellwether.tables import Column, Table
 
 
 class LakeResource(dg.ConfigurableResource):
-    """Parquet files of all tables, below one folder or object-store URL."""
+    """Lake of Parquet files below one folder or object-store URL."""
 
     uri: str = Field(description="folder, or URL such as s3://bucket/prefix")
     storage_options: dict[str, str] = Field(
@@ -32,7 +32,7 @@ class LakeResource(dg.ConfigurableResource):
 
     @classmethod
     def of(cls, config: Settings) -> LakeResource:
-        """Create the resource of a world."""
+        """Create the resource from settings."""
         cache = str(config.world_home / "cache" / "lake") if "://" in config.lake_uri else None
         return cls(uri=config.lake_uri, durable=config.durable, cache=cache)
 

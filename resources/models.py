@@ -26,15 +26,12 @@ BACKFILL, PAID_BY = "dagster/backfill", "bellwether/paid_by"
 
 
 def payer(run: dg.DagsterRun) -> str:
-    """Return the name under which a run's costs are counted.
-
-    It is that of its backfill, else of its command, else of the run that it retries, else its own id.
-    """
+    """Return the name of the budget that pays for a run: its backfill, else its command, else the run that it retries, else its own id."""
     return run.tags.get(BACKFILL) or run.tags.get(PAID_BY) or run.root_run_id or run.run_id
 
 
 def limits(dollars: float | None, **others: Any) -> "Limits":
-    """Return the limits of a run. dollars: budget; BELLWETHER_BUDGET when None. others: as in `Limits`."""
+    """Create the limits of a run. dollars: budget; BELLWETHER_BUDGET if None. others: other fields of `Limits`."""
     from bellwether.models.client import Limits
 
     return Limits(dollars=settings().budget if dollars is None else Decimal(str(dollars)), **others)
@@ -47,13 +44,13 @@ class ModelsResource(dg.ConfigurableResource):
     journal: dg.ResourceDependency[JournalResource]
 
     def of_run(self, run: str, limits: "Limits") -> "ModelsOfRun":
-        """Return models within the limits of a run. run: name of its budget."""
+        """Return the access of a run to models. run: name of the budget that pays for its calls."""
         return ModelsOfRun(self, run, limits)
 
 
 @dataclass(frozen=True)
 class ModelsOfRun:
-    """Access of a run to language models, within its limits."""
+    """Access to language models within the limits of a run."""
 
     models: ModelsResource
     run: str
@@ -61,7 +58,7 @@ class ModelsOfRun:
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[ModelClient]":
-        """Open a client. In the sandbox its calls are answered in this process while it is open."""
+        """Open a client of the models. In the sandbox, this process answers its calls."""
         from bellwether.models.client import ModelClient
         from bellwether.models.transport import ProviderWire
 

@@ -1,4 +1,4 @@
-"""Pictures as asset metadata, stored in the event."""
+"""Pictures in asset metadata, which Dagster stores in the event of a materialization."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def picture_metadata(pngs: Mapping[str, bytes]) -> dict[str, dg.MarkdownMetadata
 
 
 def has_picture(metadata: Mapping[str, object]) -> bool:
-    """Return whether metadata of an asset contains a picture."""
+    """Return True if the metadata of a materialization contains a picture."""
     return any(isinstance(value, dg.MarkdownMetadataValue) and str(value.value).startswith(_PREFIX) for value in metadata.values())

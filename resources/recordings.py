@@ -30,28 +30,28 @@ class RecordingsResource(dg.ConfigurableResource):
         return list_recordings(place(self.path))
 
     def load_ended(self, name: str) -> Recording:
-        """Load a recording that has ended. Raises `dg.Failure` without retries for a missing one, or one in progress."""
+        """Load a recording that has ended. Raises `dg.Failure` without retries if it is missing or in progress."""
         try:
-            found = find_recording(place(self.path), name)
+            recording = find_recording(place(self.path), name)
         except BellwetherError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        if found.status is RecordingStatus.RECORDING:
+        if recording.status is RecordingStatus.RECORDING:
             raise dg.Failure(f"reading the recording {name!r}: it is in progress; wait for its end", allow_retries=False)
-        return found
+        return recording
 
     def episodes(self) -> dict[str, tuple[Recording, str]]:
-        """Return recording and event of every episode of finished recordings, by the name of the episode."""
+        """Return the recording and the event of each episode that finished recordings contain, by episode name."""
         from bellwether.replay.episode_builder import episode_ids
 
-        finished = [found for found in self.all() if found.status is RecordingStatus.FINISHED]
-        return {name: (found, event) for found in finished for event, name in episode_ids(found.name, found.about).items()}
+        finished = [recording for recording in self.all() if recording.status is RecordingStatus.FINISHED]
+        return {name: (recording, event) for recording in finished for event, name in episode_ids(recording.name, recording.about).items()}
 
     def find_episode(self, name: str) -> tuple[Recording, str]:
-        """Find recording and event of an episode. Raises `dg.Failure` without retries if no finished recording contains it."""
-        found = self.episodes()
-        if name not in found:
+        """Return the recording and the event of an episode. Raises `dg.Failure` without retries if no finished recording contains it."""
+        episodes = self.episodes()
+        if name not in episodes:
             raise dg.Failure(
-                f"making the episode {name!r}: no finished recording contains it; there are {', '.join(found) or 'none'}",
+                f"making the episode {name!r}: no finished recording contains it; there are {', '.join(episodes) or 'none'}",
                 allow_retries=False,
             )
-        return found[name]
+        return episodes[name]

@@ -18,7 +18,7 @@ from resources.pictures import picture_metadata
 
 
 class ReportsResource(dg.ConfigurableResource):
-    """Folder or object store with a folder per release."""
+    """Folder or object store of reports, which has a folder per report."""
 
     uri: str = Field(description="folder or object-store URL")
 
@@ -31,7 +31,7 @@ class ReportsResource(dg.ConfigurableResource):
         return picture_metadata({files[file]: png for file, png in pngs.items()})
 
     def folder(self, kind: str, name: str) -> Path:
-        """Return the folder of `name` of a kind, such as datasets."""
+        """Return the folder of `name` in the subfolder `kind`, such as datasets."""
         from bellwether.report.writer import safe_name
 
         return place(self.uri) / kind / safe_name(name)

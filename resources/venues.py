@@ -1,6 +1,6 @@
 """Resources of the venues in the world of the settings.
 
-Not here: requests to a venue (bellwether/venues) or tables made of the answers (assets/).
+Not here: requests to a venue (bellwether/venues), and tables built from its pages (assets/).
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
@@ -40,12 +40,12 @@ def _unlimited() -> "RateLimit":
 
 
 def _public_url(address: str) -> str | None:
-    """Return an address for messages; None for one with credentials."""
+    """Return an address for Dagster's configuration; None for one that contains credentials."""
     return address if strip_user(address) == address else None
 
 
 class WorldResource(dg.ConfigurableResource):
-    """Addresses of the venues: sandbox, playback or live."""
+    """World whose venues are queried (sandbox, playback or live), and the addresses of these venues."""
 
     world: str = Field(default="sandbox", description="sandbox, playback or live")
     kalshi_url: str | None = Field(default=None, description=f"Kalshi's base URL in the live world; {_FROM_SETTINGS}")
@@ -59,7 +59,7 @@ class WorldResource(dg.ConfigurableResource):
 
     @classmethod
     def of(cls, config: Settings) -> "WorldResource":
-        """Create the resource of the world of the settings."""
+        """Create the resource from settings."""
         return cls(
             world=config.world.value,
             kalshi_url=_public_url(config.kalshi_url),
@@ -79,27 +79,27 @@ class WorldResource(dg.ConfigurableResource):
 
     @contextmanager
     def addresses(self, *, served: bool = True) -> Iterator[Addresses]:
-        """Open the addresses of the venues. If `served`, sandbox and playback are served on a loopback port until the context ends."""
+        """Yield the addresses of the venues. served: serve sandbox and playback on a loopback port while the context is open."""
         chosen = {name: value for name, value in self.model_dump(include=set(type(self).model_fields)).items() if value is not None}
-        with addresses(Settings(**chosen), served=served) as found:
-            yield found
+        with addresses(Settings(**chosen), served=served) as opened:
+            yield opened
 
 
-#: Reason of a step that a signal has ended.
+#: Failure description of a step that a signal has ended.
 STOPPED = "stopped by a signal"
 _stopped = threading.Event()
 
 
 def resume_requests() -> None:
-    """Allow requests to venues again after a signal."""
+    """Allow `run` again after a signal has stopped it."""
     _stopped.clear()
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    """Run `work()` in a new event loop.
+    """Run `work()` in a new event loop, and return its result.
 
-    SIGINT and SIGTERM end it for good, and later sessions of the process. A failure that would repeat (a setting, a missing table, a refusal of the
-    venue) is a `dg.Failure` that is not retried.
+    After SIGINT or SIGTERM it fails, as do later calls of this process until `resume_requests`. Failures that would repeat, such as a wrong setting or a
+    refusal of the venue, are raised as `dg.Failure` without retries.
     """
     from bellwether.venues.http.response_body import TooLargeError
 
@@ -119,7 +119,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class VenueResource(dg.ConfigurableResource):
-    """Access to the interfaces of a venue, and limits on the prices to pull."""
+    """Clients of a venue, and limits on the prices to pull."""
 
     #: Name of the venue in tables.
     venue: ClassVar[str]
@@ -132,7 +132,7 @@ class VenueResource(dg.ConfigurableResource):
 
     @property
     def shared(self) -> "SharedLimits | None":
-        """Limits that processes share through the journal; None on SQLite."""
+        """Rate limits that all processes share through the journal on Postgres; None on SQLite."""
         if self._shared is None and settings().shares_limits:
             from bellwether.journal import Journal
 
@@ -145,19 +145,19 @@ class VenueResource(dg.ConfigurableResource):
             self._shared.close()
             self._shared = None
 
-    async def alone(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Await `work()` while no other process pulls `what` of this venue."""
+    async def run_exclusively(self, part: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Await `work()` while no other process pulls the same part of this venue. part: a UTC day or a listing, such as series."""
         if self.shared is None:
             return await work()
-        async with self.shared.slots(f"pull {self.venue} {what} of {settings().lake_uri}", 1).hold():
+        async with self.shared.slots(f"pull {self.venue} {part} of {settings().lake_uri}", 1).hold():
             return await work()
 
     @abstractmethod
     def clients(self) -> AbstractAsyncContextManager[tuple[Any, ...]]:
-        """Create connected clients, with rate limits in the live world only."""
+        """Open the clients of the venue's interfaces. Only the live world has rate limits."""
 
     def run(self, work: Callable[..., Awaitable[T]]) -> T:
-        """Run `work` with the clients. Raises the failures of `run`."""
+        """Run `work` with the clients in a new event loop. Raises as the function `run`."""
 
         async def session() -> T:
             async with self.clients() as clients:
@@ -178,13 +178,13 @@ class KalshiVenue(VenueResource):
 
     @asynccontextmanager
     async def clients(self) -> AsyncIterator["tuple[KalshiClient]"]:
-        """Create a connected client."""
+        """Open the client of Kalshi's REST interface."""
         from bellwether.venues.http.client import RateLimit
         from bellwether.venues.kalshi.client import KalshiClient
 
         limits = RateLimit(tokens_per_second=self.tokens_per_second, shared=self.shared) if self.world.is_live else _unlimited()
-        with self.world.addresses(served=False) as found:
-            async with KalshiClient(found.kalshi, limits=limits, transport=found.transport) as client:
+        with self.world.addresses(served=False) as venues:
+            async with KalshiClient(venues.kalshi, limits=limits, transport=venues.transport) as client:
                 yield (client,)
 
 
@@ -197,12 +197,12 @@ class PolymarketVenue(VenueResource):
 
     @asynccontextmanager
     async def clients(self) -> AsyncIterator["tuple[GammaClient, ClobClient]"]:
-        """Create connected clients."""
+        """Open the clients of Gamma and CLOB."""
         from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
-        with self.world.addresses(served=False) as found:
-            gamma = GammaClient(found.gamma, limits=self._limits(GammaClient), transport=found.transport)
-            clob = ClobClient(found.clob, limits=self._limits(ClobClient), transport=found.transport)
+        with self.world.addresses(served=False) as venues:
+            gamma = GammaClient(venues.gamma, limits=self._limits(GammaClient), transport=venues.transport)
+            clob = ClobClient(venues.clob, limits=self._limits(ClobClient), transport=venues.transport)
             async with gamma, clob:
                 yield gamma, clob
 

@@ -34,7 +34,7 @@ class WarehouseResource(DuckDBResource):
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
     def publish(self, lake: Lake, *, complete: bool = False) -> Publication:
-        """Publish the lake. Once a day, or if `complete`, every partition is checked."""
+        """Publish the lake. Every partition is checked once a day, or if `complete`; otherwise only tables written since the last publication."""
         return warehouse.publish(
             lake, self.database, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
         )

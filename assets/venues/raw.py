@@ -100,7 +100,7 @@ def _pull_listing(  # noqa: PLR0917
 
     pages, listing = PageStore(lake.lake.storage), tables[0].removeprefix("raw/kalshi_")
     options: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
-    pulled = kalshi.run(lambda client: kalshi.alone(listing, partial(pull, client, pages, **options)))
+    pulled = kalshi.run(lambda client: kalshi.run_exclusively(listing, partial(pull, client, pages, **options)))
     rows, rejects = pulled.series() if listing == "series" else pulled.markets(), pulled.rejects()
     metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_to_metadata(pulled.summary()), "rejects": rejects.height}
     for name, frame in zip(tables, (rows, rejects), strict=True):
@@ -176,7 +176,7 @@ def _pull_days(
     days = [date.fromisoformat(partition) for partition in partition_keys(context)]
 
     def pull_alone(*clients: Any) -> Callable[[date], Awaitable[Any]]:
-        return lambda day: venue.alone(day.isoformat(), partial(pull, *clients, pages, day, **options))
+        return lambda day: venue.run_exclusively(day.isoformat(), partial(pull, *clients, pages, day, **options))
 
     pulls, failures = venue.run(lambda *clients: _pull_each(pull_alone(*clients), days))
     _require_newer(io_manager.lake.lake, table(f"raw/{venue.venue}_pulls"), pulls)
