@@ -40,12 +40,12 @@ def demo(days: int, as_json: bool) -> None:
     stages = {domain.name: domain.demo for domain in load_domains() if domain.demo}
     with runner() as work:
         with work.progress.plan({name: _DEMO_SECONDS.get(name, 10.0) for name in stages}) as begin:
-            for name, part in stages.items():
+            for name, run_stage in stages.items():
                 begin(name)
-                ends |= resolve_reference(part)(work, days)
+                ends |= resolve_reference(run_stage)(work, days)
         require_success(ends)
     results = [resolve_reference(domain.results)(as_json) for domain in load_domains() if domain.results]
-    print_summary(work, as_json, results={name: value for found in results for name, value in found.items()})
+    print_summary(work, as_json, results={name: value for part in results for name, value in part.items()})
 
 
 @click.command()
@@ -99,19 +99,20 @@ def doctor(live: bool, as_json: bool) -> None:
 
     findings = examine(settings())
     if as_json:
-        emit([{"check": found.check, "status": found.status, "found": found.found, "advice": found.advice} for found in findings])
+        emit([asdict(finding) for finding in findings])
     else:
-        for found in findings:
-            mark = {"ok": "[green]ok  [/green]", "note": "[yellow]note[/yellow]", "bad": "[red]bad [/red]"}[found.status]
-            console().print(mark, end=" ")
-            console().print(f"{found.check}: {found.found}", markup=False, soft_wrap=True)
-            if found.advice:
-                console().print(f"     {found.advice}", markup=False, soft_wrap=True)
-    if any(found.status == "bad" for found in findings):
+        marks = {"ok": "[green]ok  [/green]", "note": "[yellow]note[/yellow]", "bad": "[red]bad [/red]"}
+        for finding in findings:
+            console().print(marks[finding.status], end=" ")
+            console().print(f"{finding.check}: {finding.found}", markup=False, soft_wrap=True)
+            if finding.advice:
+                console().print(f"     {finding.advice}", markup=False, soft_wrap=True)
+    if any(finding.status == "bad" for finding in findings):
         sys.exit(1)
 
 
 def _test_connections(as_json: bool) -> None:
+    """Print the result of a request to each venue and provider; exit with 1 if one failed."""
     connections = try_connections(settings())
     if as_json:
         emit([asdict(connection) for connection in connections])
@@ -136,7 +137,7 @@ def _test_connections(as_json: bool) -> None:
 @click.option("--faults", help="Injected faults, such as status=0.1,cut=0.05.  [default: BELLWETHER_SANDBOX_FAULTS]")
 @click.option("--run/--stand", default=False, show_default=True, help="Advance its clock at BELLWETHER_SANDBOX_SPEED, or stop it.")
 def sandbox(port: int, seed: int | None, playback: Path | None, faults: str | None, run: bool) -> None:
-    """Serve the sandbox on 127.0.0.1 until interrupted, for a browser or your own client."""
+    """Serve the sandbox's venues and models on 127.0.0.1 until interrupted, for a browser or your own client."""
     from bellwether.sandbox.server import serve
     from bellwether.sandbox.worlds import build_application
 

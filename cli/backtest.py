@@ -21,6 +21,7 @@ from rich.text import Text
 from bellwether.console import console, emit, output_to_stderr
 from bellwether.errors import ConfigError
 from bellwether.extras import require_platform
+from bellwether.formatting import counted
 from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
@@ -32,7 +33,6 @@ from cli.options import AS_JSON
 if TYPE_CHECKING:
     from distributed import Client
 
-    from bellwether.replay.backtest import Backtest
     from bellwether.replay.isolation import Confinement
     from bellwether.replay.request import Request
 
@@ -175,12 +175,14 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
     if on is not None and jobs > 1:
         raise click.UsageError("--jobs is for this machine and --on for a cluster; leave one out.")
     if options["lake"]:
-        _check_lake(portfolio=options["portfolio"], sweeping=sweeping)
+        if not options["portfolio"] or sweeping:
+            raise click.UsageError("--lake keeps a --portfolio without --grid and --jobs; backtests of single episodes are the graph's.")
+        require_platform("bellwether backtest --lake")
     for option, folder in (("--out", out), ("--html", html)):
         if folder is not None:
-            _make(folder, option)
+            _create_folder(folder, option)
     with compile_notice(_say), _deprecation_notes():
-        frame = _sweep(request, jobs, on, out, as_json) if sweeping else _each(request, out, html, as_json, lake=options["lake"])
+        frame = _run_sweep(request, jobs, on, out, as_json) if sweeping else _run_each(request, out, html, as_json, lake=options["lake"])
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
@@ -191,7 +193,7 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _deprecation_notes() -> Iterator[None]:
-    """Print each deprecation of an agent's interface once, as a note."""
+    """Print each deprecation warning about an agent's interface once, on standard error."""
     notes: set[str] = set()
 
     def note(message: Warning | str, *_: Any) -> None:
@@ -205,8 +207,8 @@ def _deprecation_notes() -> Iterator[None]:
         yield
 
 
-def _make(folder: Path, option: str) -> None:
-    """Create a folder to write into. Raises `ConfigError` if that is impossible, or `--out` cannot be replaced as a whole."""
+def _create_folder(folder: Path, option: str) -> None:
+    """Create the folder of an option. Raises `ConfigError` if that fails, or if a folder of --out cannot be replaced as a whole."""
     if option == "--out" and (Path.cwd().is_relative_to(folder.resolve()) or folder.is_mount()):
         raise ConfigError(f"writing into {folder}: --out replaces a folder as a whole; name one below it")
     try:
@@ -215,8 +217,8 @@ def _make(folder: Path, option: str) -> None:
         raise ConfigError(f"making the folder {folder}: {error.strerror}; name another with {option}") from error
 
 
-def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, *, lake: bool = False) -> pl.DataFrame:
-    """Run every agent in every episode in turn; returns a row per run."""
+def _run_each(request: Request, out: Path | None, html: Path | None, as_json: bool, *, lake: bool = False) -> pl.DataFrame:
+    """Run every agent in every episode in turn, and print and write the results. Returns a row per run."""
     from bellwether.replay.request import store_runs, write_runs
     from bellwether.replay.results.frames import backtests
 
@@ -226,7 +228,9 @@ def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, 
     if out is not None:
         write_runs(runs, out, request)
     if html is not None:
-        _tear_sheets(runs, html)
+        for run in runs:
+            run.write_html(html / f"{_FOREIGN.sub('-', run.agent)}-{_FOREIGN.sub('-', run.episode)}.html")
+        _say(f"wrote {counted(len(runs), 'tear sheet')} into {html}")
     if lake:
         store_runs(runs)
         _say(f"kept {', '.join(dict.fromkeys(run.episode for run in runs))} in the lake; `bellwether warehouse` publishes it")
@@ -234,37 +238,26 @@ def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, 
         emit(frame.to_dicts())
     else:
         _show_results(frame, request)
-    _say_confinements(one.confinement for one in runs if one.confinement is not None)
-    for one in runs:
-        if one.failure is not None and one.failure.traceback:
-            _say(f"{one.agent} in {one.episode}, decision {one.failure.step}:\n{one.failure.traceback}")
+    _print_confinements(run.confinement for run in runs if run.confinement is not None)
+    for run in runs:
+        if run.failure is not None and run.failure.traceback:
+            _say(f"{run.agent} in {run.episode}, decision {run.failure.step}:\n{run.failure.traceback}")
     return frame
 
 
-def _say_confinements(confinements: Iterable[Confinement]) -> None:
-    for text in sorted({str(one) for one in confinements}):
+def _print_confinements(confinements: Iterable[Confinement]) -> None:
+    """Print how isolated agents were confined, each kind once."""
+    for text in sorted(set(map(str, confinements))):
         _say(f"Isolated agents: {text}")
 
 
-def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
-    for run in runs:
-        run.write_html(folder / f"{_FOREIGN.sub('-', run.agent)}-{_FOREIGN.sub('-', run.episode)}.html")
-    _say(f"wrote {len(runs)} tear sheet{'' if len(runs) == 1 else 's'} into {folder}")
-
-
-def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
-    if not portfolio or sweeping:
-        raise click.UsageError("--lake keeps a --portfolio without --grid and --jobs; backtests of single episodes are the graph's.")
-    require_platform("bellwether backtest --lake")
-
-
-def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_json: bool) -> pl.DataFrame:
-    """Run every combination in every episode; returns a row per run."""
+def _run_sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_json: bool) -> pl.DataFrame:
+    """Run every combination of parameters in every episode, and print and write the results. Returns a row per run."""
     from bellwether.replay.sweep import run_sweep
 
     total = len(request.sources) * len(request.candidates)
-    with _client(on) as client, output_to_stderr(), shown() as progress, progress.stage("backtests", total) as advance:
-        done = run_sweep(
+    with _open_client(on) as client, output_to_stderr(), shown() as progress, progress.stage("backtests", total) as advance:
+        sweep = run_sweep(
             request.sources,
             request.candidates,
             request.settings,
@@ -276,20 +269,21 @@ def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_jso
             unsettled=request.unsettled,
             progress=advance,
         )
-    frame, check = done.frame(), done.reality_check(unsettled=request.unsettled)
-    _say_confinements(done.confinements)
+    frame, check = sweep.frame(), sweep.reality_check(unsettled=request.unsettled)
+    _print_confinements(sweep.confinements)
     if as_json:
         emit({"backtests": frame.to_dicts(), "reality_check": check.row()} if request.combinations > 1 else frame.to_dicts())
         return frame
     _show_summary(frame, request)
     if check.agents > 1:
         console().print(Text(check.meaning()))
-    share = f"{done.busy / done.cpu:.1%} of them" if done.cpu else "all"
-    click.echo(f"{frame.height:,} backtests, {done.cpu:.1f} s of CPU, {share} in engine and agents", err=True)
+    share = f"{sweep.busy / sweep.cpu:.1%} of them" if sweep.cpu else "all"
+    click.echo(f"{frame.height:,} backtests, {sweep.cpu:.1f} s of CPU, {share} in engine and agents", err=True)
     return frame
 
 
-def _client(on: str | None) -> AbstractContextManager[Client | None]:
+def _open_client(on: str | None) -> AbstractContextManager[Client | None]:
+    """Connect to the Dask scheduler of --on; None without the option."""
     if on is None:
         return nullcontext()
     from bellwether.replay.dask_sweep import connect
@@ -298,6 +292,7 @@ def _client(on: str | None) -> AbstractContextManager[Client | None]:
 
 
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
+    """Show a table per agent, and a comparison if there are several."""
     for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
         print_table(lines)
     if len(request.candidates) > 1:
@@ -305,7 +300,7 @@ def _show_results(frame: pl.DataFrame, request: Request) -> None:
 
 
 def _show_summary(frame: pl.DataFrame, request: Request) -> None:
-    """Show the comparison of the agents, the best first."""
+    """Show a comparison of the agents, the best first, and the first failure."""
     print_table(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:

@@ -83,7 +83,7 @@ def release(
     from bellwether.forecasting import forecaster
 
     if listing:
-        _list(as_json)
+        _list_releases(as_json)
         return
     if not names:
         raise click.UsageError("name at least one release; `bellwether release --list` shows them")
@@ -92,17 +92,13 @@ def release(
     for name in chosen:
         forecaster(name)
     if diff or new_version:
-        compared = [_compared(name) for name in names]
-        _show(compared, as_json=as_json and not new_version)
+        comparisons = [_compare_versions(name) for name in names]
+        _show_comparisons(comparisons, as_json=as_json and not new_version)
         if not new_version:
             return
-        names = tuple(one.new_name for one in compared if one.difference)
-        if not names or not _confirmed(names, yes=yes):
+        names = tuple(comparison.new_name for comparison in comparisons if comparison.difference)
+        if not names or not _confirm_build(names, yes=yes):
             return
-    _build(names, chosen, as_json)
-
-
-def _build(names: tuple[str, ...], chosen: tuple[str, ...], as_json: bool) -> None:
     from assets.benchmark.runs import forecast_and_publish
 
     with runner() as work:
@@ -114,39 +110,43 @@ def _lake() -> Lake:
     return Lake(settings().lake_uri)
 
 
-def _list(as_json: bool) -> None:
+def _list_releases(as_json: bool) -> None:
+    """Print the registered releases and their stored versions."""
     lake = _lake()
-    found: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {
             "release": name,
             "cutoff": entry.cutoff,
             "description": entry.description,
             "versions": [
-                {"name": one.name, "version": one.version, "questions": one.questions, "digest": one.digest}
-                for one in list_versions(lake, name)
+                {"name": stored.name, "version": stored.version, "questions": stored.questions, "digest": stored.digest}
+                for stored in list_versions(lake, name)
             ],
         }
         for name, entry in releases().items()
     ]
     if as_json:
-        emit(found)
+        emit(rows)
         return
-    for row in found:
+    for row in rows:
         console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False)
-        for one in row["versions"]:
+        for version in row["versions"]:
             console().print(
-                f"  version {one['version']}: {one['name']}, {one['questions']} questions, digest {one['digest'][:16]}", markup=False
+                f"  version {version['version']}: {version['name']}, {version['questions']} questions, digest {version['digest'][:16]}",
+                markup=False,
             )
 
 
-def _compared(name: str) -> VersionComparison:
+def _compare_versions(name: str) -> VersionComparison:
+    """Compare the stored version of a release with a new one. Raises `ConfigError` for a release of the first N questions."""
     named = ReleaseName.parse(name)
     if named.size:
         raise ConfigError(f"comparing versions: {name} is the beginning of {named.whole_name}; name that")
     return compare(_lake(), named.base)
 
 
-def _confirmed(names: tuple[str, ...], *, yes: bool) -> bool:
+def _confirm_build(names: tuple[str, ...], *, yes: bool) -> bool:
+    """Ask the user to confirm a build; returns True if confirmed, or with --yes."""
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -154,47 +154,48 @@ def _confirmed(names: tuple[str, ...], *, yes: bool) -> bool:
     return click.confirm(f"Build {', '.join(names)}?", err=True)
 
 
-def _show(compared: list[VersionComparison], *, as_json: bool) -> None:
-    if as_json:
-        emit(
-            [
-                {
-                    "release": one.old_name,
-                    "new": one.new_name,
-                    "questions": one.difference.rows(),
-                    "added": len(one.difference.added),
-                    "removed": len(one.difference.removed),
-                    "changed": len(one.difference.changed),
-                    "forecasters": one.affected,
-                }
-                for one in compared
-            ]
-        )
+def _show_comparisons(comparisons: list[VersionComparison], *, as_json: bool) -> None:
+    """Print the changes of new versions, and the forecasters that they affect."""
+    if not as_json:
+        for comparison in comparisons:
+            _show_comparison(comparison)
         return
-    for one in compared:
-        _show_one(one)
+    emit(
+        [
+            {
+                "release": comparison.old_name,
+                "new": comparison.new_name,
+                "questions": comparison.difference.rows(),
+                "added": len(comparison.difference.added),
+                "removed": len(comparison.difference.removed),
+                "changed": len(comparison.difference.changed),
+                "forecasters": comparison.affected,
+            }
+            for comparison in comparisons
+        ]
+    )
 
 
-def _show_one(one: VersionComparison) -> None:
-    found = one.difference
-    if not found:
-        console().print(f"{one.old_name}: nothing has changed since it was built.", markup=False)
+def _show_comparison(comparison: VersionComparison) -> None:
+    difference = comparison.difference
+    if not difference:
+        console().print(f"{comparison.old_name}: nothing has changed since it was built.", markup=False)
         return
-    aspects = Counter(aspect for changed in found.changed.values() for aspect in changed)
-    said = f" ({', '.join(f'{aspect} {count}' for aspect, count in aspects.items())})" if aspects else ""
+    aspects = Counter(aspect for changed in difference.changed.values() for aspect in changed)
+    detail = f" ({', '.join(f'{aspect} {count}' for aspect, count in aspects.items())})" if aspects else ""
     console().print(
-        f"{one.new_name} would have {found.common + len(found.added)} questions: {len(found.added)} added, {len(found.removed)} removed, "
-        f"{len(found.changed)} changed{said}.",
+        f"{comparison.new_name} would have {difference.common + len(difference.added)} questions: {len(difference.added)} added, "
+        f"{len(difference.removed)} removed, {len(difference.changed)} changed{detail}.",
         markup=False,
         soft_wrap=True,
     )
-    rows = found.rows()
+    rows = difference.rows()
     for row in rows[:_MOST_NAMED]:
         console().print(f"  {row['question']}: {row['change']}", markup=False, soft_wrap=True)
     if len(rows) > _MOST_NAMED:
         console().print(f"  and {len(rows) - _MOST_NAMED} more (--json names all)", markup=False)
-    if one.affected:
-        console().print(grid(_scores(one.affected)))
+    if comparison.affected:
+        console().print(grid(_affected_scores(comparison.affected)))
         console().print(
             "unanswered: questions of the new version without a forecast on these words and dates. Brier: of the forecasts made so far, on the\n"
             "questions and by the outcomes of either version.",
@@ -203,7 +204,8 @@ def _show_one(one: VersionComparison) -> None:
         )
 
 
-def _scores(affected: list[dict[str, Any]]) -> pl.DataFrame:
+def _affected_scores(affected: list[dict[str, Any]]) -> pl.DataFrame:
+    """Build the table of affected forecasters, with their Brier scores on both versions."""
     columns = {"forecaster": "forecaster", "unanswered": "unanswered", "brier": "Brier", "brier_new": "Brier, new version"}
     return pl.DataFrame([{title: row[name] for name, title in columns.items()} for row in affected], schema_overrides=_TYPES)
 
@@ -281,17 +283,19 @@ def evaluate(
         sys.exit(1)
 
 
-def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
+def _show_estimates(estimates: list[dict[str, Any]], as_json: bool) -> None:
+    """Print the estimated calls, tokens and cost of each model."""
     if as_json:
-        emit(found)
+        emit(estimates)
         return
     names = {"model": "model", "calls": "calls", "answered already": "have", "prompt tokens": "tokens in", "answer tokens": "out"}
-    shown = names | {"expected $": "expected $", "at most $": "at most $"}
-    console().print(grid(pl.DataFrame([{title: row[name] for name, title in shown.items()} for row in found], schema=list(shown.values()))))
-    for row in found:
+    titles = names | {"expected $": "expected $", "at most $": "at most $"}
+    rows = [{title: row[name] for name, title in titles.items()} for row in estimates]
+    console().print(grid(pl.DataFrame(rows, schema=list(titles.values()))))
+    for row in estimates:
         console().print(f"{row['model']}: {row['questions']} questions; {row['basis']}", markup=False, soft_wrap=True)
-    if found:
-        console().print(f"Prices: {found[0]['price map']}. Nothing was asked.", markup=False)
+    if estimates:
+        console().print(f"Prices: {estimates[0]['price map']}. Nothing was asked.", markup=False)
 
 
 @click.command()
@@ -300,11 +304,11 @@ def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
 def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
     """Show the leaderboards of RELEASES from the published warehouse; of all by default."""
     frame = query(settings().warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
-    known = frame["release"].unique(maintain_order=True).to_list()
-    unknown = [name for name in releases if name not in known]
+    published = frame["release"].unique(maintain_order=True).to_list()
+    unknown = [name for name in releases if name not in published]
     if unknown:
-        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; {suggestion(unknown[0], known)}")
-    chosen = [name for name in known if not releases or name in releases]
+        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; {suggestion(unknown[0], published)}")
+    chosen = [name for name in published if not releases or name in releases]
     parts = {name: frame.filter(frame["release"] == name) for name in chosen}
     if as_json:
         emit({name: part.to_dicts() for name, part in parts.items()})
@@ -333,7 +337,7 @@ _SHOWN = 20
 def submit(file: Path, forecaster: str | None, week: datetime | None, refused: Path | None, *, dry_run: bool, as_json: bool) -> None:
     """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
 
-    What is accepted is a forecaster of the benchmark from then on, and of the arena in the weeks that it fits. The command ends with status 1 where lines are refused; the others are kept.
+    Accepted forecasts become a forecaster of the benchmark, and of the arena in the weeks of their markets. If lines are refused, the others are stored, and the command exits with 1.
     """
     from bellwether.submissions import Submissions, validate_rows
     from bellwether.submissions.files import assign_week, read_forecasts, write_refused
@@ -346,30 +350,30 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     taken = [*load_registered(), *load_arena_families(config.lake_uri)]
     with nullcontext() if dry_run else store.lock():
         markets = load_markets(config.lake_uri)
-        found = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
+        checked = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
         if not dry_run:
-            store.add(found.accepted)
-    lines = [{"line": table.place(row), "reason": reason} for row, reason in found.refused.head(_SHOWN).iter_rows()]
+            store.add(checked.accepted)
+    lines = [{"line": table.place(row), "reason": reason} for row, reason in checked.refused.head(_SHOWN).iter_rows()]
     if refused is not None:
-        write_refused(refused, table, found.refused)
-    names = sorted(found.accepted["forecaster"].unique())
-    counts = {"accepted": found.accepted.height, "refused": found.refused.height, "in_the_arena": weeks.count_fitting(found.accepted)}
+        write_refused(refused, table, checked.refused)
+    names = sorted(checked.accepted["forecaster"].unique())
+    counts = {"accepted": checked.accepted.height, "refused": checked.refused.height, "in_the_arena": weeks.count_fitting(checked.accepted)}
     if as_json:
         emit({**counts, "forecasters": names, "lines": lines, "kept": not dry_run})
     else:
         for line in lines:
             console().print(f"{line['line']}: {visible(line['reason'])}", markup=False, highlight=False, soft_wrap=True)
-        if (more := found.refused.height - len(lines)) > 0:
+        if (more := checked.refused.height - len(lines)) > 0:
             console().print(f"and {more:,} more{'' if refused else '; --refused FILE writes them all'}")
         verb = "would be accepted" if dry_run else "accepted"
-        console().print(f"{found.accepted.height:,} forecasts {verb}, {found.refused.height:,} refused")
+        console().print(f"{checked.accepted.height:,} forecasts {verb}, {checked.refused.height:,} refused")
         if counts["in_the_arena"]:
             console().print(f"{counts['in_the_arena']:,} of them are on a market of their week in the arena")
         if names and not dry_run:
             console().print(f"Next: `bellwether release` scores {', '.join(names[:5])} on the questions of a release.")
             if counts["in_the_arena"]:
                 console().print("`bellwether arena run` ranks them with the arena's families.")
-    if found.refused.height:
+    if checked.refused.height:
         sys.exit(1)
 
 
@@ -386,8 +390,8 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     """
     from bellwether.report.inputs import add_registry, read_inputs
 
-    found = read_inputs(settings().warehouse_uri, release, revision=revision)
-    files = write_report(add_registry(found), reports or settings().reports_uri)
+    inputs = read_inputs(settings().warehouse_uri, release, revision=revision)
+    files = write_report(add_registry(inputs), reports or settings().reports_uri)
     if as_json:
         emit(files)
         return
@@ -446,8 +450,8 @@ def _export_release(release: str, folder: Path, *, license_id: str, repository: 
         raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
     questions = query(settings().warehouse_uri, "FROM benchmark.questions WHERE release = $release", {"release": release})
     if questions.is_empty():
-        there = query(settings().warehouse_uri, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
-        raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, there)}")
+        published = query(settings().warehouse_uri, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
+        raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, published)}")
     written = write(questions, folder, world=settings().world, recipe=_recipe(release), license_id=license_id)
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
     if repository is not None:
@@ -455,7 +459,7 @@ def _export_release(release: str, folder: Path, *, license_id: str, repository: 
 
 
 def _recipe(name: str) -> Release | None:
-    """Return the registry's entry of a release; None for a removed one."""
+    """Return the declaration of a release from the registry; None if it was removed there."""
     from bellwether.questions import ReleaseName, release, releases
 
     return release(name) if ReleaseName.parse(name).base in releases() else None

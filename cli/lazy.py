@@ -1,4 +1,4 @@
-"""Commands that are imported on their first call, which keeps `bellwether --help` fast."""
+"""Commands that are imported when they are called, so that `bellwether --help` is fast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP = "bellwether.commands"
 
 
 class Lazy(click.Command):
-    """Command that is imported on its first call. declared: its name, place and line in the help."""
+    """Command that is imported when it is called. declared: its name, module, and line in the help."""
 
     def __init__(self, declared: LazyCommand) -> None:
         super().__init__(declared.name, short_help=declared.short_help)
@@ -40,7 +40,7 @@ class Lazy(click.Command):
 
 
 class Plugin(Lazy):
-    """Command of another package, which the help imports for its line."""
+    """Command of another package. The help imports it to show its line."""
 
     def __init__(self, point: EntryPoint) -> None:
         super().__init__(LazyCommand(point.name, point.value, ""))
@@ -59,7 +59,7 @@ class Plugin(Lazy):
         return command
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Line of the help, with a warning on standard error if the command cannot be loaded."""
+        """Return the line of the help. Prints a warning on standard error if the command cannot be loaded."""
         try:
             return self.load().get_short_help_str(limit)
         except click.ClickException as error:
@@ -68,5 +68,5 @@ class Plugin(Lazy):
 
 
 def plugins() -> dict[str, Plugin]:
-    """Return the commands of entry points in the group `bellwether.commands`, by name."""
+    """Return the commands of other packages by name, from the entry points `bellwether.commands`."""
     return {point.name: Plugin(point) for point in entry_points(group=GROUP)}

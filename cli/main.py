@@ -69,7 +69,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
 
 
 class Commands(cloup.Group):
-    """Group with the commands of all packages; known errors are one line instead of a traceback."""
+    """Group with the commands of all packages. It prints known errors as one line instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -118,7 +118,7 @@ class Commands(cloup.Group):
 
 
 def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
-    """Return headings and commands of other packages' domains, with a warning for each domain that cannot be loaded."""
+    """Yield the headings and commands of domains from other packages. Prints a warning for each domain that cannot be loaded."""
     try:
         return [(f"Commands of {domain.name}", domain.commands) for domain in load_domains() if domain.commands]
     except ConfigError as error:
@@ -127,7 +127,7 @@ def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
 
 
 def sections() -> list[cloup.Section]:
-    """Return the headings of the help with their commands. A repeated name is left out with a warning."""
+    """Return the sections of the help with their commands. A command whose name is taken is left out with a warning."""
     names: set[str] = set()
     headings = []
     for title, declared in (*SECTIONS.items(), *_external_domains()):

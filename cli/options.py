@@ -10,14 +10,14 @@ import click
 
 
 class _Instant(click.DateTime):
-    """Day or instant; formats: strptime formats with their form in the help."""
+    """Option value that is a day or an instant. formats: strptime formats, with the form that the help shows."""
 
     def __init__(self, formats: dict[str, str]) -> None:
         super().__init__(list(formats))
         self._forms = tuple(formats.values())
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the longest form."""
+        """Return the longest form that a value may have."""
         return self._forms[-1]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
@@ -30,7 +30,7 @@ class _Instant(click.DateTime):
 
 
 class _Dollars(click.ParamType):
-    """Exact amount of dollars from 0."""
+    """Option value that is an exact amount of dollars, at least 0."""
 
     name = "dollars"
 

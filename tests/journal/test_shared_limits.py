@@ -197,7 +197,9 @@ async def test_a_day_is_pulled_by_one_process_at_a_time(postgres_url: str, monke
 
     nodes = [KalshiVenue(world=WorldResource()) for _ in range(2)]
     async with asyncio.timeout(60):
-        await asyncio.gather(*(node.run_exclusively(day, partial(pull, day)) for node in nodes for day in ("2026-06-01", "2026-06-01", "2026-06-02")))
+        await asyncio.gather(
+            *(node.run_exclusively(day, partial(pull, day)) for node in nodes for day in ("2026-06-01", "2026-06-01", "2026-06-02"))
+        )
     assert max(most) == 1
     assert len(most) == 6
     for node in nodes:
