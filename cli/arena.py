@@ -83,7 +83,7 @@ def run(
     if dry_run:
         if weeks > 1:
             raise click.BadParameter("--dry-run shows one week; leave --weeks out")
-        _dry_run(last, lineup, methodology, as_json=as_json)
+        _preview_week(last, lineup, methodology, as_json=as_json)
         return
     from assets.arena.results import demo as leaderboard_of
     from assets.arena.runs import run_weeks
@@ -95,9 +95,9 @@ def run(
         publish(work)
     board = leaderboard_of(as_json)
     with open_arena(lineup, methodology) as world:
-        found = summarise_run(world, wanted, world.now())
-    print_summary(work, as_json, results={**board, "summary": found})
-    for line in () if as_json else render_summary_lines(found):
+        summary = summarise_run(world, wanted, world.now())
+    print_summary(work, as_json, results={**board, "summary": summary})
+    for line in () if as_json else render_summary_lines(summary):
         console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     require_answers(wanted)
     if unmarked is not None:
@@ -117,9 +117,9 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
     if lineup is None:
         return
     others = open_table_reader(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
-    for week, kept in others.select("week", "lineup").iter_rows():
+    for week, stored in others.select("week", "lineup").iter_rows():
         raise click.BadParameter(
-            f"--lineup {lineup}: the cohort {week} keeps the lineup {kept} that it was started with; leave --lineup out, or leave the week out"
+            f"--lineup {lineup}: the cohort {week} keeps the lineup {stored} that it was started with; leave --lineup out, or leave the week out"
         )
 
 
@@ -165,15 +165,15 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
     from bellwether.arena.weekly.queries import query_agent, query_cohort
 
     rows = open_table_reader(known_at)
-    found: dict[str, Any] = (
+    tables: dict[str, Any] = (
         {"agents": query_cohort(rows, cohort.date())} if agent is None else dict(query_agent(rows, cohort.date(), agent))
     )
     if as_json:
-        emit({name: part.to_dicts() for name, part in found.items()})
+        emit({name: part.to_dicts() for name, part in tables.items()})
         return
-    for name, part in found.items():
-        shown = agent_columns(part) if name == "agents" else part
-        console().print(grid(shown, title=name) if part.height else f"{name}: none")
+    for name, part in tables.items():
+        visible_rows = agent_columns(part) if name == "agents" else part
+        console().print(grid(visible_rows, title=name) if part.height else f"{name}: none")
 
 
 @arena.command()
@@ -186,8 +186,8 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
     from bellwether.arena.weekly.interventions import cancel_market
 
     with open_arena() as world:
-        done = cancel_market(world, market, by, reason)
-    _intervened(done, as_json)
+        intervention = cancel_market(world, market, by, reason)
+    _finish_intervention(intervention, as_json)
 
 
 @arena.command()
@@ -206,20 +206,20 @@ def resolve(market: str, as_json: bool) -> None:
     of_market = pl.col("market_id") == market
     last = open_lake().slice(EVIDENCE, missing="skip").read().filter(of_market).sort("known_at").tail(1)
     settled = open_lake().slice(SETTLEMENTS, missing="skip").read().filter(of_market).sort("methodology", "number")
-    shown = settled.select("methodology", "number", "result", "winner", "rule", "known_at")
+    settlements = settled.select("methodology", "number", "result", "winner", "rule", "known_at")
     if as_json:
         emit(
             {
                 "market": market,
                 "looked_at": last["known_at"].item(),
                 "missing": bool(last["missing"].item()),
-                "settlements": shown.to_dicts(),
+                "settlements": settlements.to_dicts(),
             }
         )
         return
-    found = "the venue does not list it" if last["missing"].item() else "closed" if last["closed"].item() else "open"
-    console().print(f"{market}: {found} at {last['known_at'].item():%Y-%m-%d %H:%M} UTC", markup=False, soft_wrap=True)
-    console().print(grid(shown, title="settlements") if shown.height else "No settlement.")
+    state = "the venue does not list it" if last["missing"].item() else "closed" if last["closed"].item() else "open"
+    console().print(f"{market}: {state} at {last['known_at'].item():%Y-%m-%d %H:%M} UTC", markup=False, soft_wrap=True)
+    console().print(grid(settlements, title="settlements") if settlements.height else "No settlement.")
 
 
 @arena.command(name="close")
@@ -232,8 +232,8 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
     from bellwether.arena.weekly.interventions import close_agent as closed
 
     with open_arena() as world:
-        done = closed(world, agent, by, reason)
-    _intervened(done, as_json)
+        intervention = closed(world, agent, by, reason)
+    _finish_intervention(intervention, as_json)
 
 
 @arena.command()
@@ -246,21 +246,24 @@ def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
     from bellwether.arena.weekly.interventions import archive_cohort
 
     with open_arena() as world:
-        done = archive_cohort(world, cohort.date(), by, reason)
-    _intervened(done, as_json)
+        intervention = archive_cohort(world, cohort.date(), by, reason)
+    _finish_intervention(intervention, as_json)
 
 
-def _intervened(done: Intervention, as_json: bool) -> None:
-    """Update the tables that depend on an intervention."""
+def _finish_intervention(intervention: Intervention, as_json: bool) -> None:
+    """Update the tables that depend on an intervention, publish, and print a summary."""
     from assets.arena.runs import apply_intervention
     from assets.warehouse.runs import publish
 
     with runner() as work:
-        apply_intervention(work, done)
+        apply_intervention(work, intervention)
         publish(work)
     if not as_json:
-        console().print(f"{done.kind} {done.subject}: by {visible(done.author)}, known from {done.at.isoformat()} on", markup=False)
-    print_summary(work, as_json, results={"intervention": asdict(done)})
+        console().print(
+            f"{intervention.kind} {intervention.subject}: by {visible(intervention.author)}, known from {intervention.at.isoformat()} on",
+            markup=False,
+        )
+    print_summary(work, as_json, results={"intervention": asdict(intervention)})
 
 
 @arena.command()
@@ -274,30 +277,31 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
 
     parse_decision_key(decision)
     with open_arena() as world:
-        found = explained(world.journal, open_table_reader(known_at), world, decision, known_at)
+        explanation = explained(world.journal, open_table_reader(known_at), world, decision, known_at)
     if as_json:
-        emit(explanation_to_dict(found))
+        emit(explanation_to_dict(explanation))
         return
     if (reason := open_table_reader(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
         console().print("[bold]Reason[/bold]")
         console().print(visible(reason[0], "\n"), markup=False, soft_wrap=True)
-    for title, text in render_explanation(found):
+    for title, text in render_explanation(explanation):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
-    for title, rows in (("Refused legs", found.refusals), ("Trades", found.trades), ("Cash", found.ledger)):
+    for title, rows in (("Refused legs", explanation.refusals), ("Trades", explanation.trades), ("Cash", explanation.ledger)):
         console().print(grid(rows, title=title) if rows.height else f"{title}: none")
 
 
-def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
+def _preview_week(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
+    """Print the decisions of a week with their prompts and maximum cost, without storing anything."""
     from bellwether.arena.weekly.summary import preview_week
 
     require_venues()
     with shown() as progress, open_arena(lineup, methodology) as world:
         progress.say(f"looking at the markets of the week {week}")
         universes, prompts = preview_week(world, week)
-    reconstructed, markets = universes[0].reconstructed, sum(len(one.universe.markets) for one in universes)
-    unknown = [one.member for one in prompts if one.most_cost is None]
-    most = sum(one.most_cost or 0 for one in prompts if not one.stored) / 1_000_000
+    reconstructed, markets = universes[0].reconstructed, sum(len(found.universe.markets) for found in universes)
+    unknown = [prompt.member for prompt in prompts if prompt.most_cost is None]
+    most = sum(prompt.most_cost or 0 for prompt in prompts if not prompt.stored) / 1_000_000
     if as_json:
         emit(
             {
@@ -308,27 +312,28 @@ def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json
                 "unknown_prices": unknown,
                 "prompts": [
                     {
-                        "decision": one.decision_id,
-                        "model": one.member,
-                        "tokens": one.tokens,
-                        "most_cost": one.most_cost,
-                        "messages": list(one.messages),
+                        "decision": prompt.decision_id,
+                        "model": prompt.member,
+                        "tokens": prompt.tokens,
+                        "most_cost": prompt.most_cost,
+                        "messages": list(prompt.messages),
                     }
-                    for one in prompts
+                    for prompt in prompts
                 ],
             }
         )
         return
-    kind, sources = "reconstructed" if reconstructed else "live", "; ".join(one.source for one in universes)
+    kind, sources = "reconstructed" if reconstructed else "live", "; ".join(found.source for found in universes)
     console().print(f"Week {week}, {kind}: {markets} markets ({sources}), {len(prompts)} decisions. Nothing was stored or asked.")
     if prompts:
-        longest = max(prompts, key=lambda one: one.tokens)
+        longest = max(prompts, key=lambda prompt: prompt.tokens)
         console().print(f"[bold]The longest prompt, of {longest.decision_id}[/bold]")
         for message in longest.messages:
             console().print(visible(message["content"], "\n"), markup=False, soft_wrap=True)
 
     rows = [
-        {"decision": one.decision_id, "model": one.member, "tokens": one.tokens, "most dollars": _dollars(one.most_cost)} for one in prompts
+        {"decision": prompt.decision_id, "model": prompt.member, "tokens": prompt.tokens, "most dollars": _dollars(prompt.most_cost)}
+        for prompt in prompts
     ]
     console().print(grid(pl.DataFrame(rows), most=200) if rows else "No decision is due.")
     console().print(
@@ -337,11 +342,12 @@ def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json
 
 
 def _dollars(cost: int | None) -> str:
+    """Format a cost in millionths of a dollar."""
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
 
 
 def _print_standings(known_at: datetime | None) -> None:
-    """Print the standings below the leaderboard: intervals, skill and differences."""
+    """Print the standings: intervals, skill and differences of families."""
     from bellwether.arena.rankings.standings import render_standings
 
     rows = open_table_reader(known_at)(table("arena/rankings"))
@@ -369,8 +375,8 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
     read = open_table_reader(known_at)
     rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
     if as_json:
-        shown = rows.filter(imputation=imputation).to_dicts()
-        emit({"rankings": shown, **({"pairs": pairs.to_dicts()} if with_pairs else {})})
+        selected = rows.filter(imputation=imputation).to_dicts()
+        emit({"rankings": selected, **({"pairs": pairs.to_dicts()} if with_pairs else {})})
         return
     if rows.is_empty():
         console().print("No cohort has started. `bellwether arena run` starts one.")
@@ -405,8 +411,8 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 
     if (rows["at"] == rows["at"].dt.truncate("1d")).all():
         rows = rows.with_columns(pl.col("at").dt.date())
-    shown = rows.with_columns(yes_column("reconstructed"), yes_column("contaminated"), pl.col("total").round(2))
-    console().print(grid(shown, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")
+    visible_rows = rows.with_columns(yes_column("reconstructed"), yes_column("contaminated"), pl.col("total").round(2))
+    console().print(grid(visible_rows, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")
 
 
 @arena.command()
@@ -418,14 +424,14 @@ def review(lineup: str | None, as_json: bool) -> None:
     from bellwether.arena.weekly.interventions import build_review_rows, review_registry
 
     with open_arena(lineup) as world:
-        found = review_registry(world)
-        rows = build_review_rows(found, world.now())
-    adopt = {one.family.name: render_advice(one) for one in found if one.state is ReviewState.UPGRADE}
+        reviews = review_registry(world)
+        rows = build_review_rows(reviews, world.now())
+    adopt = {item.family.name: render_advice(item) for item in reviews if item.state is ReviewState.UPGRADE}
     if as_json:
         emit({"review": rows.to_dicts(), "adopt": adopt})
         return
-    shown = rows.select("family", "competes", "model_id", "state", pl.col("offers").list.join(", "), "input_price", "output_price")
-    console().print(grid(shown, most=200) if rows.height else "No family says how its later releases are recognised.")
+    visible_rows = rows.select("family", "competes", "model_id", "state", pl.col("offers").list.join(", "), "input_price", "output_price")
+    console().print(grid(visible_rows, most=200) if rows.height else "No family says how its later releases are recognised.")
     for text in adopt.values():
         console().print(f"\n{text}", markup=False, soft_wrap=True, end="")
 
@@ -441,11 +447,11 @@ def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> Non
     from bellwether.arena.weekly.interventions import dismiss_release
 
     with open_arena() as world:
-        done = dismiss_release(world, family, model, by, reason)
+        intervention = dismiss_release(world, family, model, by, reason)
     if as_json:
-        emit({"intervention": asdict(done)})
+        emit({"intervention": asdict(intervention)})
     else:
-        console().print(f"dismissed {visible(done.subject)}: by {visible(done.author)}", markup=False)
+        console().print(f"dismissed {visible(intervention.subject)}: by {visible(intervention.author)}", markup=False)
 
 
 @arena.command(name="table")
@@ -459,10 +465,10 @@ def show_table(
     name: str, known_at: datetime | None, first: datetime | None, last: datetime | None, into: Path | None, *, as_json: bool
 ) -> None:
     """Show the rows of the arena's table NAME, such as rankings or positions."""
-    named = {one.name: one for one in TABLES.values() if one.group == "arena"}
+    named = {declared_table.name: declared_table for declared_table in TABLES.values() if declared_table.group == "arena"}
     declared = named.get(name if "/" in name else f"arena/{name}")
     if declared is None:
-        meant = suggestion(name.removeprefix("arena/"), (one.short_name for one in named.values()))
+        meant = suggestion(name.removeprefix("arena/"), (declared_table.short_name for declared_table in named.values()))
         raise click.BadParameter(f"{name!r:.80} is no table of the arena; {meant}", param_hint="NAME")
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")

@@ -321,15 +321,15 @@ def agents(ctx: click.Context, as_json: bool) -> None:
             raise click.UsageError(f"--json applies to the list; leave it out before {ctx.invoked_subcommand}.")
         return
 
-    found = registered().values()
+    entries = registered().values()
     if as_json:
-        emit([one.model_dump() for one in found])
+        emit([entry.model_dump() for entry in entries])
         return
     table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("agent", "what it does", "parameters"):
         table.add_column(name, overflow="fold")
-    for one in found:
-        table.add_row(Text(one.name), Text(one.description), Text(", ".join(f"{name}={value}" for name, value in one.params.items())))
+    for entry in entries:
+        table.add_row(Text(entry.name), Text(entry.description), Text(", ".join(f"{name}={value}" for name, value in entry.params.items())))
     console().print(table)
 
 
@@ -342,9 +342,9 @@ def new(name: str, to: Path | None) -> None:
     Existing files are not overwritten.
     """
     agent, test = write_agent(name, to)
-    shown = agent.name if to is None else to
-    click.echo(f"wrote {shown} and {test.name}; try them:")
-    click.echo(f"    bellwether backtest --agent {shown} --episode ID")
+    path = agent.name if to is None else to
+    click.echo(f"wrote {path} and {test.name}; try them:")
+    click.echo(f"    bellwether backtest --agent {path} --episode ID")
     if find_spec("pytest"):
         click.echo(f"    python -m pytest {test.name if to is None else to.with_name(test.name)}")
 
@@ -370,13 +370,13 @@ def trading(
 
     if folder is None:
         require_platform("bellwether trading without a FOLDER")
-    found = select_rows(load_backtests(folder, settings().warehouse_uri), agents, rules)
-    lines, summary = results(found, unsettled=unsettled), summarise(found, unsettled=unsettled)
+    rows = select_rows(load_backtests(folder, settings().warehouse_uri), agents, rules)
+    lines, summary = results(rows, unsettled=unsettled), summarise(rows, unsettled=unsettled)
     if as_json:
         emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
     else:
-        called = agent_titles()
-        for table in (*agent_tables(lines, called), comparison_table(summary, called), interval_table(summary, called)):
+        titles = agent_titles()
+        for table in (*agent_tables(lines, titles), comparison_table(summary, titles), interval_table(summary, titles)):
             print_table(table)
             console().print()
     if to is not None:

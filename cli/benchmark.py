@@ -106,13 +106,13 @@ def release(
     print_summary(work, as_json, results=show_leaderboards(names, as_json))
 
 
-def _lake() -> Lake:
+def _open_lake() -> Lake:
     return Lake(settings().lake_uri)
 
 
 def _list_releases(as_json: bool) -> None:
     """Print the registered releases and their stored versions."""
-    lake = _lake()
+    lake = _open_lake()
     rows: list[dict[str, Any]] = [
         {
             "release": name,
@@ -142,7 +142,7 @@ def _compare_versions(name: str) -> VersionComparison:
     named = ReleaseName.parse(name)
     if named.size:
         raise ConfigError(f"comparing versions: {name} is the beginning of {named.whole_name}; name that")
-    return compare(_lake(), named.base)
+    return compare(_open_lake(), named.base)
 
 
 def _confirm_build(names: tuple[str, ...], *, yes: bool) -> bool:
@@ -434,7 +434,7 @@ def _export_delta(url: str, names: tuple[str, ...]) -> None:
     from bellwether.tables import TABLES, table
 
     empty = True
-    for copy in update_copies(_lake(), url, [table(name) for name in names] or TABLES.values()):
+    for copy in update_copies(_open_lake(), url, [table(name) for name in names] or TABLES.values()):
         empty = False
         text = f"{copy.location}: {copy.written} partitions written, {copy.removed} removed, {copy.unchanged} unchanged"
         cut = f"; in microseconds instead of nanoseconds: {', '.join(copy.cut)}" if copy.cut else ""

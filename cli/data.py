@@ -87,7 +87,7 @@ def _require_days(first: date, last: date) -> None:
 
 
 def _rate_limit(config: Settings) -> RateLimit:
-    """Return Kalshi's rate limit, shared with the pulls of a fleet."""
+    """Return the rate limit of requests to Kalshi, which a fleet shares with its pulls."""
     from bellwether.venues.http.client import RateLimit
 
     shared = None
@@ -127,8 +127,8 @@ def record(
             _require_new(config.recordings_path, name or default_name(plan.events))
         except failures() as error:
             _say(f"{config.recordings_path} does not answer ({error}); the recording stays on this machine")
-        done = _record(venue, plan, config.recorder_path, name)
-    _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_format_frames(done)}")
+        recording = _record(venue, plan, config.recorder_path, name)
+    _say(f"{recording.name}: {recording.done['reason'] if recording.done else recording.status}, {_format_frames(recording)}")
     _store(config)
 
 
@@ -145,35 +145,35 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
     with shown() as progress, addresses(config, served=False) as venue:
         progress.say("listing Kalshi's open events")
         _require_answer(venue, config.world)
-        found = [asdict(one) for one in asyncio.run(list_open_events(venue, config.now(), words, limits=limits))]
+        listed = [asdict(event) for event in asyncio.run(list_open_events(venue, config.now(), words, limits=limits))]
     if as_json:
-        emit(found)
-    elif not found:
+        emit(listed)
+    elif not listed:
         _say(f"No open event has {' and '.join(map(repr, words))}; `bellwether events` lists all." if words else "No event is open now.")
     else:
-        frame = pl.DataFrame(found).select(
+        frame = pl.DataFrame(listed).select(
             "event", "title", "markets", pl.col("contracts").cast(pl.Int64()), closes=pl.col("closes_at").dt.date()
         )
         console().print(grid(frame, most=rows))
-        _say(f"`bellwether record {found[0]['event']}` records it until its markets close.")
+        _say(f"`bellwether record {listed[0]['event']}` records it until its markets close.")
 
 
 def _require_answer(venue: Addresses, world: World) -> None:
-    """Raise `ConfigError` if the live venue does not answer; without a network, a request would fail only after all retries."""
+    """Raise `ConfigError` at once if the live venue does not answer. A request would fail only after all retries."""
     from bellwether.doctor import try_kalshi
 
-    if world is World.LIVE and (found := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
-        raise ConfigError(f"{found.name}: {found.found}; {found.advice}")
+    if world is World.LIVE and (connection := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
+        raise ConfigError(f"{connection.name}: {connection.found}; {connection.advice}")
 
 
 def _require_new(root: Path, name: str) -> None:
     """Raise `ConfigError` if the object store has a finished recording of this name."""
-    if is_stored(root) and any(one.name == name for one in list_recordings(root)):
+    if is_stored(root) and any(recording.name == name for recording in list_recordings(root)):
         raise ConfigError(f"recording {name}: {root} has a finished recording of this name; choose another one")
 
 
 def _record(venue: Addresses, plan: RecordingPlan, root: Path, name: str | None) -> Recording:
-    """Record; end cleanly at Ctrl-C and SIGTERM."""
+    """Record until the markets close, Ctrl-C or SIGTERM. Returns the recording."""
     from bellwether.recordings.recording_run import default_name
     from bellwether.recordings.recording_run import record_events as listen
 
@@ -181,7 +181,7 @@ def _record(venue: Addresses, plan: RecordingPlan, root: Path, name: str | None)
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await listen(venue, plan, root, name=name, tell=_show)
+        return await listen(venue, plan, root, name=name, tell=_print_progress)
 
     try:
         return asyncio.run(run())
@@ -189,7 +189,7 @@ def _record(venue: Addresses, plan: RecordingPlan, root: Path, name: str | None)
         return find_recording(root, default_name(plan.events) if name is None else name)
 
 
-def _show(progress: RecordingProgress) -> None:
+def _print_progress(progress: RecordingProgress) -> None:
     minutes, seconds = divmod(int(progress.seconds), 60)
     _say(
         f"{minutes}:{seconds:02d}  {progress.frames:,} frames, {progress.bytes / 1e6:.1f} MB, {progress.gaps} gaps,"
@@ -202,9 +202,9 @@ def _say(text: str) -> None:
 
 
 def _format_frames(recording: Recording) -> str:
-    found = store_gap_summary(recording)
-    missing = "holes expected" if found["partial"] else f"{found['lost']} lost"
-    return f"{found['frames']:,} frames, {missing}"
+    summary = store_gap_summary(recording)
+    missing = "holes expected" if summary["partial"] else f"{summary['lost']} lost"
+    return f"{summary['frames']:,} frames, {missing}"
 
 
 @click.group(invoke_without_command=True)
@@ -216,23 +216,23 @@ def recordings(context: click.Context, as_json: bool) -> None:
         return
 
     root = settings().recordings_path
-    rows = [_row(recording) for place in dict.fromkeys((root, settings().recorder_path)) for recording in list_recordings(place)]
+    rows = [_recording_row(recording) for place in dict.fromkeys((root, settings().recorder_path)) for recording in list_recordings(place)]
     if as_json:
         emit(rows)
     elif rows:
-        console().print(_grid(rows))
+        console().print(_recordings_table(rows))
     else:
         _say(f"No recordings in {root}; `bellwether record EVENT` creates one.")
 
 
-def _row(recording: Recording) -> dict[str, Any]:
+def _recording_row(recording: Recording) -> dict[str, Any]:
     about = recording.about
-    known = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": recording.size}
-    return {"recording": recording.name, "status": str(recording.status), **known, **summarize_gaps(recording)}
+    properties = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": recording.size}
+    return {"recording": recording.name, "status": str(recording.status), **properties, **summarize_gaps(recording)}
 
 
-def _grid(rows: list[dict[str, Any]]) -> Any:
-    shown = [
+def _recordings_table(rows: list[dict[str, Any]]) -> Any:
+    columns = [
         {
             "recording": row["recording"],
             "status": row["status"],
@@ -245,7 +245,7 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
         }
         for row in rows
     ]
-    return grid(pl.DataFrame(shown), most=len(shown))
+    return grid(pl.DataFrame(columns), most=len(columns))
 
 
 @recordings.command("import")
@@ -269,7 +269,7 @@ def store() -> None:
 
 
 def _store(config: Settings) -> None:
-    """Upload finished recordings. Raises `BellwetherError` if that fails; they stay on this machine."""
+    """Upload finished recordings to the object store, if there is one. Raises `BellwetherError` if that fails; they stay on this machine."""
     try:
         for recording in store_finished(config.recorder_path, config.recordings_path):
             _say(f"{recording.name}: in {recording.folder}")
@@ -326,7 +326,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
 
 
 def _draw_box(frame: pl.DataFrame, rows: int) -> str:
-    """Draw a frame as DuckDB's command line does, in the width of the terminal."""
+    """Draw a frame as DuckDB's command line does, in the width of the terminal. rows: maximum number of rows."""
     from bellwether.lake.duckdb_connection import connect
 
     with connect() as connection, redirect_stdout(StringIO()) as out:
@@ -355,16 +355,20 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     lake = Lake(settings().lake_uri)
     with shown() as progress:
         progress.say(f"publishing {target or settings().warehouse_uri}")
-        done = publish(lake, target or settings().warehouse_uri, self_contained=target is not None)
+        publication = publish(lake, target or settings().warehouse_uri, self_contained=target is not None)
     if as_json:
-        emit({**asdict(done), "path": str(done.path)})
+        emit({**asdict(publication), "path": str(publication.path)})
     else:
-        console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
-        if done.outdated:
-            console().print(f"Left out, written by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
-    for name, reason in done.damaged.items():
+        console().print(
+            f"{publication.path}: {publication.tables} tables, {publication.rows:,} rows, {publication.bytes / 1e6:.1f} MB",
+            markup=False,
+            soft_wrap=True,
+        )
+        if publication.outdated:
+            console().print(f"Left out, written by an older version: {', '.join(publication.outdated)}", markup=False, soft_wrap=True)
+    for name, reason in publication.damaged.items():
         click.echo(f"Left out {name}: {visible(reason)}", err=True)
-    if done.damaged:
+    if publication.damaged:
         click.get_current_context().exit(1)
 
 
@@ -373,14 +377,16 @@ def warehouse(target: Path | None, as_json: bool) -> None:
 def verify(as_json: bool) -> None:
     """Compare the files of the lake with their checksums; exit with 1 if one differs."""
     with shown() as progress:
-        found = verify_lake(Lake(settings().lake_uri), progress=progress)
+        verification = verify_lake(Lake(settings().lake_uri), progress=progress)
     if as_json:
-        emit({"files": found.files, "bytes": found.bytes, "damaged": [asdict(one) for one in found.damaged]})
+        emit({"files": verification.files, "bytes": verification.bytes, "damaged": [asdict(damage) for damage in verification.damaged]})
     else:
-        for one in found.damaged:
-            click.echo(f"{one.table} {one.partition}: {visible(one.reason)}", err=True)
-        console().print(f"{found.files:,} files, {found.bytes / 1e6:.1f} MB: {len(found.damaged) or 'none'} damaged", markup=False)
-    if found.damaged:
+        for damage in verification.damaged:
+            click.echo(f"{damage.table} {damage.partition}: {visible(damage.reason)}", err=True)
+        console().print(
+            f"{verification.files:,} files, {verification.bytes / 1e6:.1f} MB: {len(verification.damaged) or 'none'} damaged", markup=False
+        )
+    if verification.damaged:
         click.get_current_context().exit(1)
 
 

@@ -26,7 +26,7 @@ _PRICES = ("auto", "taker", "yes")
 
 
 def _fee_options(command: Any) -> Any:
-    """Add the options for fees of markets."""
+    """Add the options that override fees and series of markets."""
     for option in (
         click.option(
             "--ticker",
@@ -77,30 +77,31 @@ def build(
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_overrides, parse_results
     from bellwether.replay.episode_builder.build import check_books
 
-    found = find_recording(settings().recordings_path, recording)
+    source = find_recording(settings().recordings_path, recording)
     stated, overrides = parse_results(results), parse_overrides(fee, series, tickers)
-    if unknown := sorted(set(stated) - set(found.about.tickers)):
+    if unknown := sorted(set(stated) - set(source.about.tickers)):
         raise ConfigError(
-            f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(found.about.tickers)}"
+            f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(source.about.tickers)}"
         )
-    check_books(found)
-    drafts = build_recording(found, known=_known(found.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
-    made = [_write(draft) for draft in drafts]
-    for missing in sorted(set(episode_ids(found.name, found.about).values()) - {one.id for one in made}):
+    check_books(source)
+    drafts = build_recording(source, known=_load_listings(source.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
+    episodes = [_write_episode(draft) for draft in drafts]
+    for missing in sorted(set(episode_ids(source.name, source.about).values()) - {built.id for built in episodes}):
         click.echo(f"{missing}: no book of it was recorded", err=True)
-    if not made:
+    if not episodes:
         raise ConfigError(f"building episodes of {recording}: no book of any of its markets was recorded")
-    _show(made, as_json=as_json)
+    _show_episodes(episodes, as_json=as_json)
 
 
-def _known(tickers: Sequence[str], overrides: Overrides) -> Listings:
+def _load_listings(tickers: Sequence[str], overrides: Overrides) -> Listings:
+    """Load the pulled data of markets from the lake, with the overrides of the options."""
     from bellwether.lake import Lake
     from bellwether.replay.episode_builder import load_listings_with_overrides
 
     return load_listings_with_overrides(Lake(settings().lake_uri), tickers, overrides)
 
 
-def _write(draft: Any) -> Episode:
+def _write_episode(draft: Any) -> Episode:
     from bellwether.replay.episode import write
 
     return write(settings().episodes_path / draft.metadata.episode_id, draft)
@@ -137,8 +138,8 @@ def import_(
     chosen = check_name(draft.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(draft.metadata, episode_id=chosen)
     if about.venue == "kalshi":
-        about = with_fees(about, _known(about.tickers, overrides), overrides)
-    _show([_write(replace(draft, metadata=about))], as_json=as_json)
+        about = with_fees(about, _load_listings(about.tickers, overrides), overrides)
+    _show_episodes([_write_episode(replace(draft, metadata=about))], as_json=as_json)
 
 
 @episode.command("list")
@@ -150,12 +151,12 @@ def list_(*, as_json: bool) -> None:
     if as_json:
         emit(rows)
     elif rows:
-        _print(rows)
+        _print_episodes(rows)
     else:
         click.echo(f"No episodes in {root}; `bellwether episode build RECORDING` creates one.")
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print_episodes(rows: list[dict[str, Any]]) -> None:
     import polars as pl
 
     if usable := [row for row in rows if row["problem"] is None]:
@@ -167,26 +168,26 @@ def _print(rows: list[dict[str, Any]]) -> None:
             console().print(f"{row['episode']}: {row['problem']}", markup=False, soft_wrap=True)
 
 
-def _described(found: Episode) -> dict[str, Any]:
-    return build_row(found.id, found.metadata, found.settlements, found.digest)
+def _episode_row(episode: Episode) -> dict[str, Any]:
+    return build_row(episode.id, episode.metadata, episode.settlements, episode.digest)
 
 
-def _show(made: list[Episode], *, as_json: bool) -> None:
+def _show_episodes(episodes: list[Episode], *, as_json: bool) -> None:
     if as_json:
-        emit([{**_described(one), "digest": one.digest, "folder": str(one.folder)} for one in made])
+        emit([{**_episode_row(written), "digest": written.digest, "folder": str(written.folder)} for written in episodes])
         return
 
-    for one in made:
-        defaults = [market.ticker for market in one.metadata.markets if market.has_default_fee]
+    for written in episodes:
+        defaults = [market.ticker for market in written.metadata.markets if market.has_default_fee]
         if defaults:
             click.echo(
-                f"{one.id}: nothing states the fees of {', '.join(defaults)}; they are the venue's general ones. --fee, --series or --ticker",
+                f"{written.id}: nothing states the fees of {', '.join(defaults)}; they are the venue's general ones. --fee, --series or --ticker",
                 err=True,
             )
-        if len(one.tickers) == 1 and (hint := describe_single_market(one.metadata)):
-            click.echo(f"{one.id}: {hint}", err=True)
-        row = _described(one)
-        text = f"{one.id}: {row['markets']} markets, {row['hours']} h, {row['settled']} settled, digest {row['digest']}"
+        if len(written.tickers) == 1 and (hint := describe_single_market(written.metadata)):
+            click.echo(f"{written.id}: {hint}", err=True)
+        row = _episode_row(written)
+        text = f"{written.id}: {row['markets']} markets, {row['hours']} h, {row['settled']} settled, digest {row['digest']}"
         console().print(text, markup=False, soft_wrap=True)
 
 
@@ -206,14 +207,14 @@ def validate(context: click.Context, which: str, *, trade_price: str, as_json: b
         )
     report = check(folder, trade_price=trade_price)
     if as_json:
-        emit(_document(report))
+        emit(_report_document(report))
     else:
         console().print(report.text(), markup=False, soft_wrap=True)
     if not report.is_valid:
         context.exit(1)
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _report_document(report: Report) -> dict[str, Any]:
     return {
         "folder": str(report.folder),
         "valid": report.is_valid,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bellwether.journal import CallStatus, Journal
 
 
-def _journal() -> Journal:
+def _open_journal() -> Journal:
     return Journal.of(settings())
 
 
@@ -29,11 +29,11 @@ def _journal() -> Journal:
 def journal(context: click.Context, as_json: bool) -> None:
     """Show model calls, their costs and expired leases, and the arena's records."""
     if context.invoked_subcommand is None:
-        with _journal() as opened:
-            _overview(opened, as_json)
+        with _open_journal() as opened:
+            _show_overview(opened, as_json)
 
 
-def _overview(opened: Journal, as_json: bool) -> None:
+def _show_overview(opened: Journal, as_json: bool) -> None:
     if not opened.exists():
         opened.require_no_answers()
         emit(
@@ -45,33 +45,33 @@ def _overview(opened: Journal, as_json: bool) -> None:
     stored, unfinished = records.count_records(opened), records.read_unfinished(opened)
     if as_json:
         tables = {"calls": counts.to_dicts(), "usage": usage.to_dicts(), "expired": [status.to_dict() for status in expired]}
-        emit({"journal": opened.where, **tables, "records": stored, "unfinished": [asdict(one) for one in unfinished]})
+        emit({"journal": opened.where, **tables, "records": stored, "unfinished": [asdict(entry) for entry in unfinished]})
         return
     console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
     console().print(grid(counts, title="Calls"))
-    console().print(grid(_costs(usage), title="Attempts and costs"))
+    console().print(grid(_cost_table(usage), title="Attempts and costs"))
     for status in expired:
-        console().print(_line(status), markup=False, soft_wrap=True)
+        console().print(_format_lease(status), markup=False, soft_wrap=True)
     if stored:
         console().print(f"Arena records: {', '.join(f'{kind} {count}' for kind, count in stored.items())}", markup=False, soft_wrap=True)
     for record in unfinished:
         console().print(str(record), markup=False, soft_wrap=True)
 
 
-def _costs(usage: pl.DataFrame) -> pl.DataFrame:
-    """Select the columns that fit a terminal."""
-    shown = [pl.col(name).map_elements(format_dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
-    return usage.select("purpose", "model", "attempts", *shown, "unknown")
+def _cost_table(usage: pl.DataFrame) -> pl.DataFrame:
+    """Select the columns of usage that fit a terminal, with dollars as text."""
+    dollars = [pl.col(name).map_elements(format_dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
+    return usage.select("purpose", "model", "attempts", *dollars, "unknown")
 
 
-def _line(status: CallStatus) -> str:
+def _format_lease(status: CallStatus) -> str:
     return f"lease expired {status.lease_expires_at:%Y-%m-%d %H:%M:%S}  {status.key[:12]}  {status.model}  held by {status.holder}"
 
 
 @journal.command()
 def create() -> None:
     """Create an empty journal; answers in an existing lake may be paid for again."""
-    with _journal() as opened:
+    with _open_journal() as opened:
         opened.create()
         console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
 
@@ -80,17 +80,17 @@ def create() -> None:
 @AS_JSON
 def failures(as_json: bool) -> None:
     """List failed calls with keys and reasons; the next run retries open ones."""
-    with _journal() as opened:
-        found = [*opened.failures(), *opened.unanswered()] if opened.exists() else []
+    with _open_journal() as opened:
+        statuses = [*opened.failures(), *opened.unanswered()] if opened.exists() else []
     if as_json:
-        emit([status.to_dict() for status in found])
+        emit([status.to_dict() for status in statuses])
         return
-    for status in found:
+    for status in statuses:
         when = status.finished_at or status.created_at
         retried = "" if status.finished_at else " (open: the next run retries it)"
         line = f"{status.key[:12]}  {when:%Y-%m-%d %H:%M}  {status.outcome}  {status.model}  {status.purpose}: {status.reason}{retried}"
         console().print(line, markup=False, soft_wrap=True)
-    if not found:
+    if not statuses:
         console().print("No call has failed.")
 
 
@@ -100,7 +100,7 @@ def failures(as_json: bool) -> None:
 @click.option("--by", default=None, help="Name of the operator.  [default: your login name]")
 def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
     """Reopen failed calls, so that the next run repeats them; the first 8 digits of a KEY suffice."""
-    with _journal() as opened:
+    with _open_journal() as opened:
         for key in [opened.find(beginning) for beginning in keys]:
             opened.reopen(key, by=by or getpass.getuser(), note=note)
             console().print(f"reopened {key}", soft_wrap=True)

@@ -33,20 +33,20 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
 
     Keys are read from the environment and never shown. Prices are from the registry or LiteLLM's price map. docs/models.md explains how to add a model.
     """
-    everyone = list_forecasters()
-    known = list(dict.fromkeys(one.provider for one in everyone))
-    if provider is not None and provider not in known:
-        raise ConfigError(f"listing models: unknown provider {provider!r}; known are {', '.join(known)}")
-    chosen = [one for one in everyone if provider in (None, one.provider) and (one.ready or not ready)]
+    entries = list_forecasters()
+    providers = list(dict.fromkeys(entry.provider for entry in entries))
+    if provider is not None and provider not in providers:
+        raise ConfigError(f"listing models: unknown provider {provider!r}; known are {', '.join(providers)}")
+    chosen = [entry for entry in entries if provider in (None, entry.provider) and (entry.ready or not ready)]
     if as_json:
-        emit([asdict(one) for one in chosen])
+        emit([asdict(entry) for entry in chosen])
         return
-    console().print(_table(chosen, console().width))
+    console().print(_models_table(chosen, console().width))
     console().print(_caption(chosen), markup=False, soft_wrap=True)
 
 
-def _table(chosen: list[ListedForecaster], width: int) -> Grid:
-    """Build a table for a terminal of `width` characters; a narrow one omits kind and id."""
+def _models_table(chosen: list[ListedForecaster], width: int) -> Grid:
+    """Build the table of models for a terminal of `width` characters. A narrow one has no kind and no model id."""
     wide = width >= 130
     table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("name", no_wrap=True)
@@ -56,17 +56,17 @@ def _table(chosen: list[ListedForecaster], width: int) -> Grid:
         table.add_column(name, no_wrap=True)
     for name in ("$/M in", "$/M out"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in chosen:
-        what = (one.kind, one.provider, one.model or "") if wide else (one.provider,)
-        key = Text("ready" if one.ready else _SHORT.get(one.readiness, one.readiness), style="green" if one.ready else "yellow")
-        prices = (_dollars(one.input_price), _dollars(one.output_price))
-        table.add_row(Text(one.name), *(Text(word) for word in what), one.knowledge_cutoff or "", key, *prices)
+    for entry in chosen:
+        identity = (entry.kind, entry.provider, entry.model or "") if wide else (entry.provider,)
+        key = Text("ready" if entry.ready else _SHORT.get(entry.readiness, entry.readiness), style="green" if entry.ready else "yellow")
+        prices = (_dollars(entry.input_price), _dollars(entry.output_price))
+        table.add_row(Text(entry.name), *(Text(text) for text in identity), entry.knowledge_cutoff or "", key, *prices)
     return table
 
 
 def _caption(chosen: list[ListedForecaster]) -> str:
-    missing = list(dict.fromkeys(one.key_variable for one in chosen if one.key_variable and not one.ready))
-    lines = [f"{len(chosen)} forecasters, {sum(one.ready for one in chosen)} ready here. A missing price is unknown."]
+    missing = list(dict.fromkeys(entry.key_variable for entry in chosen if entry.key_variable and not entry.ready))
+    lines = [f"{len(chosen)} forecasters, {sum(entry.ready for entry in chosen)} ready here. A missing price is unknown."]
     if missing:
         lines.append(f"Missing keys: {', '.join(missing)}.")
     lines.append("--json adds ids, sources of cutoffs, and which forecasters run by default.")

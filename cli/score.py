@@ -102,7 +102,7 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
     """
     if 0 < options["replicates"] < MIN_REPLICATES:
         raise click.BadParameter(f"{options['replicates']} is too few; give at least {MIN_REPLICATES}, or 0", param_hint="--replicates")
-    _keep_inputs(files, options["outcomes"], html)
+    _require_no_overwrite(files, options["outcomes"], html)
     with _progress() as tell:
         result = score_files(list(files), progress=tell, **options)
     if as_json:
@@ -118,7 +118,7 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
         click.echo(f"wrote {', '.join(map(str, written))}", err=True)
 
 
-def _keep_inputs(files: tuple[Path, ...], outcomes: Path | None, html: Path | None) -> None:
+def _require_no_overwrite(files: tuple[Path, ...], outcomes: Path | None, html: Path | None) -> None:
     """Raise `ConfigError` if the page would replace an input file."""
     read = {path.resolve() for path in (*files, *([] if outcomes is None else [outcomes]))}
     if html is not None and html.resolve() in read:
@@ -135,7 +135,7 @@ def _progress() -> Iterator[Any]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
-        yield lambda done, of, what: bar.update(task, completed=done, total=of or None, description=visible(what))
+        yield lambda count, total, text: bar.update(task, completed=count, total=total or None, description=visible(text))
 
 
 @click.command()
@@ -180,11 +180,11 @@ def compat(
     95 % intervals and paired tests. docs/kalshibench.md explains. PATH is a result file or a folder, which may hold the folders of tiers;
     Bellwether's own reports are read too. A file that cannot be read is skipped with a warning.
     """
-    given = None if labels is None else read_labels(labels)
+    outcomes = None if labels is None else read_labels(labels)
     results = read_results(path)
     for sentence in results.damaged:
         click.echo(f"Warning: a file is skipped: {sentence}", err=True)
-    examination = examine(results, given, names=models, replicates=replicates, seed=seed, clusters=clusters)
+    examination = examine(results, outcomes, names=models, replicates=replicates, seed=seed, clusters=clusters)
     if as_json:
         emit(to_document(examination))
     else:

@@ -194,12 +194,12 @@ def reliability(
 
     def make(pair: str) -> PartitionRows:
         release, name = _split_pair(pair)
-        asked, title = questions.restrict([(release,)]).read(), f"{name} on {release}"
+        own_questions, title = questions.restrict([(release,)]).read(), f"{name} on {release}"
         answers = forecasts.restrict([(release, name)]).read()
-        frame = bins(answers, asked)
+        frame = bins(answers, own_questions)
         pngs = {
-            "reliability diagram": reliability_picture(frame, answers, asked, title),
-            "confidence": confidence_picture(answers, asked, title),
+            "reliability diagram": reliability_picture(frame, answers, own_questions, title),
+            "confidence": confidence_picture(answers, own_questions, title),
         }
         return {"benchmark/reliability": frame}, {"benchmark/reliability": picture_metadata(pngs)}
 
@@ -233,26 +233,26 @@ def ranking(
         raise ConfigError(
             f"ranking release {context.partition_key}: no forecaster has been scored on it; materialize benchmark/scores first"
         )
-    scored, asked = scores.read(), questions.read()
-    if asked.is_empty():
+    scored, questions_of_release = scores.read(), questions.read()
+    if questions_of_release.is_empty():
         raise ConfigError(
             f"ranking release {context.partition_key}: it has no question; pull days with matching markets, then build it again"
         )
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
-    comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
+    comparison = compare_forecasters(answers, questions_of_release, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
     removed = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
     kinds = removed | {name: entry.kind for name, entry in forecasting.forecasters().items()}
-    frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(asked))
+    frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(questions_of_release))
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
     selected = context.op_execution_context.selected_output_names
     if "leaderboard" in selected:
-        shown: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             **picture_metadata({"scores": png(score_comparison(frame))}),
             **_leaderboard_counts(frame),
             "table": _leaderboard_table(frame),
         }
-        yield dg.Output(frame, "leaderboard", metadata=shown)
+        yield dg.Output(frame, "leaderboard", metadata=metadata)
     if "comparisons" in selected:
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
         picture = picture_metadata(

@@ -50,8 +50,8 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
     files = write_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))
-    shown = reports.pictures(inputs.release, inputs.stamp, [figure.name for figure in release_figures(inputs)])
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **shown})
+    pictures = reports.pictures(inputs.release, inputs.stamp, [figure.name for figure in release_figures(inputs)])
+    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **pictures})
 
 
 class ExportConfig(dg.Config):

@@ -96,8 +96,8 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
     """Build episodes from recordings."""
 
     def make(name: str) -> PartitionRows:
-        rows, shown = _build_episode(name, config, lake.lake, recordings, store)
-        return {"replay/episodes": rows}, {"replay/episodes": shown}
+        rows, metadata = _build_episode(name, config, lake.lake, recordings, store)
+        return {"replay/episodes": rows}, {"replay/episodes": metadata}
 
     yield from make_each(context, io_manager, ("replay/episodes",), make)
 
@@ -121,13 +121,13 @@ def _build_episode(
     sources = Sources.of(lake, recording.name)
     stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
     yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)
-    known = load_listings_with_overrides(lake, recording.about.tickers, parse_overrides(config.fee, config.series, ()))
+    listings = load_listings_with_overrides(lake, recording.about.tickers, parse_overrides(config.fee, config.series, ()))
     outcomes = Outcomes(parse_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
     drafts = build(
         recording.name,
         recording.about,
         frames_of_table(stored.collect_batches()),
-        known=known,
+        known=listings,
         outcomes=outcomes,
         yes_prices=yes_prices,
     )
@@ -332,5 +332,5 @@ def trading_report(
     files = write_trading_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("replay/report"), tables)
     page = next(file for file in files if file.endswith(".md"))
-    shown = reports.pictures(inputs.name, inputs.stamp, ("pnl", "equity", "markouts"))
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **shown})
+    pictures = reports.pictures(inputs.name, inputs.stamp, ("pnl", "equity", "markouts"))
+    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **pictures})
