@@ -1,1 +1,1 @@
-"""Speed and memory, each as a ratio between two things measured in one run."""
+"""Benchmarks of speed and memory. Each result is a ratio of two numbers measured in the same run."""

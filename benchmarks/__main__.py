@@ -1,4 +1,4 @@
-"""Runs every benchmark of this folder, or those named on the command line, and prints ratio and target of each."""
+"""Run all benchmarks of this folder, or those named on the command line, and print the ratio and the target of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import benchmarks
 
 
 def measure(name: str) -> int:
-    """Print one line per measurement of one benchmark; returns how many ratios are above their target."""
+    """Run one benchmark and print a line per measurement. Returns the number of ratios above their target."""
     missed = 0
     for row in importlib.import_module(f"benchmarks.{name}").run():
         good = row["ratio"] <= row["target"]
@@ -21,7 +21,7 @@ def measure(name: str) -> int:
 
 
 def main() -> int:
-    """The exit code is 1 when a ratio is above its target, 2 when a name is unknown."""
+    """Run the benchmarks. Returns the exit code: 1 if a ratio is above its target, 2 for an unknown name."""
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")]
     chosen = sys.argv[1:] or found
     unknown = [name for name in chosen if name not in found]

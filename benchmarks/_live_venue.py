@@ -1,6 +1,6 @@
-"""Two venues as busy as wanted, with a clock that is moved: what closes settles later, some of it days later.
+"""Kalshi and Polymarket with any number of closing markets a day, and a clock that the benchmark sets. Some markets settle days after they close.
 
-The sandbox's own world closes some thirty markets a day and cannot be made to close thousands; the objects here are as large as real ones.
+The sandbox closes only about thirty markets a day. The objects here are as large as real ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENDLESS, DISTANT = 0.01, 0.035
 
 
 def kalshi_object(number: int, rng: Random) -> dict[str, Any]:
-    """A market object of the current wire format, about as large as a real one; eight in a row share an event and its times."""
+    """Build a market object in Kalshi's current format, about as large as a real one. Eight consecutive numbers share an event and its times."""
     close = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=number // 8 * 7919 % (90 * 1_440))
     bid = rng.randrange(1, 99)
     team = f"Team {rng.randrange(400)}"
@@ -83,7 +83,7 @@ def kalshi_object(number: int, rng: Random) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Market:
-    """One market of a venue: when it closes and when it is settled."""
+    """Market of a venue, with the times at which it closes and is settled."""
 
     number: int
     closes: datetime
@@ -92,7 +92,7 @@ class Market:
 
     @property
     def event(self) -> int:
-        """The number of its event."""
+        """Number of its event."""
         return self.number // PER_EVENT
 
     @property
@@ -102,22 +102,22 @@ class Market:
 
     @cached_property
     def kalshi(self) -> dict[str, Any]:
-        """Kalshi's object of the market when it is settled."""
+        """Return Kalshi's object of the settled market."""
         close = f"{self.closes:%Y-%m-%dT%H:%M:%SZ}"
         own = {"ticker": f"KX-{self.event}-{self.number}", "event_ticker": f"KX-{self.event}", "close_time": close}
         return kalshi_object(self.number, Random(self.number)) | own | {"updated_time": f"{self.settles:%Y-%m-%dT%H:%M:%SZ}"}
 
     @property
     def condition(self) -> str:
-        """The condition id of the market."""
+        """Condition id of the market."""
         return f"0x{self.number:064x}"
 
     def tokens(self) -> list[str]:
-        """The tokens of yes and no."""
+        """Tokens of yes and no."""
         return [f"{self.number}{place}".rjust(77, "9") for place in (0, 1)]
 
     def gamma(self, now: datetime) -> dict[str, Any]:
-        """Gamma's object of the market."""
+        """Return Gamma's object of the market at a time."""
         rules = f"This market resolves to Yes if number {self.number} comes up. " * 12
         found = {
             "id": str(self.number),
@@ -143,8 +143,8 @@ class Market:
 
 
 @dataclass
-class Busy:
-    """Kalshi, Gamma and the CLOB for a span of days; `now` is their clock, and `calls` counts their requests, by host."""
+class VenueServer:
+    """Venue server for a span of days: Kalshi, Gamma and the CLOB. `now` is its clock, and `calls` counts requests by host."""
 
     first: date
     days: int
@@ -155,7 +155,7 @@ class Busy:
 
     @cached_property
     def markets(self) -> list[Market]:
-        """The markets of one venue; the other has the same."""
+        """Markets of each of the two venues."""
         rng, start = Random(self.seed), datetime.combine(self.first, datetime.min.time(), UTC)
         made = []
         for number in range(self.days * self.per_day):
@@ -235,8 +235,8 @@ def _page(items: list[Market], query: httpx.QueryParams, cursor: str) -> tuple[l
     return items[start : start + size], str(start + size) if start + size < len(items) else ""
 
 
-class Apart:
-    """A `Busy` in another process, so that what the venues hold and do is not counted as the pull's. now, calls: as of `Busy`."""
+class VenueClient:
+    """Client of a `VenueServer` in another process, whose time and memory are not measured. now, calls: as of the server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -251,23 +251,23 @@ class Apart:
 
 
 @contextmanager
-def apart(first: date, days: int, per_day: int) -> Iterator[Apart]:
-    """A `Busy` of these markets, served by a process of its own."""
+def serve_apart(first: date, days: int, per_day: int) -> Iterator[VenueClient]:
+    """Start a `VenueServer` in its own process, and yield its client. per_day: closing markets a day on each venue."""
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()
     process = processes.Process(target=_serve, args=(theirs, first, days, per_day), daemon=True)
     process.start()
     theirs.close()
     try:
-        yield Apart(ours)
+        yield VenueClient(ours)
     finally:
         ours.close()
         process.join()
 
 
 def _serve(connection: Connection, first: date, days: int, per_day: int) -> None:
-    """Answer until the other side hangs up."""
-    venue = Busy(first, days, per_day)
+    """Answer requests until the connection is closed."""
+    venue = VenueServer(first, days, per_day)
     while True:
         try:
             venue.now, url = connection.recv()

@@ -1,6 +1,6 @@
-"""The arena's fold of a year and one tick of marks, from facts in memory and from the lake, in CPU of this process against what they may take.
+"""CPU time of the arena's results of a year, and of one tick of marks, relative to a target in seconds.
 
-A year: 3,000 decisions, 20,000 trades, 5,000 resolutions of two looks each. A tick: 40 cohorts of 8 agents with 20 positions.
+A year has 3,000 decisions, 20,000 trades, and 5,000 resolutions with two observations each. A tick has 40 cohorts of 8 agents with 20 positions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FOLD, TICK = 2.0, 0.2
 
 
 def run() -> list[dict[str, Any]]:
-    """[{name, ratio, target, detail}]: CPU seconds over what they may be; the detail names a scan and group-by of the same rows for comparison."""
+    """Measure results and ticks. Returns [{name, ratio, target, detail}]: CPU seconds over their target; the detail compares with a group-by."""
     agents, trades, looks = year()
     facts = trades_frame(trades)
     pure = least(lambda: fold(agents, trades, derive_settlements(looks, RULES)))
@@ -83,7 +83,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def year() -> tuple[list[Agent], list[Trade], list[Observation]]:
-    """The facts of a year: agents, trades (one in five a sale), and looks at every market."""
+    """Generate the facts of a year: agents, trades (one in five is a sale), and observations of every market."""
     rng = Random(1)
     weeks = [week_of(START) + n * WEEK for n in range(52)]
     keys = [AgentKey(week, f"family-{n}") for week in weeks for n in range(12)]
@@ -114,7 +114,7 @@ def year() -> tuple[list[Agent], list[Trade], list[Observation]]:
 
 
 def results(agents: list[Agent], trades: pl.DataFrame, looks: list[Observation]) -> list[pl.DataFrame]:
-    """From rows of facts to rows of ledger, positions and scores."""
+    """Compute the rows of ledger, positions and scores from rows of facts."""
     book = fold(agents, trades_from_rows(trades), derive_settlements(looks, RULES))
     if book.violations:
         raise AssertionError(book.violations[:3])
@@ -127,7 +127,7 @@ def _scan(facts: pl.DataFrame, settled: pl.DataFrame) -> pl.DataFrame:
 
 
 def least(work: Callable[[], object]) -> float:
-    """CPU seconds of the quickest of a few rounds."""
+    """Return the CPU seconds of the fastest of a few rounds."""
     # What the benchmark itself keeps alive is no part of the work: the collector need not walk it.
     gc.collect()
     gc.freeze()
@@ -144,7 +144,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _holders() -> list[tuple[Agent, list[Trade]]]:
-    """The agents of all cohorts, with the trades that opened their positions."""
+    """Generate the agents of all cohorts, with the trades that opened their positions."""
     rng, found = Random(2), []
     for cohort in range(COHORTS):
         for number in range(AGENTS):
@@ -159,7 +159,7 @@ def _holders() -> list[tuple[Agent, list[Trade]]]:
 
 
 def _stored_tick() -> float:
-    """A tick that reads what is held and the last prices from a lake, and stores what changed; the venue answers at once."""
+    """Return the CPU seconds of a tick that reads positions and last prices from a lake, and stores changed prices. The venue answers at once."""
     holders = _holders()
     with tempfile.TemporaryDirectory() as folder:
         lake = Lake(folder)

@@ -40,7 +40,7 @@ LEAST_COHORTS = 6
 
 @dataclass(frozen=True)
 class Pick:
-    """Markets of a decision: sides whose price is in [low, high], count of them, and the share of the cash on each."""
+    """Choice of markets in a decision: `count` sides whose price is in [low, high], with the same share of the cash on each."""
 
     low: float
     high: float
@@ -50,7 +50,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of agent.
+    """Kind of simulated agent.
 
     noise: of the stated log odds around the price. insight: share of the remaining variance of the latent walk that it sees. is_shared: all cohorts choose
     the same markets in a week. mispriced: error of the log odds of the prices it pays. is_random_size: confidences vary. legs: both markets of each event.
@@ -67,7 +67,7 @@ class Kind:
 
     @property
     def is_twin(self) -> bool:
-        """It is only compared with the kind that it equals."""
+        """True if it equals another kind, with which alone it is compared."""
         return self.name.endswith("twin")
 
 
@@ -115,9 +115,9 @@ TWINS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Markets:
-    """Markets of R worlds, in order of their start. path: the latent walk at the start of each week of a market, and at last its end, (R, M, OPEN + 1).
+    """M markets in each of R worlds, ordered by start.
 
-    start, event, life: (M,), (M,) and (R, M).
+    path: latent walk at the start of each week of a market and at its end, (R, M, OPEN + 1). start, event, life: (M,), (M,) and (R, M).
     """
 
     path: Floats
@@ -128,7 +128,7 @@ class Markets:
 
     @classmethod
     def draw(cls, worlds: int, weeks: int, generator: np.random.Generator) -> Markets:
-        """Half of the prices at the start are ordinary, a quarter each are very high and very low."""
+        """Draw markets. At the start, half of the prices are ordinary, a quarter are very high, and a quarter very low."""
         events = weeks * EVENTS
         event = np.repeat(np.arange(events), MARKETS)
         life = generator.integers(1, OPEN + 1, (worlds, events))[:, event]
@@ -150,13 +150,14 @@ class Markets:
 
     @property
     def won(self) -> Floats:
-        """1.0 where YES came true, (R, M)."""
+        """Return 1.0 for markets that resolved YES, else 0.0, (R, M)."""
         return np.asarray((self.path[:, :, -1] > self.threshold).astype(np.float64))
 
 
 def simulate(kind: Kind, markets: Markets, cohorts: int, generator: np.random.Generator) -> pl.DataFrame:
-    """All bets of one kind of agent, a row each: world, cohort, week, market, event, p, y, price, chance, direction, confidence, profit (of the initial cash).
+    """Simulate all bets of one kind of agent.
 
+    Returns a row per bet: world, cohort, week, market, event, p, y, price, chance, direction, confidence, and profit as a share of the initial cash.
     y, p, price and chance (the true probability, as far as the agent can know) are of YES.
     """
     worlds, weeks = len(markets.life), cohorts + WEEKS - 1
@@ -193,7 +194,7 @@ def simulate(kind: Kind, markets: Markets, cohorts: int, generator: np.random.Ge
 def _quotes(
     kind: Kind, markets: Markets, columns: Ints, week: int, generator: np.random.Generator
 ) -> tuple[np.ndarray[Any, Any], Floats, Floats]:
-    """Return whether markets are open in a week, their probability as the agent knows it, and their price: (R, columns) each."""
+    """Return which markets are open in a week, their probability as the agent knows it, and their price: (R, columns) each."""
     age = week - markets.start[columns]
     left = 1 - age / markets.life[:, columns]
     at, end, threshold = markets.path[:, columns, age], markets.path[:, columns, -1], markets.threshold[:, columns]
@@ -215,7 +216,7 @@ def _bets(
     choice: tuple[Ints, np.ndarray[Any, Any], np.ndarray[Any, Any]],
     generator: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Stakes, dollars that a bet gains from YES at most, prices, chances, stated probabilities, directions and confidences: (R, active, count) each."""
+    """Compute stakes, maximum gains in dollars, prices, chances, stated probabilities, directions and confidences of bets: (R, active, count) each."""
     chosen, yes, valid = choice
     row = np.arange(len(price))[:, None, None]
     q, pi, direction = price[row, chosen], chance[row, chosen], np.where(yes, 1.0, -1.0)
@@ -229,7 +230,7 @@ def _bets(
 def _choose(
     kind: Kind, pick: Pick, price: Floats, chance: Floats, is_open: np.ndarray[Any, Any], active: int, generator: np.random.Generator
 ) -> tuple[Ints, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Chosen columns, whether YES is bought, and whether the choice is valid: (R, active, count) each."""
+    """Choose the markets of bets. Returns their columns, True where YES is bought, and True where the choice is valid: (R, active, count) each."""
     yes_fits, no_fits = ((low >= pick.low) & (low <= pick.high) for low in (price, 1 - price))
     fits = (yes_fits | no_fits) & is_open
     if kind.insight:  # only where it sees an edge
@@ -250,7 +251,7 @@ def _choose(
 
 
 def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any, float]]:
-    """The estimate of each metric of one agent kind in one world, and the expected value of the metric given what it bet on."""
+    """Return the estimate of each metric of one kind in one world, and its expected value given the markets on which the kind bet."""
     p, y, price, chance, direction, confidence, exposed, profit, market, event = (
         rows[name].to_numpy() for name in ("p", "y", "price", "chance", "direction", "confidence", "exposed", "profit", "market", "event")
     )
@@ -277,7 +278,7 @@ def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any,
 
 
 def scored(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Components of cohort-week values by metric, of all worlds, in the form that `compare_pairs` reads."""
+    """Return the components of cohort-week values of all worlds by metric, as `compare_pairs` reads them."""
     p, y, price, sign = (pl.col(name) for name in ("p", "y", "price", "direction"))
     confidence, share = pl.col("confidence"), pl.len().over("world", "cohort", "week")
     won = pl.when(sign > 0).then(y).otherwise(1 - y)
@@ -295,7 +296,7 @@ def scored(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def comparisons(parts: Sequence[pl.DataFrame], worlds: int, cohorts: int) -> Iterator[tuple[str, str, str, float | None]]:
-    """Metric, both kinds and p (None without a test) of every pair whose truth is equal, world by world. parts: all bets of each kind."""
+    """Yield metric, both kinds, and p (None without a test) of every pair with equal truth, world by world. parts: all bets of each kind."""
     rows = {part["kind"][0]: scored(part) for part in parts}
     pairs = [pair for pair in TWINS if all(name in rows for name in pair)]
     groups = {metric: [name for pair in pairs for name in pair] for metric in METRICS_OF_TWINS}
@@ -315,9 +316,9 @@ def comparisons(parts: Sequence[pl.DataFrame], worlds: int, cohorts: int) -> Ite
 
 
 def measured(replicates: int, cohorts: int, kinds: Sequence[Kind] = KINDS, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One row per kind and metric, and one per pair and metric: replicates, those with an interval (shown), and of these those that are right (good).
+    """Simulate, and count replicates, those with an interval (shown), and the right ones of these (good): per kind and metric, and per pair and metric.
 
-    An interval is right where it contains the expected value of its metric, a test where it finds no difference at 5 %.
+    An interval is right if it contains the expected value of its metric; a test, if it finds no difference at 5 %.
     """
     generator = np.random.default_rng([seed, cohorts])
     truths, ends, tests = dict[tuple[str, str], list[float]](), dict[tuple[str, str], list[Any]](), dict[tuple[str, str, str], list[Any]]()
@@ -353,7 +354,7 @@ def measured(replicates: int, cohorts: int, kinds: Sequence[Kind] = KINDS, seed:
 
 
 def tables(singles: pl.DataFrame, pairs: pl.DataFrame) -> Iterator[str]:
-    """Two Markdown tables in per cent: the lowest coverage over the metrics of each kind, and the largest share of false positives over pairs."""
+    """Render two Markdown tables in percent: the lowest coverage over the metrics of each kind, and the largest share of false positives over pairs."""
     counts = singles["cohorts"].unique().sort().to_list()
     covered = singles.with_columns(value=100 * pl.col("good") / pl.col("shown"))
     false = pairs.with_columns(value=100 - 100 * pl.col("good") / pl.col("shown"))
@@ -373,7 +374,7 @@ def _cells(rows: pl.DataFrame, name: str, counts: Sequence[int], value: pl.Expr)
 
 
 def missed(singles: pl.DataFrame, pairs: pl.DataFrame) -> list[str]:
-    """Cells that break the promise, or without an interval in some replicate where one is promised: ordinary agents from 6 cohorts on, all from 30."""
+    """List the cells outside of the documented coverage, or that lack an interval: from 6 cohorts on for ordinary agents, from 30 on for all."""
     low = singles.filter(pl.col("good") < COVERED * pl.col("shown"))
     high = pairs.filter(pl.col("shown") - pl.col("good") > FALSE * pl.col("shown"))
     promised = (pl.col("cohorts") >= max(COHORTS)) | (pl.col("cohorts") >= LEAST_COHORTS) & pl.col("kind").str.contains("ordinary")
@@ -382,7 +383,7 @@ def missed(singles: pl.DataFrame, pairs: pl.DataFrame) -> list[str]:
 
 
 def run(replicates: int = REPLICATES) -> list[dict[str, Any]]:
-    """Print the tables; the cells that break the promise: [{name, ratio, target, detail}]."""
+    """Print the tables. Returns the number of cells outside of the documented coverage as [{name, ratio, target, detail}]."""
     found = [measured(replicates, cohorts) for cohorts in COHORTS]
     singles, pairs = (pl.concat(part) for part in zip(*found, strict=True))
     print("\n".join(tables(singles, pairs)))

@@ -1,4 +1,4 @@
-"""A year of ten-minute marks: bytes of the stored changes against a row of a database (SQLite) per position and mark, and all equity curves by DuckDB.
+"""A year of ten-minute marks: bytes of stored price changes, relative to a SQLite row per position and mark, and CPU time of all equity curves.
 
 40 agents hold five positions each, all year, in 60 markets of which one in ten changes its price from one mark to the next: 10^7 marks of positions.
 """
@@ -37,7 +37,7 @@ LEAST, QUERY = 1 / 20, 1.0
 
 
 def run() -> list[dict[str, Any]]:
-    """Bytes of prices over bytes of naive marks, and CPU seconds of all equity curves over one second."""
+    """Measure the bytes of stored prices over those of naive marks, and the CPU seconds of all equity curves over one second."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         lake, book = Lake(str(home / "lake")), _book()
@@ -96,7 +96,7 @@ def _book() -> Ledger:
 
 
 def _prices() -> tuple[np.ndarray, list[HeldPrice]]:
-    """Prices of each mark and market (micro-dollars), and the rows of those that changed; the first of a day has all."""
+    """Generate the prices of each mark and market in micro-dollars, and the rows of changed prices. The first mark of a day has all prices."""
     rng, marks = np.random.default_rng(2), DAYS * PER_DAY
     steps = rng.choice([-1_000, 1_000], (marks, MARKETS)) * (rng.random((marks, MARKETS)) < CHANGES)
     drawn = np.clip(500_000 + np.cumsum(steps, axis=0), 1_000, 999_000)
@@ -111,7 +111,7 @@ def _prices() -> tuple[np.ndarray, list[HeldPrice]]:
 
 
 def _naive(book: Ledger, drawn: np.ndarray, path: Path) -> tuple[int, int]:
-    """Bytes of a row of a database for each position and mark, and how many there are. A few days are written, and stand for all."""
+    """Return the bytes of a database with a row per position and mark, and the number of rows, extrapolated from a few days."""
     held = [(one.agent_id, one.market_id, one.side) for account in book.accounts.values() for one in account.open.values()]
     some = range(SAMPLE * PER_DAY)
     with sqlite3.connect(path) as database:

@@ -1,7 +1,7 @@
-"""Weeks of the arena in the sandbox under a moving clock: eight agents, up to 500 markets, decisions, looks, ten-minute marks and books.
+"""Growth of the cost of weeks of the arena in the sandbox: eight agents, up to 500 markets, decisions, observations, ten-minute marks and results.
 
-What the second half of the weeks takes over the first, once five cohorts decide in each. `python -m benchmarks.arena_year [WEEKS [TICKS]]` prints all figures as
-JSON: 52 weeks, and 1,008 marks in each, when left out. Fewer marks are those of the first hours of a week; the rest of it is passed over.
+The ratio is the cost of the second half of the weeks over that of the first, once five cohorts decide in each. `python -m benchmarks.arena_year [WEEKS [TICKS]]`
+prints all figures as JSON, by default of 52 weeks with 1,008 marks each. Fewer marks cover the first hours of each week.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ LINEUP = '[eight]\ntitle = "four models and the four rules"\nworlds = ["sandbox"
 
 @dataclass(frozen=True)
 class Year:
-    """Cost of each week: CPU seconds of deciding, looking, marking and folding, megabytes at the peak, bytes of lake and journal at its end.
+    """Cost of each week: CPU seconds of decisions, observations, marks and results, peak memory in MB, and bytes of lake and journal at its end.
 
-    violations: of the invariants, at the end.
+    violations: number of violated invariants at the end.
     """
 
     weeks: int
@@ -78,7 +78,7 @@ class Year:
 
 
 class Sandbox:
-    """The arena on a sandbox whose clock is put forward: journal, lake and registry below a folder."""
+    """Arena in a sandbox whose clock the benchmark advances, with journal, lake and registry below a folder."""
 
     def __init__(self, home: Path) -> None:
         self.home, self.now = home, START
@@ -88,15 +88,15 @@ class Sandbox:
 
     @property
     def config(self) -> Settings:
-        """The settings of the present."""
+        """Settings with the current time of the simulation."""
         return Settings(sandbox_now=self.now, home=self.home)
 
     def journal(self) -> Journal:
-        """The journal, to be closed."""
+        """Open the journal; the caller closes it."""
         return Journal(f"sqlite:///{self.home / 'journal.db'}")
 
     def world(self, journal: Journal) -> WeekContext:
-        """Return the world of a run."""
+        """Create the context in which a run works on the arena."""
         return WeekContext(journal, self.lake, self._ask, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry")
 
     def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
@@ -129,9 +129,9 @@ async def _client(sandbox: Sandbox, journal: Journal) -> AsyncIterator[ModelClie
 
 
 def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
-    """Live through weeks: decide on Sunday, mark every ten minutes, look at markets every six hours, fold every day.
+    """Simulate weeks: decisions on Sunday, marks every ten minutes, observations every six hours, and results every day.
 
-    Marks are made in the first `ticks` intervals of a week; looks and folds as long as there are marks, and at the end of the week.
+    Marks are stored in the first `ticks` intervals of a week. Observations and results end with the marks, and are repeated at the end of the week.
     """
     sandbox, year, begun = Sandbox(home), Year(weeks, ticks, 0.0), time.perf_counter()
     for number in range(weeks):
@@ -203,7 +203,7 @@ def _vacuum(sandbox: Sandbox) -> None:
 
 
 def growth(figures: Sequence[float], first: int = GROWING) -> float:
-    """The mean of the second half of some weeks' figures over that of the first half, from week `first` on."""
+    """Return the mean of the second half of figures by week over the mean of the first half, from week `first` on."""
     steady = figures[first:]
     half = len(steady) // 2
     return (sum(steady[half:]) / (len(steady) - half)) / (sum(steady[:half]) / half)
@@ -215,7 +215,7 @@ def added(totals: Sequence[int]) -> list[int]:
 
 
 def run() -> list[dict[str, Any]]:
-    """Growth of the figures of a week, in a process of its own."""
+    """Measure the growth of the cost of a week, in a separate process."""
     command = [sys.executable, "-m", "benchmarks.arena_year", str(WEEKS), str(TICKS)]
     year = Year(**json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
     if year.violations:
@@ -244,7 +244,7 @@ def _bytes(folder: Path) -> int:
 
 
 def main(weeks: int = 52, ticks: int = 7 * 144) -> None:
-    """Print what weeks took."""
+    """Print the cost of simulated weeks as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(asdict(simulate(Path(folder) / "arena", weeks, ticks))))
 

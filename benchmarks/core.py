@@ -1,6 +1,6 @@
-"""Cost of the core: its megabytes against the platform's, and its CPU until a first result against `import polars`.
+"""Cost of the core packages: their size relative to the platform's, and CPU time until a first result relative to `import polars`.
 
-Megabytes are those of the packages installed here that either needs, without compiled bytecode. CPU is of whole processes, the least of a few.
+Sizes are those of the required packages installed here, without bytecode. CPU time is that of a whole process, the minimum of a few.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POLARS = "import polars"
 
 
 def run() -> list[dict[str, Any]]:
-    """Core over platform, and each start over `import polars`: [{name, ratio, target, detail}], to be at most the target."""
+    """Measure size over that of the platform, and each start over `import polars`. Returns [{name, ratio, target, detail}]."""
     core, platform = needed(), needed(["platform"])
     sizes = [sum(map(megabytes, found.values())) for found in (core, platform)]
     detail = f"core {sizes[0]:.0f} MB in {len(core)} packages, platform {sizes[1]:.0f} MB in {len(platform)}"
@@ -52,7 +52,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def needed(extras: Sequence[str] = ()) -> dict[str, Distribution]:
-    """The installed distributions that Bellwether with `extras` needs, directly and indirectly, by normalised name, itself left out."""
+    """Return the installed distributions that Bellwether with `extras` requires, directly and indirectly, by normalised name."""
     found: dict[str, Distribution] = {}
     seen, left = set(), [("bellwether", frozenset(extras))]
     while left:
@@ -69,13 +69,13 @@ def needed(extras: Sequence[str] = ()) -> dict[str, Distribution]:
 
 
 def megabytes(installed: Distribution) -> float:
-    """Size of a distribution's files on disk, in MB of a million bytes."""
+    """Return the size of a distribution's files on disk, in MB."""
     files = (file for file in installed.files or () if "__pycache__" not in file.parts)
     return sum(os.stat(file.locate()).st_size for file in files) / 1e6
 
 
 def cpu(folder: str, words: Sequence[str], rounds: int = 1) -> float:
-    """The least CPU seconds of user and system, over `rounds`, of a Python process with these arguments that writes below `folder`."""
+    """Return the minimum CPU seconds over `rounds` of a Python process with these arguments, which writes below `folder`."""
     environment = {**os.environ, "BELLWETHER_HOME": folder}
     return min(_once(words, environment) for _ in range(rounds))
 
@@ -89,7 +89,7 @@ def _once(words: Sequence[str], environment: dict[str, str]) -> float:
 
 
 def _episode(folder: Path) -> Path:
-    """The folder of an episode of ten minutes: one market, whose book has a level on either side."""
+    """Write an episode of ten minutes with one market and one level on each side of its book, and return its folder."""
     import pyarrow as pa
 
     from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write

@@ -42,7 +42,7 @@ HEADLINE = ("brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy", "
 
 @dataclass(frozen=True)
 class Design:
-    """One kind of sample: sizes of the clusters, correlation of outcomes inside, who shares a probability, and the forecaster."""
+    """Kind of simulated sample: cluster sizes, correlation of outcomes within clusters, shared probabilities, and the forecaster."""
 
     name: str
     sizes: str = "equal"
@@ -69,7 +69,7 @@ DESIGNS = (
 
 
 def sample(design: Design, clusters: int, generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Cluster, outcome, forecast, market price and the forecast of a noisy rival, (N,) each."""
+    """Draw a sample: cluster, outcome, forecast, market price, and the forecast of a noisy rival, (N,) each."""
     match design.sizes:
         case "single":
             sizes = np.ones(clusters, dtype=int)
@@ -93,7 +93,7 @@ def sample(design: Design, clusters: int, generator: np.random.Generator) -> tup
 
 @lru_cache(maxsize=64)
 def truth(beta: tuple[float, float], forecaster: str) -> dict[str, float]:
-    """Every metric with an interval on a million independent forecasts, and the difference of Brier scores to the rival."""
+    """Compute every metric with an interval on a million independent forecasts, and the difference of Brier scores to the rival."""
     alone = Design("", "single", 0.0, False, beta, forecaster)
     _, y, p, market, rival = sample(alone, 1_000_000, np.random.default_rng(1))
     values = point(Forecasts.of(p, y, market=market))
@@ -101,14 +101,14 @@ def truth(beta: tuple[float, float], forecaster: str) -> dict[str, float]:
 
 
 def point(forecasts: Forecasts) -> dict[str, float]:
-    """Every metric with an interval; the others, some of which take much longer, are NaN."""
+    """Compute every metric with an interval. Others are NaN, since some take much longer."""
     ranks = discrimination(SortedForecasts.of(forecasts), is_binary=forecasts.is_binary)
     values = formulas.from_sums(total_sums(forecasts)) | {"roc_auc": ranks.roc_auc, "average_precision": ranks.average_precision}
     return {name: float(values[name]) if INTERVALS[name].reason is None else np.nan for name in ESTIMATED}
 
 
 def covered(design: Design, clusters: int, seed: int) -> Iterator[tuple[str, bool]]:
-    """For each interval of one sample that is published, whether it contains the truth."""
+    """Yield each metric whose interval is published for one sample, and True if the interval contains the truth."""
     index, y, p, market, rival = sample(design, clusters, np.random.default_rng([seed, clusters]))
     forecasts, groups, known = Forecasts.of(p, y, market=market), Clusters.of(index, len(y)), truth(design.beta, design.forecaster)
     for name, bounds in intervals(forecasts, groups, point(forecasts), 0.95).items():
@@ -121,7 +121,7 @@ def covered(design: Design, clusters: int, seed: int) -> Iterator[tuple[str, boo
 
 
 def cell(task: tuple[Design, int, int]) -> dict[str, tuple[float, float]]:
-    """Coverage and share of samples with an interval, by metric, of one design and number of clusters."""
+    """Return coverage and share of samples with an interval, by metric, for one design and number of clusters."""
     design, clusters, sets = task
     found: dict[str, list[bool]] = {}
     for seed in range(sets):
@@ -133,19 +133,19 @@ def cell(task: tuple[Design, int, int]) -> dict[str, tuple[float, float]]:
 def table(
     sets: int, designs: Sequence[Design] = DESIGNS, clusters: Sequence[int] = CLUSTERS
 ) -> dict[tuple[str, int], dict[str, tuple[float, float]]]:
-    """`cell` of every design and number of clusters."""
+    """Compute `cell` for every design and number of clusters."""
     tasks = [(design, count, sets) for design in designs for count in clusters]
     with multiprocessing.get_context("fork").Pool() as pool:
         return {(task[0].name, task[1]): found for task, found in zip(tasks, pool.map(cell, tasks, chunksize=1), strict=True)}
 
 
 def metrics() -> list[str]:
-    """The metrics with an interval, and the difference."""
+    """List the metrics with an interval, and the difference of Brier scores."""
     return [*(name for name, interval in INTERVALS.items() if interval.reason is None), "difference"]
 
 
 def lines(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str]) -> Iterator[str]:
-    """A Markdown table per metric: coverage by design and number of clusters, in per cent; – where most samples have no interval."""
+    """Render a Markdown table per metric: coverage in percent by design and number of clusters; – if most samples have no interval."""
     counts = sorted({clusters for _, clusters in found})
     designs = list(dict.fromkeys(design for design, _ in found))
     for name in names:
@@ -156,7 +156,7 @@ def lines(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: S
 
 
 def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str]) -> Iterator[str]:
-    """One Markdown table: per metric and number of clusters the least and the largest coverage over all designs, in per cent."""
+    """Render a Markdown table of the minimum and maximum coverage in percent over all designs, by metric and number of clusters."""
     counts = sorted({clusters for _, clusters in found})
     rows = []
     for name in names:
@@ -170,7 +170,7 @@ def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names:
 
 
 def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str], sets: int) -> list[str]:
-    """Cells whose coverage is outside of what is promised by more than two standard errors of the simulation."""
+    """List the cells whose coverage is outside of the documented range by more than two standard errors of the simulation."""
     outside = []
     for (design, clusters), cells in found.items():
         least, most = MANY_PROMISE if clusters >= MANY else FEW_PROMISE
@@ -185,7 +185,7 @@ def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: 
 
 
 def run() -> list[dict[str, Any]]:
-    """The whole table, and the share of headline cells outside of the promise: [{name, ratio, target, detail}]."""
+    """Print the table. Returns the share of headline cells outside of the documented range as [{name, ratio, target, detail}]."""
     found = table(SETS)
     print("\n".join(lines(found, metrics())))
     outside = misses(found, HEADLINE, SETS)

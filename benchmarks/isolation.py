@@ -1,4 +1,4 @@
-"""Cost of isolation: a Python maker in its own process against the same in the simulator's, per decision, and the start of the process."""
+"""Cost of isolation: time per decision of a Python maker in its own process, relative to the simulator's process, and the start of the process."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _seconds(source: Prepared, agent: Agent, *, isolated: bool) -> tuple[float, 
 
 
 def costs(source: Prepared, kind: type[Agent]) -> dict[str, float]:
-    """Medians over rounds, interleaved: seconds per decision in the simulator's process and in one of its own, and their ratio.
+    """Return medians over interleaved rounds: seconds per decision in the simulator's process and in a separate process, and their ratio.
 
-    What the start takes is measured on a tape without events, and taken off.
+    The time to start, measured on a tape without events, is subtracted.
     """
     empty = prepare(
         Tape(source.tape.ts[:1], source.tape.event[:1], source.tape.tickers, source.tape.start, source.tape.start + SECOND), RULES
@@ -50,7 +50,7 @@ def costs(source: Prepared, kind: type[Agent]) -> dict[str, float]:
 
 
 def run() -> list[dict[str, Any]]:
-    """[{name, ratio, target, detail}]: each ratio is to be at most its target."""
+    """Measure the cost of isolation. Returns [{name, ratio, target, detail}]."""
     source, rows, start = prepare(synthetic(), RULES), [], 0.0
     for kind, words in ((MarketMaker, "plain Python maker"), (VectorMarketMaker, "Python maker over arrays")):
         cost = costs(source, kind)

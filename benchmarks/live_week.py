@@ -1,8 +1,7 @@
-"""A live week at a tenth of 3,000 and of 20,000 closing markets a day: calls, files, memory and time.
+"""Requests, files, memory and time of a week of daily pulls, at a tenth of 3,000 and of 20,000 closing markets a day, half of them on each venue.
 
-Each day at 01:20 the day before is pulled on both venues, and what is open of the days before is followed, as the daily pull does; the tables
-are written to a lake, and what was superseded goes as after its grace period. Half of the markets are on each venue.
-The venues are a process of their own: memory and time are those of the pull.
+As the daily pull does, it pulls the previous day at 01:20 UTC and follows open markets of earlier days. Tables are written to a lake, and superseded files
+are deleted. The venues run in a separate process, so that memory and time are those of the pull.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from bellwether.venues.kalshi import pull as kalshi
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket import pull as polymarket
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from benchmarks._live_venue import Apart, Busy, apart
+from benchmarks._live_venue import VenueClient, VenueServer, serve_apart
 from resources.io_manager import Unchanged
 
 FIRST, DAYS = date(2026, 3, 2), 7
@@ -63,7 +62,7 @@ class Week:
 
     @property
     def calls_per_market(self) -> float:
-        """Calls of all interfaces for each market that closed."""
+        """Requests per market that closed."""
         return sum(self.calls.values()) / self.closed
 
 
@@ -71,7 +70,7 @@ def simulate(folder: Path, per_day: int, *, days: int = DAYS, priced: int = PRIC
     """Pull `days` days of `per_day` closing markets, half of them on each venue, into a lake in `folder`."""
     lake, idle, peaks, started = Lake(str(folder)), _peak(), [], time.process_time()
     pending: dict[str, set[date]] = {"kalshi": set(), "polymarket": set()}
-    with apart(FIRST, days, per_day // 2) as venue:
+    with serve_apart(FIRST, days, per_day // 2) as venue:
         for number in range(days):
             today = FIRST + timedelta(days=number + 1)
             venue.now = datetime.combine(today, datetime.min.time(), UTC) + timedelta(hours=1, minutes=20)
@@ -87,19 +86,19 @@ def simulate(folder: Path, per_day: int, *, days: int = DAYS, priced: int = PRIC
     stored = [path for path in folder.rglob("*") if path.is_file()]
     pages = sum("_pages" in str(path) for path in stored)
     size = sum(path.stat().st_size for path in stored)
-    markets = Busy(FIRST, days, per_day // 2).markets
+    markets = VenueServer(FIRST, days, per_day // 2).markets
     closed = sum(market.closes <= venue.now for market in markets) * 2
     waiting = sum(market.closes <= venue.now < market.settles for market in markets) * 2
     return Week(days, closed, dict(venue.calls), pages, len(stored) / days / 2, size, seconds, idle, peaks, waiting)
 
 
 def _peak() -> float:
-    """Most resident memory of this process so far, in megabytes."""
+    """Return the peak resident memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def _pull(venue: Apart, lake: Lake, day: date, priced: int) -> list[str]:
-    """Pull or follow a day on both venues and write its tables; the venues on which it is final."""
+async def _pull(venue: VenueClient, lake: Lake, day: date, priced: int) -> list[str]:
+    """Pull a day on both venues and write its tables. Returns the venues on which the day is final."""
     how: dict[str, Any] = {"limits": UNLIMITED, "transport": httpx.MockTransport(venue)}
     async with (
         KalshiClient("http://kalshi.example", **how) as client,
@@ -125,7 +124,7 @@ def _write(lake: Lake, tables: dict[str, str], pull: Any) -> None:
 
 
 def _vacuum(lake: Lake) -> None:
-    """Remove, as a week later, superseded files of tables and pulls that no row names."""
+    """Delete superseded files of tables, and pages of superseded pulls, as if their grace period were over."""
     later, week = datetime.now(UTC) + timedelta(days=8), timedelta(days=7)
     Lake(lake.uri, clock=lambda: later).vacuum(week)
     for venue in ("kalshi", "polymarket"):
@@ -134,19 +133,19 @@ def _vacuum(lake: Lake) -> None:
 
 
 def measure(per_day: int, days: int = DAYS) -> dict[str, Any]:
-    """A week, or so many days, in this process, as JSON."""
+    """Simulate a week, or `days`, in this process. Returns its cost as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         return asdict(simulate(Path(folder), per_day, days=days))
 
 
 def measure_apart(per_day: int, days: int = DAYS) -> Week:
-    """A week, or so many days, in a process of its own."""
+    """Simulate a week, or `days`, in a separate process."""
     command = [sys.executable, "-m", "benchmarks.live_week", str(per_day), str(days)]
     return Week(**json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
 
 
 def run() -> list[dict[str, Any]]:
-    """Calls, files and growth of memory of a week, for each size."""
+    """Measure requests, files and growth of memory of a week, for each number of markets."""
     results = []
     for size in SIZES:
         week = measure_apart(size // SCALE)

@@ -1,4 +1,4 @@
-"""2,000 calls to a model 200 ms away, 100 at a time: wall time over the latency alone; and the processor time of client and journal per call."""
+"""2,000 model calls with a latency of 200 ms, 100 at a time: wall time over the latency alone, and CPU time of client and journal per call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MODEL = Model.model_validate({"name": "calibrated", "model": "sandbox/calibrated
 
 
 class Far:
-    """ASGI middleware: every answer takes so many seconds longer."""
+    """ASGI middleware that delays every answer by the latency."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -46,7 +46,7 @@ class Far:
 
 
 class Near:
-    """A wire that answers in this process, as late as the far one: what remains is the work of client and journal."""
+    """Wire that answers in this process after the latency, so that only the work of client and journal remains."""
 
     async def send(self, call: ModelCall) -> AttemptResult:
         await asyncio.sleep(LATENCY)
@@ -60,7 +60,7 @@ class Near:
 
 
 def _serve(connection: Connection) -> None:
-    """Serve until the other side hangs up."""
+    """Serve the endpoint until the connection is closed."""
     from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
     from bellwether.sandbox.models import Truth
 
@@ -72,7 +72,7 @@ def _serve(connection: Connection) -> None:
 
 @contextmanager
 def provider() -> Iterator[str]:
-    """The address of a model endpoint in a process of its own."""
+    """Start a model endpoint in a separate process, and yield its address."""
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()
     process = processes.Process(target=_serve, args=(theirs,), daemon=True)
@@ -86,13 +86,13 @@ def provider() -> Iterator[str]:
 
 
 def _question(number: int) -> list[dict[str, str]]:
-    """A prompt of two thousand characters."""
+    """Build a prompt of two thousand characters."""
     text = f"Question: {number:06d} " + "What is the probability that it happens? " * 50
     return [{"role": "system", "content": "Answer with a probability."}, {"role": "user", "content": text}]
 
 
 async def _ask_all(make: Callable[[Journal], ModelClient], folder: str) -> tuple[float, float]:
-    """Wall and processor seconds of all calls, each answered and stored."""
+    """Make all calls. Returns wall and CPU seconds."""
     with Journal(f"sqlite:///{folder}/journal.db") as journal:
         async with make(journal) as client:
             await client.ask(MODEL, _question(CALLS), purpose="warm")
@@ -108,7 +108,7 @@ async def _ask_all(make: Callable[[Journal], ModelClient], folder: str) -> tuple
 
 
 def _rounds(make: Callable[[Journal], ModelClient]) -> tuple[float, float]:
-    """The least wall and processor seconds of a few rounds: others on the machine only make it more."""
+    """Return the minimum wall and CPU seconds over a few rounds."""
     times = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +117,7 @@ def _rounds(make: Callable[[Journal], ModelClient]) -> tuple[float, float]:
 
 
 def _wall() -> dict[str, Any]:
-    """Through the sandbox's endpoint, each answer durable."""
+    """Measure wall time through the sandbox's endpoint, with a durable journal."""
     with provider() as url:
         limits = Limits(dollars=Decimal(1000))
         seconds, cpu = _rounds(
@@ -132,7 +132,7 @@ def _wall() -> dict[str, Any]:
 
 
 def _work() -> dict[str, Any]:
-    """Without a transport: look, claim, begin within two budgets, answer, stats."""
+    """Measure CPU time without a transport: lookup, claim, begin within two budgets, answer, and statistics."""
     limits = Limits(dollars=Decimal(1000), dollars_per_model=Decimal(1000))
 
     def make(journal: Journal) -> ModelClient:
@@ -152,5 +152,5 @@ def _work() -> dict[str, Any]:
 
 
 def run() -> list[dict[str, Any]]:
-    """[{name, ratio, target, detail}]: wall time over latency, and processor time over its bound."""
+    """Measure wall time over latency, and CPU time over its bound. Returns [{name, ratio, target, detail}]."""
     return [_wall(), _work()]

@@ -1,4 +1,6 @@
-"""The replay engine against the least that any replay must do, and a fresh process to its first result. The comparison with peers: make bench-replay."""
+"""CPU time of the replay engine relative to one pass over the tape, and of a new process until its first result. For a comparison with peers see
+`make bench-replay`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ ROUNDS = 5
 
 
 def distances() -> list[float]:
-    """CPU of a backtest of an agent that does nothing, at 300 s, over that of the pass, round by round; 1.3 M events."""
+    """Return the CPU time of a backtest of an idle agent at 300 s over that of one pass, for each round. The tape has 1.3 million events."""
     source, settings = prepare(synthetic(), RULES), BacktestSettings(rules=RULES)
     ratios = []
     for _ in range(ROUNDS + 1):
@@ -29,7 +31,7 @@ def distances() -> list[float]:
 
 
 def run() -> list[dict[str, Any]]:
-    """[{name, ratio, target, detail}]: each ratio is to be at most its target."""
+    """Measure the engine and the start of a process. Returns [{name, ratio, target, detail}]."""
     distance, beyond = median(distances()), median(start_up(ROUNDS)["beyond"])
     return [
         {

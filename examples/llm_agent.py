@@ -16,7 +16,7 @@ from bellwether.replay.units import SECOND
 
 
 def main(folder: Path, model: str = "sandbox-calibrated", dollars: float = 1.0, trajectory: Path = Path("trajectory")) -> Backtest:
-    """Run the model at each 300 s of the episode in `folder`, and again from its trajectory."""
+    """Run the model every 300 s of the episode in `folder`, and repeat the run from its trajectory."""
     episode, settings = load(folder), BacktestSettings(cadence=300 * SECOND)
     first = run(episode, LLMAgent(model=model, budget=dollars, folder=str(trajectory)), settings)
     print(first.summary.select("episode", "agent", "bankroll", "final_equity"))

@@ -1,4 +1,4 @@
-"""A market maker: it quotes around the middle of every market, and leans against its inventory.
+"""Market maker that quotes around the middle of every market, and leans against its inventory.
 
 bellwether backtest --agent examples/market_maker.py:Maker --cadence 5 --episode KXTOTALCFB-26JUN28
 bellwether backtest --agent examples/market_maker.py:Maker --grid half_spread_cents=1..4 --cadence 5 --episode KXTOTALCFB-26JUN28
@@ -10,7 +10,7 @@ from bellwether.replay import CENT, CONTRACT, DOLLAR, Agent, AgentContext, Marke
 
 
 class Maker(Agent):
-    """Bids below the middle and offers above it, in whole cents, and never crosses the book.
+    """Market maker that bids below the middle and offers above it, in whole cents, and never crosses the book.
 
     half_spread_cents: distance of a quote from the middle. size: contracts of a quote. max_position: contracts of a side at which it stops buying
     that side. lean_cents: shift of both quotes per `size` contracts of inventory.
@@ -23,13 +23,13 @@ class Maker(Agent):
         self._size, self._limit = size * CONTRACT, max_position * CONTRACT
 
     def act(self, ctx: AgentContext) -> None:
-        """Renew the quotes of every market; an unchanged quote keeps its place in the queue."""
+        """Update the quotes of every market. An unchanged quote keeps its queue position."""
         for market in ctx.markets():
             bid, offer = self.quotes(market)
             ctx.quote(market.ticker, bid, offer, self._size)
 
     def quotes(self, market: Market) -> tuple[int | None, int | None]:
-        """Prices of YES to bid and to offer; None for no quote."""
+        """Return the prices of YES to bid and to offer; None for no quote."""
         if not market.is_active or market.yes_bid is None or market.yes_ask is None:
             return None, None
         inventory = market.yes_position - market.no_position

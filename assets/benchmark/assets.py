@@ -239,7 +239,9 @@ def ranking(
             f"ranking release {context.partition_key}: it has no question; pull days with matching markets, then build it again"
         )
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
-    comparison = compare_forecasters(answers, questions_of_release, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
+    comparison = compare_forecasters(
+        answers, questions_of_release, clusters=config.clusters, replicates=config.replicates, seed=config.seed
+    )
     removed = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
     kinds = removed | {name: entry.kind for name, entry in forecasting.forecasters().items()}
     frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(questions_of_release))

@@ -1,1 +1,1 @@
-"""The replay engine against its peers: `python -m benchmarks._replay`."""
+"""Comparison of the replay engine with its peers: `python -m benchmarks._replay`."""

@@ -35,7 +35,7 @@ BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 @dataclass
 class Line:
-    """A line of the table. bound: `>=` or `<=` and the target, empty without one. reason: why nothing was measured."""
+    """Line of the table. bound: `>=` or `<=` and the target; empty without a target. reason: why nothing was measured."""
 
     title: str
     tape: str
@@ -57,7 +57,7 @@ class Line:
 
 @dataclass
 class Run:
-    """Everything that one run of the benchmark found."""
+    """Results of one run of the benchmark."""
 
     at: str
     machine: str
@@ -68,7 +68,7 @@ class Run:
 
 
 def options(words: Sequence[str]) -> argparse.Namespace:
-    """The command line's options."""
+    """Parse the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks._replay", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="rounds of every measurement")
     parser.add_argument("--only", nargs="*", choices=[*PEERS, *PARTS], help="peers and parts to measure")
@@ -77,7 +77,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main() -> int:
-    """See the module."""
+    """Run the comparison. Returns the exit code."""
     given = options(sys.argv[1:])
     chosen = given.only or [*PEERS, *PARTS]
     CACHE.mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ def main() -> int:
 
 
 def engines(run: Run, rounds: int, peers: Collection[str]) -> None:
-    """Every tape through every engine."""
+    """Measure every engine on every tape."""
     environments = {peer: environment(peer) for peer in peers}
     run.versions |= {name: found.version for name, found in environments.items() if found.python}
     for tape in tapes.names():
@@ -193,7 +193,7 @@ def _threads(run: Run, worker: Worker, tape: str, rounds: int) -> None:
 
 
 def original(run: Run, rounds: int) -> None:
-    """Raw files to an answer."""
+    """Measure the time from raw files to a result, relative to the original simulator."""
     print("replaying raw files of the original's format", file=sys.stderr)
     found = processes.original(rounds)
     ours, theirs = found["ours"], found["theirs"]
@@ -208,7 +208,7 @@ def original(run: Run, rounds: int) -> None:
 
 
 def start(run: Run, rounds: int) -> None:
-    """A fresh process."""
+    """Measure the start of a new process until its first result."""
     print("starting fresh processes", file=sys.stderr)
     beyond = processes.start_up(rounds)["beyond"]
     title = "CPU of a fresh process to its first result, beyond importing numpy and pyarrow"
@@ -216,14 +216,14 @@ def start(run: Run, rounds: int) -> None:
 
 
 def compilation(run: Run, rounds: int) -> None:
-    """The first process after an installation."""
+    """Measure the first process after an installation, which compiles."""
     print("compiling the engine", file=sys.stderr)
     seconds = processes.compilation()
     run.lines.append(Line("CPU of the first compilation", "2 hours", seconds, seconds, seconds, bound="<= 15", unit=" s"))
 
 
 def sweep(run: Run, rounds: int) -> None:
-    """A thousand backtests."""
+    """Measure a sweep of a thousand backtests."""
     print("running 1,000 backtests", file=sys.stderr)
     found = processes.sweep()
     share = found["share"]
@@ -234,7 +234,7 @@ def sweep(run: Run, rounds: int) -> None:
 
 
 def dask(run: Run, rounds: int) -> None:
-    """A thousand backtests on Dask."""
+    """Measure a sweep of a thousand backtests on Dask."""
     print("running 1,000 backtests on Dask", file=sys.stderr)
     found = processes.dask(rounds)
     detail = f"{found['dask']:.1f} s against {found['serial']:.1f} s"
@@ -253,7 +253,7 @@ PARTS: dict[str, Callable[[Run, int], None]] = {
 
 
 def table(run: Run) -> str:
-    """The result as Markdown."""
+    """Render the results as Markdown."""
     head = [
         f"Measured {run.at} on {run.machine}. Load average "
         + ", ".join(f"{one:.1f}" for one, _, _ in run.load)

@@ -1,4 +1,4 @@
-"""Short synthetic episodes on disk, for what starts from files: a sweep, and a fresh process."""
+"""Short synthetic episodes on disk, for benchmarks that start from files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NS = pa.timestamp("ns", "UTC")
 
 
 def write_short(folder: Path, seed: int, *, changes: int, prints: int, hours: int) -> Path:
-    """Some hours of a synthetic day as an episode in `folder`, and the folder."""
+    """Write some hours of a synthetic day as an episode in `folder`, and return the folder."""
     tape = synthetic(seed, changes=changes, prints=prints, length=hours * 3600 * 10**9)
     kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
     price = tape.prices[tape.starts[ticker] + level]

@@ -1,4 +1,4 @@
-"""One maker three times: compiled, in plain Python, and in Python over all markets at once; and, compiled, a fourth time for events instead of a cadence.
+"""One maker in four forms: compiled, in plain Python, in Python over all markets at once, and compiled for events instead of a cadence.
 
 At each decision it wants a post-only order of `size` at both touches of every market whose book has both and is open, unless the position is at the
 limit on that side. An order already there stays; one elsewhere is cancelled.
@@ -28,7 +28,7 @@ def requote(sim, params, ticker):
 
 @strategy
 def maker(sim, params):
-    """The maker inside the engine's loop."""
+    """Run one decision of the maker inside the engine's loop."""
     while next_step(sim):
         for ticker in range(tickers(sim)):
             requote(sim, params, ticker)
@@ -36,14 +36,14 @@ def maker(sim, params):
 
 @strategy
 def follow(sim, params):
-    """Leave all to the callbacks."""
+    """Do nothing at decisions, since the callbacks requote."""
     while next_step(sim):
         pass
 
 
 @strategy
 def refill(sim, params, fill):
-    """Requote the market of a fill."""
+    """Requote the market in which a fill occurred."""
     requote(sim, params, fill_ticker(sim, fill))
 
 
@@ -63,7 +63,7 @@ class CompiledMaker(CompiledAgent):
 
 
 class CompiledFollower(CompiledMaker):
-    """The maker at each change of a touch and at each fill."""
+    """Compiled maker that acts at each change of a best price and at each fill."""
 
     name = "bench-compiled-follower"
     strategy = follow
@@ -71,7 +71,7 @@ class CompiledFollower(CompiledMaker):
 
 
 class Watcher(Agent):
-    """Does nothing."""
+    """Agent that does nothing."""
 
     api = 3
 
@@ -82,7 +82,7 @@ class Watcher(Agent):
 
 
 class PlainMaker(Agent):
-    """The maker as one would first write it."""
+    """Maker in plain Python, market by market."""
 
     api = 3
 
@@ -101,7 +101,7 @@ class PlainMaker(Agent):
 
 
 class VectorMaker(Agent):
-    """The maker over all markets at once."""
+    """Maker in Python that computes all markets at once with NumPy."""
 
     api = 3
 

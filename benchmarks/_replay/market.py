@@ -1,4 +1,4 @@
-"""A synthetic day of trading: 10 tickers, a million level changes and 300,000 prints on the 0.1 cent grid, the same bytes for the same seed.
+"""Synthetic day of trading: 10 tickers, a million level changes and 300,000 prints on the 0.1 cent grid. Equal seeds give equal bytes.
 
 Sizes and distances are as in recorded basketball games: half of the changes within two ticks of the touch, a twentieth beyond thirty; thousands of
 contracts at a level and tens in a print, both with long tails, so that a print takes a tenth of its level in the mean and all of it in one case of
@@ -26,7 +26,7 @@ _LARGEST = 2**31 - 1
 
 
 def synthetic(seed: int = 5, *, prints: int = PRINTS, changes: int = LEVEL_CHANGES, tickers: int = TICKERS, length: int = DAY) -> Tape:
-    """The tape of a synthetic day (or of `length` ns), fees of a series with maker fees, YES pays for the even tickers."""
+    """Generate the tape of a synthetic day, or of `length` ns. It has maker fees, and the even tickers resolve YES."""
     generator = np.random.default_rng(seed)
     opening = 2 * tickers * _DEPTH
     steps = changes - opening  # a print's cut is one of the level changes

@@ -23,13 +23,13 @@ BOUNDS, NO_BOUNDS = "fills" if "fills" in get_args(Band) else "accounts", "none"
 
 
 class Bench:
-    """Tapes in memory, and runs over them."""
+    """Tapes in memory, and measured runs over them."""
 
     def __init__(self) -> None:
         self._tapes: dict[str, Prepared] = {}
 
     def load(self, tape: str) -> dict[str, Any]:
-        """Make a tape ready and compile what will be measured."""
+        """Load a tape, and compile all that is measured."""
         self._tapes[tape] = prepared(tape)
         loaded = self._tapes[tape].tape
         touch_once(loaded)
@@ -40,7 +40,7 @@ class Bench:
     def run(
         self, tape: str, agent: str, cadence: int, size: int, limit: int, order_latency: int, data_latency: int, *, bounds: bool
     ) -> dict[str, Any]:
-        """One backtest; CPU seconds from the tape in memory to the result."""
+        """Measure the CPU seconds of one backtest, from the tape in memory to the result."""
         settings = BacktestSettings(
             cadence=cadence,
             order_latency=order_latency,
@@ -66,13 +66,13 @@ class Bench:
         }
 
     def touch(self, tape: str) -> dict[str, Any]:
-        """The pass that only touches every event."""
+        """Measure the pass that only touches every event."""
         loaded = self._tapes[tape].tape
         cpu, _ = timed(lambda: touch_once(loaded))
         return {"cpu": cpu, "events": len(loaded)}
 
     def threads(self, tape: str, threads: int, runs: int, cadence: int) -> dict[str, Any]:
-        """Wall seconds of `runs` compiled backtests spread over threads of this process."""
+        """Measure the wall seconds of `runs` compiled backtests in several threads of this process."""
         settings = BacktestSettings(cadence=cadence, bankroll=BANKROLL, rules=RULES)
         source = self._tapes[tape]
         gate = threading.Barrier(threads + 1)

@@ -32,7 +32,7 @@ END_OF_DATA = 1
 
 @njit
 def watch(hbt, cadence, size, limit):
-    """An agent that does nothing at each decision."""
+    """Run an agent that does nothing at each decision."""
     steps = 0
     while hbt.elapse(cadence) == 0:
         steps += 1
@@ -41,7 +41,7 @@ def watch(hbt, cadence, size, limit):
 
 @njit
 def quote(hbt, asset, size, limit, sent):
-    """Post-only orders at both touches of an asset, within an inventory limit; returns how many orders were sent so far."""
+    """Send post-only orders at both best prices of an asset, within an inventory limit. Returns the number of orders sent so far."""
     hbt.clear_inactive_orders(asset)
     depth = hbt.depth(asset)
     bid, ask = depth.best_bid_tick, depth.best_ask_tick
@@ -73,7 +73,7 @@ def quote(hbt, asset, size, limit, sent):
 
 @njit
 def make(hbt, cadence, size, limit):
-    """Post-only orders at both touches, moved when a touch moves."""
+    """Run a maker that keeps post-only orders at both best prices."""
     steps, sent = 0, 0
     while hbt.elapse(cadence) == 0:
         steps += 1
@@ -84,7 +84,7 @@ def make(hbt, cadence, size, limit):
 
 @njit
 def follow(hbt, cadence, size, limit):
-    """The same as soon as a touch or the inventory of an asset is seen to have changed: at each event of the feed and each response."""
+    """Run the maker at each event of the feed and each response, as soon as a best price or the inventory of an asset has changed."""
     count = hbt.num_assets
     bids, asks, held = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
     steps, sent = 0, 0
@@ -104,7 +104,7 @@ AGENTS = {"noop": watch, "maker": make, "follower": follow}
 
 
 class Bench:
-    """A tape as hftbacktest's records, and its runs."""
+    """Tape as records of hftbacktest, and measured runs over it."""
 
     def __init__(self) -> None:
         self.data: list[np.ndarray] = []
@@ -140,7 +140,7 @@ class Bench:
 
 
 def asset(data: np.ndarray, latency: int) -> BacktestAsset:
-    """The exchange model with the least work: orders fill whole, the queue moves by trades alone."""
+    """Create an asset with the cheapest exchange model: orders are filled whole, and only trades advance the queue."""
     return (
         BacktestAsset()
         .data(data)

@@ -40,7 +40,7 @@ LAST = 128  # the flag of the last record of an event
 
 
 class Agent(Strategy):
-    """Nothing, or post-only orders at both touches that move with them, within an inventory limit."""
+    """Strategy that does nothing, or keeps post-only orders at both best prices within an inventory limit."""
 
     def __init__(self, ids: list[InstrumentId], make: bool, cadence: int, size: int, limit: int) -> None:
         super().__init__(StrategyConfig())
@@ -83,7 +83,7 @@ class Agent(Strategy):
 
 
 class Bench:
-    """A tape as nautilus's objects, and its runs."""
+    """Tape as objects of nautilus_trader, and measured runs over it."""
 
     def __init__(self) -> None:
         self.data: list[Any] = []
@@ -116,7 +116,7 @@ class Bench:
 
 
 def instrument(code: int) -> BinaryOption:
-    """A market on the 0.1 cent grid in hundredths of a contract."""
+    """Create a market with a price grid of 0.1 cent and sizes in hundredths of a contract."""
     name = Symbol(f"SYN{code}")
     return BinaryOption(
         instrument_id=InstrumentId(name, VENUE),
@@ -135,7 +135,7 @@ def instrument(code: int) -> BinaryOption:
 
 
 def record(name: InstrumentId, index: int, latency: int, ts: int, kind: int, ticker: int, side: int, price: int, lots: int) -> Any:
-    """One event as the object that the engine takes."""
+    """Convert one event to an object of the engine."""
     at = Price((price if side == 0 else 1000 - price) / 1000, 3)
     size = Quantity(lots / 100, 2)
     if kind == PRINT:

@@ -1,4 +1,4 @@
-"""A stand-in with the original benchmark's cost structure: `python peer_original.py FOLDER`. Written for this comparison; nothing is copied.
+"""Simulator with the cost structure of the original benchmark, written for this comparison: `python peer_original.py FOLDER`.
 
 What costs there, costs here: the Parquet file becomes Python dicts, every level of every row an object, every side is sorted; the timeline is sorted
 with Python keys; asks are derived and sorted at each look at the book. The loop itself is one dict access per event, and an agent that does
@@ -29,7 +29,7 @@ class Level:
 
 @dataclass
 class Book:
-    """A full snapshot: bids of both sides, best first."""
+    """Full snapshot of a book: bids of both sides, best first."""
 
     ts: datetime
     sequence_id: int
@@ -44,7 +44,7 @@ class Book:
 
 @dataclass
 class Trade:
-    """A print."""
+    """Print of a trade."""
 
     ts: datetime
     trade_id: str
@@ -56,7 +56,7 @@ class Trade:
 
 @dataclass
 class Event:
-    """One entry of the timeline; books before trades before settlements of an instant."""
+    """Entry of the timeline. At equal times, books come before trades and trades before settlements."""
 
     ts: datetime
     rank: int
@@ -65,13 +65,13 @@ class Event:
 
 
 def levels(raw: list[dict[str, int]]) -> list[Level]:
-    """A side of a row, best first."""
+    """Parse one side of a row into levels, best first."""
     parsed = [Level(int(level["price_cents"]), int(level["size"])) for level in raw]
     return sorted((level for level in parsed if level.price_cents > 0 and level.size > 0), key=lambda level: -level.price_cents)
 
 
 def load(folder: Path) -> list[Event]:
-    """The timeline of an episode."""
+    """Load the timeline of an episode."""
     books = pq.read_table(folder / "orderbook.parquet").to_pylist()
     trades = pq.read_table(folder / "trades.parquet").to_pylist()
     timeline = []
@@ -88,7 +88,7 @@ def load(folder: Path) -> list[Event]:
 
 
 def replay(timeline: list[Event], cadence: timedelta, every: timedelta, bankroll: int) -> dict[str, int]:
-    """Steps, samples and final equity of an agent that does nothing."""
+    """Replay an agent that does nothing. Returns steps, samples and final equity."""
     books: dict[str, Book] = {}
     last_call = last_sample = timeline[0].ts - cadence
     steps = samples = equity = 0
@@ -108,7 +108,7 @@ def replay(timeline: list[Event], cadence: timedelta, every: timedelta, bankroll
 
 
 def main() -> None:
-    """Prints CPU seconds from the files to the answer, and the peak of the process's memory in MB."""
+    """Print the CPU seconds from the files to the result, and the peak memory of the process in MB."""
     folder = Path(sys.argv[1])
     start = time.process_time()
     answer = replay(load(folder), timedelta(seconds=300), timedelta(seconds=60), 100_000)

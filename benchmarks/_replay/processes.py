@@ -1,4 +1,4 @@
-"""Measurements in separate processes: raw files to a result, a fresh start, a sweep."""
+"""Measurements in separate processes: from raw files to a result, the start of a process, and sweeps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EPISODES, _JOBS = 10, 2
 
 
 def original(rounds: int) -> dict[str, Any]:
-    """Raw files to answer at the paper's size: `rounds` times here, and once in the original's design, which takes minutes."""
+    """Measure raw files to a result at the size of the paper: `rounds` times with this engine, and once with the original's design."""
     folder = write_snapshots(CACHE / "original")
     theirs = _design(folder)
     _raw(folder)  # The first run keeps the compiled code: compiling takes more memory than the episode.
@@ -72,7 +72,7 @@ def _run(command: list[Any], environment: dict[str, str] | None = None) -> subpr
 
 
 def start_up(rounds: int) -> dict[str, Any]:
-    """CPU seconds of a fresh process to its first result, with warm caches, beyond those of importing numpy and pyarrow."""
+    """Measure the CPU seconds of a new process until its first result, with warm caches, minus those of importing NumPy and PyArrow."""
     folder, cache = _short(0), CACHE / "start-cache"
     command = [sys.executable, "-m", "benchmarks._replay.start", folder, cache]
     digest = _output(command)
@@ -87,7 +87,7 @@ def start_up(rounds: int) -> dict[str, Any]:
 
 
 def compilation() -> float:
-    """CPU seconds of the first process after an installation, beyond those of a later one."""
+    """Measure the CPU seconds of the first process after an installation, minus those of a later one."""
     command = [sys.executable, "-m", "benchmarks._replay.start", _short(0), CACHE / "start-cache"]
     with TemporaryDirectory() as empty:
         first, later = (_children(command, os.environ | {"NUMBA_CACHE_DIR": empty})[0] for _ in range(2))
@@ -102,7 +102,7 @@ def _children(command: list[Any], environment: dict[str, str] | None = None) -> 
 
 
 def sweep() -> dict[str, Any]:
-    """1,000 backtests by one command on two workers: share of the CPU time in engine and agents, as the command reports."""
+    """Run 1,000 backtests by one command with two workers. Returns the share of CPU time in engine and agents, as the command reports it."""
     folders = [_short(number, hours=24) for number in range(_EPISODES)]
     episodes = [part for folder in folders for part in ("--episode", folder)]
     command = [Path(sys.executable).with_name("bellwether"), "backtest", "--agent", "market-maker", *episodes, "--cadence", 60]
@@ -120,7 +120,7 @@ def sweep() -> dict[str, Any]:
 
 
 def dask(rounds: int) -> dict[str, Any]:
-    """CPU seconds of 1,000 backtests in batches of 100 on two Dask workers, scheduler and client included, over those of the serial loop.
+    """Measure the CPU seconds of 1,000 backtests in batches of 100 on two Dask workers, with scheduler and client, over those of a serial loop.
 
     Both are warm: the workers have run the sweep before, as this process has.
     """
@@ -148,7 +148,7 @@ def dask(rounds: int) -> dict[str, Any]:
 
 @contextmanager
 def _cluster(home: Path) -> Iterator[tuple[Client, list[int]]]:
-    """A client of a scheduler with two workers of one thread, and the processes of all three but this one."""
+    """Start a Dask scheduler with two workers of one thread. Yields a client, and the process ids of scheduler and workers."""
     environment = os.environ | {"BELLWETHER_HOME": str(home), "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "0"}
     dask = [
         sys.executable,
@@ -189,7 +189,7 @@ def _cluster(home: Path) -> Iterator[tuple[Client, list[int]]]:
 
 
 def _cpu(process: int) -> float:
-    """CPU seconds of a process so far."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -206,5 +206,5 @@ def _short(number: int, *, hours: int = 2) -> Path:
 
 
 def spread(values: list[float]) -> tuple[float, float, float]:
-    """(median, lowest, highest)."""
+    """Return median, minimum and maximum."""
     return median(values), min(values), max(values)

@@ -1,4 +1,4 @@
-"""Protocol between the benchmark and its workers: one JSON line per request and per reply. Only the standard library: peers import it too."""
+"""Protocol between the benchmark and its workers: one JSON line per request and per reply. Needs the standard library only, as peers import it too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def serve(handlers: dict[str, Handler]) -> None:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of this process, all threads, that the work took, and what it returned. Garbage of earlier work is collected before."""
+    """Run `work` after a garbage collection. Returns the CPU seconds of this process with all threads, and the result of `work`."""
     gc.collect()
     start = time.process_time()
     result = work()
@@ -41,7 +41,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def peak_mb() -> float:
-    """Peak of this process's memory, MB. `ru_maxrss` is no less than the peak of the process that started this one, so Linux uses another source."""
+    """Return the peak memory of this process in MB. On Linux not by `ru_maxrss`, which includes the parent process."""
     status = Path("/proc/self/status")
     if status.exists():
         return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1024
@@ -50,7 +50,7 @@ def peak_mb() -> float:
 
 
 class Worker:
-    """A process that measures one engine. `log`: where its standard error goes."""
+    """Process that measures one engine. log: file of its standard error."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
         self.log = log
@@ -60,7 +60,7 @@ class Worker:
             )
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """The worker's answer. Raises `RuntimeError` with its own words when it failed or ended."""
+        """Send a request and return the reply. Raises `RuntimeError` with the worker's message if it failed or ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -77,7 +77,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """End the process by closing its standard input."""
+        """Close the standard input of the process, which ends it."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

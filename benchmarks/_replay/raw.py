@@ -1,4 +1,4 @@
-"""A raw episode in the original's format to the answer, in a fresh process: `python -m benchmarks._replay.raw FOLDER`."""
+"""Replay of a raw episode in the original's format, in a new process: `python -m benchmarks._replay.raw FOLDER`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks._replay.protocol import peak_mb
 
 
 def main() -> None:
-    """Prints CPU seconds from the files to the answer, after imports, and the peak of the process's memory in MB."""
+    """Print the CPU seconds from the files to the result, without imports, and the peak memory of the process in MB."""
     start = time.process_time()
     result = run(prepare(load(Path(sys.argv[1])), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
     cpu = time.process_time() - start

@@ -1,4 +1,4 @@
-"""An episode in the original's format, of the paper's size: full-snapshot rows of list<struct> with integer cents, prints, settlements."""
+"""Episode in the original's format and of the paper's size: full snapshots as lists of levels in whole cents, prints and settlements."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _write_trades(folder: Path, generator: np.random.Generator, names: list[str]
 
 @njit(cache=True)
 def _books(ticker, draws, size, tickers, depth):
-    """Prices and sizes of `depth` levels a side and row: one level changes from row to row, and the touch wanders now and then."""
+    """Generate prices and sizes of `depth` levels per side and row. One level changes from row to row, and sometimes the best price."""
     prices = np.zeros((len(ticker), 2, depth), np.int64)
     sizes = np.zeros_like(prices)
     top = np.full((tickers, 2), 49, np.int64)

@@ -1,4 +1,4 @@
-"""A fresh process to its first result, the tape and the compiled code cached: `python -m benchmarks._replay.start FOLDER CACHE`."""
+"""Start of a process until its first result, with cached tape and compiled code: `python -m benchmarks._replay.start FOLDER CACHE`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bellwether.replay.agents.baselines import Passive
 
 
 def main() -> None:
-    """Prints the digest of the result."""
+    """Print the digest of the result."""
     folder, cache = Path(sys.argv[1]), Path(sys.argv[2])
     rules = "kalshi-2026-08-30"
     print(run(prepare(load(folder, cache=cache), rules, cache=cache), Passive(), BacktestSettings(rules=rules)).digest)

@@ -1,4 +1,4 @@
-"""The tapes that are measured: the synthetic day, and a real recording where it is at hand."""
+"""Measured tapes: the synthetic day, and real recordings that exist on this machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _EPISODES = CACHE / "episodes"
 
 
 def names() -> list[str]:
-    """The synthetic tape and those of the recordings that are here."""
+    """List the synthetic tape, and the recordings on this machine."""
     return ["synthetic", *(name for name, folder in CAPTURES.items() if (RECORDINGS / folder).is_dir())]
 
 
 def prepared(name: str) -> Prepared:
-    """A tape made ready under the measured rules; of a recording, what `build` made."""
+    """Load a tape under the measured rules; for a recording, the one that `build` has built."""
     return prepare(synthetic() if name == "synthetic" else load(_EPISODES / name), RULES)
 
 
 def build(name: str) -> None:
-    """Import a recording and build its episode below `.bench/`, each time: it must be built by the present code."""
+    """Import a recording and rebuild its episode below `.bench/`, so that it was built by the current code."""
     from bellwether.recordings.capture_import import import_captures
     from bellwether.replay.episode import write
     from bellwether.replay.episode_builder import build_recording

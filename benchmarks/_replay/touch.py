@@ -1,4 +1,4 @@
-"""The distance to the limit: one compiled pass that touches every event once, and no more than any replay must.
+"""Lower limit of the CPU time of a replay: one compiled pass that does for each event only what every replay must do.
 
 It writes the level, keeps the best price of the side, and looks whether an order rests at the level; a print lowers the queue there.
 """
@@ -12,7 +12,7 @@ from bellwether.replay.tape.layout import PRINT, TRADED, Tape, unpack
 
 
 def touch_once(tape: Tape) -> int:
-    """One pass over a tape; returns a sum over the books at its end."""
+    """Pass over a tape once. Returns a sum over the final books, so that no work can be optimised away."""
     book = np.zeros((len(tape.tickers), 2, max(map(len, tape.levels))), np.int64)
     ahead = np.zeros_like(book)
     best = np.zeros((len(tape.tickers), 2), np.int64)

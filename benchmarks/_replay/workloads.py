@@ -16,7 +16,7 @@ NAUTILUS_SHARE = 8
 
 @dataclass(frozen=True)
 class Task:
-    """One run of one engine. bounds: compute the P&L band, of this engine."""
+    """Run of one engine. bounds: compute the P&L band (this engine only)."""
 
     engine: str
     agent: str
@@ -30,7 +30,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: our task against a peer's. goal: least ratio; None where the line only informs."""
+    """Line of the table: a task of this engine against one of a peer. goal: minimum ratio; None if the line has no target."""
 
     title: str
     ours: Task
@@ -52,7 +52,7 @@ _NAUTILUS_GOAL = 300
 
 
 def rows(tape: str, peers: Collection[str]) -> list[Row]:
-    """The lines of a tape against some peers; nautilus_trader replays the synthetic one alone."""
+    """Return the lines of a tape against some peers. nautilus_trader replays the synthetic tape only."""
     found = []
     for title, agent, seconds, theirs, *goals in _HFTBACKTEST if "hftbacktest" in peers else ():
         peer = Task("hftbacktest", theirs, seconds)
@@ -67,5 +67,5 @@ def rows(tape: str, peers: Collection[str]) -> list[Row]:
 
 
 def tasks(of: Iterable[Row]) -> list[Task]:
-    """Every task once, ours and theirs side by side."""
+    """Return every task of the lines once, ours next to theirs."""
     return list(dict.fromkeys(task for row in of for task in (row.ours, row.peer)))
