@@ -6,7 +6,6 @@ Concept: https://docs.dagster.io/guides/build/projects-and-components
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from multiprocessing.util import register_after_fork
 from typing import Any
@@ -47,7 +46,7 @@ def resources(config: Settings) -> dict[str, Any]:
     }
 
 
-def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
+def build_defs(*, config: Settings | None = None) -> dg.Definitions:
     """Build the Dagster definitions of all domains. Production, command line and tests differ in resources only."""
     config = config or settings()
     declared = [import_module(domain.definitions).definitions(config) for domain in load_domains() if domain.definitions]
@@ -65,7 +64,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         # A run of a fleet is a process of a worker, which cannot start child processes.
         executor=EXECUTOR if config.fleet is None else dg.in_process_executor,
         loggers={"console": dg.colored_console_logger, "progress": progress},
-        resources={**resources(config), **(together.resources or {}), **(resource_overrides or {})},
+        resources={**resources(config), **(together.resources or {})},
     )
 
 

@@ -284,12 +284,14 @@ def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSever
 
 
 def _draw_equity(facts: "Facts", results: "Results") -> bytes:
-    """Draw the equity of every agent that is not archived, as PNG."""
+    """Draw the equity of the agents of the latest three cohorts at the end of each UTC day, as PNG. More lines would not fit into an event."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import family_equity
 
     agents = facts.agents.filter(pl.col("archived_at").is_null())
-    return png(family_equity(results.frames["arena/portfolios"], agents, "Equity per agent, by family"))
+    latest = agents.filter(pl.col("week").is_in(agents["week"].unique().sort().tail(3).implode()))
+    days = results.frames["arena/portfolios"].sort("at").group_by("agent_id", pl.col("at").dt.truncate("1d").alias("day")).last()
+    return png(family_equity(days, latest, "Equity per agent of the latest cohorts, by family"))
 
 
 def _leaderboard_metadata(board: pl.DataFrame) -> dict[str, Any]:
