@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import polars as pl
+from tests.figures.drawn import picture, rows, texts
 
 from bellwether.figures.bars import bars, count_bars, filled_cells
 from bellwether.figures.canvas import MOST_LINES, png
 from bellwether.figures.intervals import difference_matrix
-from tests.figures.drawn import picture, rows, texts
 
 
 def test_a_column_with_missing_cells_has_its_share() -> None:
