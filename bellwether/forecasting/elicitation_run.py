@@ -10,11 +10,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
 from bellwether.errors import BellwetherError
+from bellwether.forecasting.forecaster import Forecaster
 from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
@@ -27,9 +28,6 @@ from bellwether.models.response import Ending, parse_ending
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.exports import redact_rows
 from bellwether.tables.knowledge import knowledge_columns
-
-if TYPE_CHECKING:
-    from bellwether.forecasting.language_model import LanguageModel
 
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"
@@ -96,8 +94,14 @@ def forecast_instant(horizon: str) -> pl.Expr:
     return pl.max_horizontal(pl.col("close_time") - timedelta(hours=HORIZONS[horizon]), "open_time")
 
 
+class ModelForecaster(Forecaster, Protocol):
+    """Forecaster that calls a model."""
+
+    model: Model
+
+
 async def run_elicitation(
-    forecaster: LanguageModel, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
+    forecaster: ModelForecaster, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
 ) -> pl.DataFrame:
     """Return rows of benchmark/forecasts: the model's forecasts for all samples of all questions. Calls run concurrently within the client's limits.
 
@@ -207,7 +211,7 @@ def _total_usage(calls: Sequence[Answer | NoAnswer]) -> Row:
     }
 
 
-def _build_frame(forecaster: LanguageModel, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
+def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
     model = forecaster.model
     same = {
         "forecaster": forecaster.name,
