@@ -92,7 +92,8 @@ class Answers:
 
 
 def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
-    """Combine the samples of each question: one row per forecaster and question in rows of benchmark/forecasts.
+    """Combine a forecaster's samples (repeated answers to one question) into one forecast: one row per forecaster and question. forecasts:
+    rows of benchmark/forecasts.
 
     Columns forecaster, id, p (mean or median of p_yes, by the column `combine`; null without a forecast), answer (of the majority; null in a
     tie), as_of (the earliest), said_could_know and cutoff (the latest knowledge cutoff).
@@ -114,14 +115,16 @@ def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
 
 
 def common_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield (scope, rows) of a sheet for scopes whose questions are the same for every forecaster: all, and each category."""
+    """Yield (scope, rows of the sheet) for the parts whose questions are the same for every forecaster: all questions, and each category."""
     yield ALL, sheet
     for category in sorted(sheet["category"].unique()):
         yield f"category:{category}", sheet.filter(pl.col("category") == category)
 
 
 def own_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield (scope, rows) of a sheet for scopes that depend on the forecaster: horizons, distances from its cutoff, and `could_know`."""
+    """Yield (scope, rows of the sheet) for the parts that depend on the forecaster: by days to the close, by days from the knowledge
+    cutoff, and questions that the forecaster could have known.
+    """
     horizon = (pl.col("close_time") - pl.col("as_of")).dt.total_microseconds() / _DAY
     above = float("-inf")
     for name, up_to in _HORIZON_SCOPES:
@@ -135,6 +138,7 @@ def own_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _check(forecasts: pl.DataFrame, questions: pl.DataFrame) -> None:
+    """Raise `SchemaError` for frames of another shape, and `ScoringError` for rows that cannot be scored."""
     FORECASTS.validate(forecasts, unique=False)
     QUESTIONS.validate(questions)
     key = FORECASTS.key
@@ -151,6 +155,7 @@ def _check(forecasts: pl.DataFrame, questions: pl.DataFrame) -> None:
 
 
 def _refuse_rows(frame: pl.DataFrame, bad: pl.Expr, shown_columns: tuple[str, ...], advice: str) -> None:
+    """Raise `ScoringError` if `bad` holds for any row. shown_columns: columns of the first such row in the message."""
     invalid = frame.filter(bad)
     if invalid.height:
         raise ScoringError(
@@ -159,7 +164,7 @@ def _refuse_rows(frame: pl.DataFrame, bad: pl.Expr, shown_columns: tuple[str, ..
 
 
 def _market_price() -> pl.Expr:
-    """Return the latest recorded market price at or before as_of; null if missing."""
+    """Return an expression for the latest recorded market price at or before as_of; null if missing."""
     at = {
         name: pl.when(pl.col(f"price_{name}").is_not_null() & (pl.col(f"price_{name}_at") <= pl.col("as_of"))).then(f"price_{name}_at")
         for name in HORIZONS

@@ -1,4 +1,4 @@
-"""Tests of calibration: distributions of calibration errors if the forecasts were calibrated.
+"""Tests of calibration: how large calibration errors would be by chance if the forecasts were calibrated.
 
 Calibration errors are functions of the residuals y - p, and positive by chance alone. Under calibration the residuals have mean zero, so that
 flipping the signs of all residuals of a cluster together gives equally likely data, whatever the dependence inside clusters (the wild
@@ -42,14 +42,17 @@ _GROUPS = 300
 
 @dataclass(frozen=True, slots=True)
 class NullDistribution:
-    """Null distribution of a calibration error. expected: mean. p: share of replicates at least as large as the observed error."""
+    """A calibration error as it would be by chance, if the forecasts were calibrated. expected: mean of the replicates (simulated errors).
+    p: share of replicates at least as large as the observed error.
+    """
 
     expected: float
     p: float
 
 
 def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference, bins: Bins) -> dict[str, NullDistribution]:
-    """Compute the null distribution of each metric in `TESTED`. Empty with too few clusters, no replicates or no forecasts.
+    """Test calibration with each error in `TESTED`; return its null distribution by name. Empty with too few clusters, no replicates or no
+    forecasts.
 
     With two-way clusters each way is tested and the larger p-value is returned.
     """
@@ -74,7 +77,7 @@ def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Errors:
-    """Calibration errors of fixed forecasts as functions of their residuals, in ascending order of p.
+    """Calculator of calibration errors: the forecasts stay fixed and the residuals y - p vary. Arrays are in ascending order of p.
 
     order: intp (N,), positions of the forecasts. residual: float64 (N,), weight (y - p).
     weight: sum of all weights. bin_weight: weights of the non-empty bins.
@@ -135,14 +138,14 @@ class _Errors:
         )
 
     def features(self, residuals: Floats | csr_array) -> Floats:
-        """Convert residuals (R, N), dense or sparse, to sums from which all errors follow, float64 (R, features)."""
+        """Convert rows of residuals (R, N), dense or sparse, to features: sums from which all errors follow, float64 (R, features)."""
         sums = residuals @ self.matrix
         dense = np.asarray(sums if isinstance(sums, np.ndarray) else sums.toarray())
         _, start, end = self.ends
         return np.concatenate([dense[:, :start], self.smoother.coefficients(dense[:, start:end]), dense[:, end:]], axis=1)
 
     def of_features(self, features: Floats) -> dict[str, Floats]:
-        """Compute every error in `TESTED` from the features (R, features), float64 (R,) each."""
+        """Compute every error in `TESTED` by name from the features (R, features), float64 (R,) each."""
         first, second, _ = self.ends
         third = second + self.smoother.modes
         gap = np.abs(features[:, :first])
@@ -157,13 +160,15 @@ class _Errors:
 
 
 def _entries(parts: list[tuple[Ints, Ints, Floats]]) -> tuple[Floats, tuple[Ints, Ints]]:
-    """Return values and (rows, columns) in the form of the scipy.sparse constructors."""
+    """Concatenate parts (rows, columns, values) of a sparse matrix to (values, (rows, columns)), as scipy.sparse constructors take them."""
     rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     return values, (rows, columns)
 
 
 def _sign_flip_errors(errors: _Errors, grouping: Grouping, plan: Inference, rows: int, stream: int) -> dict[str, Floats]:
-    """Return the errors with randomly flipped signs of whole clusters, float64 (rows,) each."""
+    """Compute every error `rows` times, each time with random signs of the clusters' residuals: by name, float64 (rows,) each. stream:
+    number of the random sequence.
+    """
     features = _cluster_features(errors, grouping)
     return _join_blocks([errors.of_features(signs @ features) for signs in plan.signs(grouping.count, rows, stream)])
 
@@ -181,7 +186,9 @@ def _cluster_features(errors: _Errors, grouping: Grouping) -> Floats:
 def _resampled_errors(
     errors: _Errors, forecasts: Forecasts, grouping: Grouping, *, plan: Inference, rows: int, stream: int
 ) -> dict[str, Floats]:
-    """Return the errors for outcomes drawn from the forecasts, correlated inside clusters, float64 (rows,) each."""
+    """Compute every error `rows` times, each time for outcomes drawn from the forecasts, correlated inside clusters: by name, float64
+    (rows,) each. stream: number of the random sequence.
+    """
     p, weight = forecasts.p[errors.order], forecasts.weight[errors.order]
     drawn = calibrated_outcomes(p, Grouping(grouping.index[errors.order], grouping.count), rows, np.random.PCG64([plan.seed, 100 + stream]))
     return _join_blocks([errors.of_features(errors.features(weight * (y - p))) for y in drawn])
@@ -190,7 +197,8 @@ def _resampled_errors(
 def calibrated_outcomes(
     p: Floats, grouping: Grouping, rows: int, bits: np.random.BitGenerator, *, dtype: type[np.float32 | np.float64] = np.float64
 ) -> Iterator[Floats]:
-    """Draw outcomes of calibrated forecasts `p` (N,), correlated inside clusters (a Gaussian copula). Yields `rows` rows in blocks (block, N).
+    """Draw outcomes for which the forecasts `p` (N,) are calibrated, correlated inside clusters (a Gaussian copula). Yields `rows` draws in
+    blocks (block, N). bits: random generator.
 
     dtype: of the Gaussian variables; float32 is twice as fast and changes the probability of an outcome by less than 10^-7.
     """
@@ -210,7 +218,9 @@ def calibrated_outcomes(
 
 
 def _miscalibration(p: Floats, mass: Floats, residual: Floats) -> Floats:
-    """Return the CORP miscalibration for each row of sums of residuals (R, groups), float64 (R,)."""
+    """Return the CORP miscalibration of each row of `residual`, float64 (R,). residual: sums of residuals by group of forecasts, (R,
+    groups). p, mass: forecast and weight of each group.
+    """
     from scipy.optimize import isotonic_regression
 
     target = p + residual / mass
@@ -223,4 +233,5 @@ def _miscalibration(p: Floats, mass: Floats, residual: Floats) -> Floats:
 
 
 def _join_blocks(parts: list[Mapping[str, Floats]] | list[dict[str, Floats]]) -> dict[str, Floats]:
+    """Concatenate the errors of several blocks of replicates, by name."""
     return {name: np.concatenate([part[name] for part in parts]) for name in TESTED}

@@ -32,7 +32,7 @@ class Grouping:
 
     @classmethod
     def of(cls, index: Ints) -> Grouping:
-        """Build groups from an index (N,) that may have gaps; the groups are renumbered."""
+        """Build groups from the group number of each forecast, (N,). Gaps in the numbers are closed."""
         labels, dense = np.unique(index, return_inverse=True)
         return cls(dense.astype(np.intp), len(labels))
 
@@ -45,7 +45,7 @@ class Grouping:
         return np.asarray(np.bincount(self.index, values, self.count), dtype=np.float64)
 
     def bin_sums(self, bins: Ints, count: int, values: Floats) -> Floats:
-        """Sum the values (N,) by group and bin, float64 (groups, count). bins: bin of each forecast, intp (N,)."""
+        """Sum the values (N,) by group and bin, float64 (groups, count). bins: bin of each forecast, intp (N,). count: number of bins."""
         cells = np.bincount(self.index * count + bins, values, self.count * count)
         return np.asarray(cells, dtype=np.float64).reshape(self.count, count)
 
@@ -95,7 +95,7 @@ class Clusters:
 
 
 def _columns(labels: Labels, size: int, name: str) -> dict[str, Any]:
-    """Split labels into columns, by their names in error messages."""
+    """Split labels into one or two columns, by the name of the column in error messages. size: number of forecasts."""
     if isinstance(labels, Mapping):
         return {f"{name} {key!r}": values for key, values in labels.items()}
     if hasattr(labels, "columns"):  # a frame of polars or pandas
@@ -131,7 +131,7 @@ def _group(name: str, values: Any, size: int) -> Grouping:
 
 
 def _missing(values: Any) -> Bools:
-    """Flag missing labels: None, NaN, NaT, pandas' NA and polars' null."""
+    """Return a mask of the missing labels: None, NaN, NaT, pandas' NA and polars' null."""
     if isinstance(values, pl.Series):
         floats = values.dtype.is_float()
         return np.asarray((values.is_null() | (values.is_nan() if floats else False)).fill_null(True), dtype=bool)

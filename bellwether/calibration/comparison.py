@@ -36,7 +36,7 @@ CONFIDENCE_SET_LEVEL = 0.10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Result of `compare`.
+    """Result of `compare`: tests of all pairs of forecasters, and the forecasters' ranking.
 
     pairs: one row per pair, columns forecaster, other, n, n_clusters (of the common questions), difference (mean loss of the forecaster
         minus that of the other), lower, upper, standard_error, df, t, p, p_holm, p_mcnemar, method and reason. With a `reason`, the
@@ -91,13 +91,15 @@ def compare(
 
 
 def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -> Comparison:
-    """Compare forecasters as `compare` does, from validated forecasts. ranked: forecasters to rank, bool (M,); pairs include all."""
+    """Compare the forecasters of a panel (validated forecasts) as `compare` does. ranked: mask of the forecasters to rank, bool (M,); the
+    pairs include unranked ones.
+    """
     tested = run_pair_tests(panel, loss, plan.level)
     return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss, plan), loss, plan)
 
 
 def _columns(forecasts: Any) -> dict[str, Any]:
-    """Return the forecasts of a mapping or frame by name of the forecaster."""
+    """Return name of the forecaster -> forecasts, from a mapping or from a frame with one column per forecaster."""
     if isinstance(forecasts, Mapping):
         return {str(name): values for name, values in forecasts.items()}
     if hasattr(forecasts, "columns"):
@@ -108,7 +110,9 @@ def _columns(forecasts: Any) -> dict[str, Any]:
 
 
 def _forecaster(name: str, p: ArrayLike, y: Floats, answer: Sequence[Any] | None) -> tuple[Floats, Bools]:
-    """Return a forecaster's probability for each question, and a mask of right decisions."""
+    """Validate one forecaster; return its probability for each question, and a mask of the questions on which its yes-or-no decision was
+    right.
+    """
     try:
         probability = np.asarray(p, dtype=np.float64)
         if probability.shape != y.shape:
@@ -172,7 +176,9 @@ def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss, plan: I
 
 
 def _share_first(panel: Panel, losses: Floats, ranked: Bools, plan: Inference) -> Floats:
-    """Return the share of bootstrap replicates in which each ranked forecaster has the smallest loss; NaN for others."""
+    """Return the share of bootstrap replicates in which each ranked forecaster has the smallest loss. NaN for unranked forecasters, and for
+    all if there are too few clusters.
+    """
     shares = np.full(len(panel.names), np.nan)
     if panel.clusters.count >= MIN_CLUSTERS:
         grouping = min(panel.clusters.ways, key=lambda candidate: candidate.count)

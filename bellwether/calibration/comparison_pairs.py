@@ -38,7 +38,7 @@ class Loss(StrEnum):
         )
 
     def slope(self, p: Floats) -> Floats:
-        """Return the derivative of the loss with respect to the outcome."""
+        """Return the derivative of the loss of forecasts `p` with respect to the outcome."""
         clipped = np.clip(p, CLIP, 1 - CLIP)
         return 1 - 2 * p if self is Loss.BRIER else np.log((1 - clipped) / clipped)
 
@@ -67,14 +67,15 @@ class Panel:
 
     @property
     def pairs(self) -> tuple[Ints, Ints]:
-        """Column indices (P,) of the first and of the second forecaster of every pair."""
+        """Columns of the two forecasters of every pair: the first ones (P,) and the second ones (P,)."""
         first, second = np.triu_indices(len(self.names), 1)
         return first, second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTests:
-    """Tests of P pairs on their common questions: loss of the first forecaster minus loss of the second, (P,) each.
+    """Tests of P pairs of forecasters, each on the pair's common questions; arrays are (P,). Differences are loss of the first minus loss
+    of the second.
 
     n: number of questions. tests: of the mean difference. p_holm: p-values after Holm's correction over all pairs. p_mcnemar: of the decisions.
     identical: whether the two have equal forecasts on all common questions.
@@ -88,7 +89,7 @@ class PairTests:
 
 
 def run_pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
-    """Test every pair of the panel, in the order of `Panel.pairs`."""
+    """Test for every pair whether the mean losses differ, in the order of `Panel.pairs`. level: mass of the intervals."""
     losses = loss.of(panel.p, panel.y[:, None])
     ways = [_sums(panel, losses, way) for way in panel.clusters.ways]
     both = None if panel.clusters.both is None else _sums(panel, losses, panel.clusters.both)
@@ -117,7 +118,8 @@ def holm(p: Floats) -> Floats:
 
 
 def mcnemar(panel: Panel) -> Floats:
-    """Return the exact two-sided McNemar p of the decisions of every pair, float64 (P,); NaN without a common question.
+    """Return McNemar's exact two-sided p-value of every pair (are both forecasters' decisions right equally often?), float64 (P,). NaN
+    without a common question or with fractional outcomes.
 
     Questions are treated as independent.
     """
@@ -135,7 +137,7 @@ def mcnemar(panel: Panel) -> Floats:
 
 
 def _sums(panel: Panel, losses: Floats, grouping: Grouping) -> ClusterSums:
-    """Sum weighted differences and weights of each pair's common questions, by cluster."""
+    """Sum by cluster each pair's weighted differences of loss on the common questions, and the weights of these questions."""
     present, size = panel.present, len(panel.names)
     loss = np.where(present, losses, 0.0) * panel.weight[:, None]
     totals, weights = [], []
@@ -171,7 +173,9 @@ def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
 
 
 def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
-    """Return the variance of two forecasters' difference that random outcomes alone cause."""
+    """Return the variance of the difference of two mean losses that random outcomes alone cause. first, second: columns of the two
+    forecasters.
+    """
     common = panel.present[:, first] & panel.present[:, second]
     p, other, y, weight = panel.p[common, first], panel.p[common, second], panel.y[common], panel.weight[common]
     slope = weight * (loss.slope(p) - loss.slope(other)) / weight.sum()
@@ -179,6 +183,7 @@ def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> floa
 
 
 def _withhold_tests(tests: MeanTests, where: Bools) -> MeanTests:
+    """Remove intervals and tests where the mask `where` is True; the means remain."""
     masked: dict[str, Any] = {
         name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")
     }

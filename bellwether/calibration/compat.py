@@ -65,7 +65,9 @@ class CategoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Missing labels of a number. column: ground_truth or category. entries: number of entries without it. question: of the first such entry."""
+    """Labels whose absence leaves a published number undetermined. column: the missing label, ground_truth or category. entries: number of
+    predictions without it. question: id of the first such prediction.
+    """
 
     column: str
     entries: int
@@ -92,7 +94,9 @@ class Published:
     ace_range: AceRange | None = None
 
     def flat(self) -> dict[str, Number]:
-        """Return all numbers without missing labels, by name: `accuracy`, `reliability[0.3-0.4].count`, `category[Sports].brier_score`, …."""
+        """Return every number that no missing label leaves undetermined, by name: `accuracy`, `reliability[0.3-0.4].count`,
+        `category[Sports].brier_score`, ….
+        """
         numbers = dict(self.scalars)
         for label, row in self.reliability.items():
             numbers |= {f"reliability[{label}].{field}": getattr(row, field) for field in ("avg_confidence", "avg_accuracy", "count")}
@@ -103,7 +107,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ValidPredictions:
-    """Predictions with an answer, (N,) each.
+    """Predictions that have an answer of yes or no, as columns (N,).
 
     p float64. y float64 0/1, NaN where unknown. answer bool. category None where unknown. ace_bin None without the published order.
     """
@@ -121,7 +125,7 @@ class _ValidPredictions:
         return np.where(np.isnan(self.y), np.nan, self.answer == (self.y == 1))
 
     def lacking(self, column: str, members: Bools) -> Lacking:
-        """Describe entries without a value in `column`. members: mask of these entries, at least one."""
+        """Describe the labels missing in `column`. members: mask of the predictions without the label, at least one."""
         return Lacking(column, int(members.sum()), self.question[int(np.argmax(members))])
 
 
@@ -231,7 +235,7 @@ def _calibration(valid: _ValidPredictions) -> dict[str, Number]:
 
 
 def _bins(p: Floats) -> list[Bools]:
-    """Return the members of each bin. All bins exclude their right edge, so that p == 1 is in none."""
+    """Return for each bin a mask of the forecasts in it. All bins exclude their right edge, so that p == 1 is in none."""
     return [(p >= low) & (p < high) for low, high in pairwise(EDGES)]
 
 
@@ -280,7 +284,7 @@ def _categories(valid: _ValidPredictions) -> dict[str, CategoryRow]:
 
 
 def _lacking_outcomes(valid: _ValidPredictions) -> dict[str, Lacking]:
-    """Return the numbers that need an unknown outcome, with the missing labels."""
+    """Return the names of the numbers that need an unknown outcome, each with the missing labels."""
     everyone = np.ones(len(valid.p), dtype=bool)
     bins = _bins(valid.p)
     needed: dict[str, Bools] = dict.fromkeys(_OF_ALL_ANSWERS, everyone)
@@ -296,7 +300,9 @@ def _lacking_outcomes(valid: _ValidPredictions) -> dict[str, Lacking]:
 
 
 def _lacking_categories(categories: Mapping[str, CategoryRow], uncategorised: Lacking, counts: Mapping[str, int]) -> dict[str, Lacking]:
-    """Return the numbers of categories that may have further entries. Scores of complete categories are not among them."""
+    """Return the names of the category numbers that entries without a known category may change, each with these entries (`uncategorised`).
+    counts: number of answered entries of each category, if known.
+    """
     lacking = {f"category[{name}].count": uncategorised for name in categories}
     for name, row in categories.items():
         if counts.get(name) != row.count:

@@ -19,7 +19,7 @@ class AceRange:
     varies: bool
 
     def explains(self, value: float) -> bool:
-        """Return whether an order of the ties can give `value`."""
+        """Return True if the order of ties matters and `value` lies in the range."""
         return self.varies and self.minimum - 1e-12 <= value <= self.maximum + 1e-12
 
 
@@ -41,7 +41,7 @@ def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
 
 
 def ace_range(p: Floats, y: Floats) -> AceRange:
-    """Compute the range of `ace` over all orders of tied forecasts, of `p` (N,) with known outcomes `y` (N,).
+    """Compute the minimum and maximum of `ace` over all orders of tied forecasts. p, y: forecasts and known outcomes, (N,) each.
 
     A bin contributes |sum of its forecasts - its count of yes| / N. Only a boundary within a tie can move a yes. So the minimum and maximum counts
     of yes up to each boundary, and the sizes of the bins in between, describe every order.
@@ -63,13 +63,15 @@ def ace_range(p: Floats, y: Floats) -> AceRange:
 
 
 def _ends(size: int) -> list[int]:
-    """Return the exclusive end of each bin in sorted order. With few forecasts some bins are empty."""
+    """Return the end of each bin (exclusive) as a position among `size` sorted forecasts. With few forecasts some bins are empty."""
     bin_size = max(size // BINS, 1)
     return [min(bin_size * index, size) for index in range(1, BINS)] + [size]
 
 
 def _yes_before(boundary: int, p: Floats, yes: Ints) -> Ints:
-    """Return the possible counts of yes among the first `boundary` forecasts, ascending. yes: cumulative counts in one order, (N + 1,)."""
+    """Return the possible counts of yes among the first `boundary` sorted forecasts, ascending: several if a tie spans the boundary. yes:
+    cumulative counts of yes in one order, (N + 1,).
+    """
     if boundary == len(p) or p[boundary - 1] < p[boundary]:
         return yes[[boundary]]
     start, end = (int(np.searchsorted(p, p[boundary], side)) for side in ("left", "right"))

@@ -1,4 +1,4 @@
-"""Reliability curves and consistency bands: the range of a calibrated forecaster's curve by chance.
+"""Reliability curves with consistency bands: the range in which a calibrated forecaster's curve lies by chance.
 
 A band assumes calibration (Bröcker & Smith, Weather and Forecasting 22, 2007; for CORP Dimitriadis, Gneiting & Jordan, PNAS 118, 2021). The
 forecasts stay fixed, outcomes are drawn from them many times, and the band is the central range of the resulting curves, point by point. With
@@ -54,7 +54,7 @@ def corp_curve(
     resamples: int = RESAMPLES,
     seed: int = 1950,
 ) -> pl.DataFrame:
-    """Compute the CORP reliability curve of forecasts `p` of yes on outcomes `y`, with its consistency band.
+    """Compute the CORP reliability curve (isotonic recalibration) of forecasts `p` of yes on outcomes `y`, with its consistency band.
 
     One row per distinct forecast, ascending: forecast, n (forecasts equal to it), recalibrated (its frequency of yes by isotonic regression),
     lower and upper (the band at `level` for `recalibrated` if the forecasts were calibrated). Above 1,000 distinct forecasts, 1,000 are returned.
@@ -101,7 +101,8 @@ def bands_and_curve(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cells:
-    """N forecasts in ascending order, in K cells of equal forecasts; if there are many, in cells of neighbouring forecasts of one bin.
+    """N forecasts in ascending order, divided into K cells. A cell contains equal forecasts or, if there are too many different ones,
+    neighbouring forecasts of one bin.
 
     start: intp (K,), position of the first forecast of each cell. mass: float64 (K,), its weight. member: float64 (K, bins), 1 in its bin.
     shown: intp (points,), groups of equal forecasts that the curve shows. at: intp (points,), their cells.
@@ -135,7 +136,7 @@ class _Cells:
         return len(self.start) == len(self.ordered.p)
 
     def rates(self, yes: Floats) -> Floats:
-        """Return the weight of yes by bin, from the weight of yes by cell: (R, K) to (R, bins)."""
+        """Sum the weight of yes by bin, for R resamples: float64 (R, bins). yes: weight of yes by cell, (R, K)."""
         if self.forecasts.is_weighted:
             return np.asarray(yes @ self.member)
         # Counts are exact in any order, and a threaded matrix product is many times slower than these few sums.
@@ -147,11 +148,13 @@ class _Cells:
         return rates
 
     def curves(self, yes: Floats) -> Floats:
-        """Return the recalibrated forecasts at the curve's points, from the weight of yes by cell: (R, K) to (R, points)."""
+        """Recalibrate R resamples and return the recalibrated forecasts at the curve's points, (R, points). yes: weight of yes by cell, (R,
+        K).
+        """
         return isotonic_fit(self.mass, yes)[:, self.at]
 
     def curve(self, band: Floats) -> pl.DataFrame:
-        """Build the frame of `corp_curve` from lower and upper ends, (2, points)."""
+        """Build the frame that `corp_curve` returns. band: lower and upper ends of the consistency band, (2, points)."""
         mass, yes = self.ordered.tally()
         return pl.DataFrame(
             {
@@ -164,7 +167,9 @@ class _Cells:
         )
 
     def bands(self, rates: Floats, level: float, resamples: int) -> pl.DataFrame:
-        """Build the frame of `reliability_bands` from the resampled weight of yes by bin, (R, bins)."""
+        """Build the frame that `reliability_bands` returns. rates: weight of yes by bin in each resample, (R, bins). resamples: number of
+        resamples requested.
+        """
         p, weight, count = self.forecasts.p, self.forecasts.weight, self.bins.count
         index = self.bins.index(p)
         whole = self.mass @ self.member
@@ -185,13 +190,16 @@ class _Cells:
 
 
 def _independence(forecasts: Forecasts, clusters: Labels | None) -> Clusters | None:
+    """Validate the clusters; None without labels, which means independent forecasts."""
     return None if clusters is None else Clusters.of(clusters, len(forecasts))
 
 
 def _resample_statistics(
     cells: _Cells, clusters: Clusters | None, resamples: int, seed: int, *statistics: Callable[[Floats], Floats]
 ) -> list[Floats]:
-    """Compute statistics of resampled outcomes, float64 (resamples, ...) each."""
+    """Draw outcomes of calibrated forecasts `resamples` times, and compute each of `statistics` (functions of the weight of yes by cell),
+    float64 (resamples, ...) each.
+    """
     blocks: list[list[Floats]] = [[] for _ in statistics]
     for yes in _draw_cells(cells, clusters, resamples, seed):
         for rows, statistic in zip(blocks, statistics, strict=True):
@@ -200,7 +208,9 @@ def _resample_statistics(
 
 
 def _draw_cells(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) -> Iterator[Floats]:
-    """Draw the weight of yes in each cell of calibrated forecasts. Yields blocks (block, K) of `resamples` rows, fewer for large samples."""
+    """Draw outcomes of calibrated forecasts, and sum the weight of yes in each cell. Yields `resamples` rows, fewer for large samples, in
+    blocks (block, K).
+    """
     forecasts, size = cells.forecasts, len(cells.forecasts)
     grouping = Grouping(np.arange(size), size) if clusters is None else min(clusters.ways, key=lambda candidate: candidate.count)
     if grouping.count == size and not forecasts.is_weighted and cells.are_groups:
@@ -227,7 +237,7 @@ def _draw_independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Ite
 
 
 def _draw_counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
-    """Draw the number of yes outcomes in each cell if outcomes are independent. Yields blocks (block, K)."""
+    """Draw the number of yes in each cell for calibrated forecasts with independent outcomes. Yields blocks (block, K)."""
     generator = np.random.Generator(np.random.PCG64(seed))
     trials = np.rint(cells.mass).astype(np.int64)
     block = max(1, _BLOCK // max(1, len(trials)))
@@ -237,7 +247,7 @@ def _draw_counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def _central_range(resampled: Floats, level: float, resamples: int) -> Floats:
-    """Return the central range of each column with mass `level`, float64 (2, columns): lower and upper.
+    """Return for each column the central interval with mass `level`, float64 (2, columns): lower and upper ends. resampled: (R, columns).
 
     With too few rows for quantiles, the range is that of a normal distribution.
     """

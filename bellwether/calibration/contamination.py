@@ -30,7 +30,8 @@ _NOBODY = pl.DataFrame(
 
 
 def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
-    """Return the effect of a knowledge cutoff on each question of a release: one row per question, in the given order.
+    """Return for each question of a release whether a forecaster with this knowledge cutoff could have known the outcome: one row per
+    question, in the given order.
 
     Columns id, open_time, close_time, settled_at, could_know, opened_after_cutoff (null without an opening time) and days_from_cutoff (days from
     the cutoff to the resolution, the later of close and settlement). A question that opened before the cutoff may have been discussed in training
@@ -50,7 +51,8 @@ def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
 
 
 def contamination(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Return the number of questions that each forecaster could have known: one row per forecaster, sorted by name.
+    """Return how many questions each forecaster could have known, with Brier scores on these and on the other questions: one row per
+    forecaster, sorted by name.
 
     Columns forecaster, knowledge_cutoff, n_questions, could_know, could_know_share, opened_before_cutoff (questions that count and opened at
     or before the cutoff), brier (over the questions that count) and brier_could_know (over the others, for information: a much lower value

@@ -103,13 +103,13 @@ def corp(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Cor
 
 
 def variance_of_outcomes(sums: Sums) -> Floats:
-    """Return the variance of the outcomes, which is b (1 - b) without fractional outcomes."""
+    """Return the variance of the outcomes. Without fractional outcomes it is b (1 - b), where b is the share of yes."""
     variance = ratio(sums["yes_squared"], sums["n"]) - np.square(ratio(sums["yes"], sums["n"]))
     return np.where(np.abs(variance) <= _ROUNDING, 0.0, variance)
 
 
 def murphy_terms(sums: Sums) -> dict[str, Floats]:
-    """Compute Murphy's terms by metric, each with the leading shape of the sums."""
+    """Compute Murphy's terms by name of the metric. Sums of shape (..., width) give arrays of shape (...)."""
     n, count = sums["n"], sums["bin_n"]
     forecast, yes = (_per_forecast(sums[name], count) for name in ("bin_p", "bin_yes"))
     base_rate = ratio(sums["yes"], n)
@@ -122,7 +122,8 @@ def murphy_terms(sums: Sums) -> dict[str, Floats]:
 
 
 def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) -> dict[str, Floats]:
-    """Compute Murphy's reliability and resolution without bias, float64 (); NaN if no bin has forecasts of two clusters.
+    """Compute Murphy's reliability and resolution without their upward bias, by name of the metric; NaN if no bin has forecasts of two
+    clusters.
 
     The squared mean of a bin is the mean product over pairs of its forecasts from different clusters. Two-way clusters exclude pairs that share
     either. Without clusters each forecast is one.
@@ -149,7 +150,9 @@ def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) 
 
 
 def _dependent_sums(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base_rate: Floats) -> dict[str, Floats]:
-    """Return sums by bin over pairs of forecasts of one cluster (including a forecast with itself), and the variance of the base rate."""
+    """Return by bin the sums over pairs of forecasts from the same cluster (a forecast also pairs with itself), and the variance of the
+    base rate.
+    """
     single = Grouping(np.arange(len(forecasts)), len(forecasts))
     ways = [(1.0, way) for way in ([single] if clusters is None else clusters.ways)]
     if clusters is not None and clusters.both is not None:
@@ -166,14 +169,16 @@ def _dependent_sums(forecasts: Forecasts, clusters: Clusters | None, bins: Bins,
 
 
 def _squared_sums(term: Floats, way: Grouping, index: Ints, bins: int) -> Floats:
-    """Return the sum of the squared group sums in each bin, float64 (bins,)."""
+    """Sum `term` by cluster and bin; return for each bin the sum of the squares, float64 (bins,). way: the clusters. index: bin of each
+    forecast.
+    """
     if way.count == len(term):
         return Grouping(index, bins).sums(np.square(term))
     return np.asarray(np.square(way.bin_sums(index, bins, term)).sum(axis=0))
 
 
 def yates_terms(sums: Sums) -> dict[str, Floats]:
-    """Compute Yates' terms by metric, each with the leading shape of the sums."""
+    """Compute Yates' terms by name of the metric. Sums of shape (..., width) give arrays of shape (...)."""
     n, yes = sums["n"], sums["yes"]
     mean, base_rate = ratio(sums["p"], n), ratio(yes, n)
     covariance = ratio(sums["p_yes"], n) - mean * base_rate
@@ -189,9 +194,9 @@ def yates_terms(sums: Sums) -> dict[str, Floats]:
 
 
 def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
-    """Compute CORP's terms by metric.
+    """Compute CORP's terms by name of the metric. isotonic: sum of squares of the recalibrated forecasts.
 
-    `isotonic` is the sum of squares of the isotonic recalibration, whose Brier score is (sum of y^2 - isotonic) / n.
+    The Brier score of the isotonic recalibration is (sum of y^2 - isotonic) / n.
     """
     n = sums["n"]
     return {
@@ -201,17 +206,19 @@ def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
 
 
 def _per_forecast(bin_sum: Floats, count: Floats) -> Floats:
-    """Return the mean of each bin; 0 for an empty bin."""
+    """Divide the sum of each bin by the bin's count of forecasts; 0 for an empty bin."""
     return np.divide(bin_sum, count, out=np.zeros(bin_sum.shape), where=count > 0)
 
 
 def _clip_negative(value: Floats) -> Floats:
-    """Clip a term that is non-negative by definition at 0, because rounding may make it negative."""
+    """Replace negative values by 0, in a term that only rounding can make negative."""
     return np.maximum(value, 0.0)
 
 
 def _fields(kind: type, prefix: str, sums: Sums, terms: Mapping[str, Floats]) -> dict[str, float | None]:
-    """Return the terms by the field names of the class `kind`; None where undefined."""
+    """Return the values of the fields of `kind` (Murphy, Yates or Corp); None where undefined. prefix: beginning of a metric's name that
+    field names omit.
+    """
     named = {"brier": ratio(sums["squared_error"], sums["n"]), "uncertainty": variance_of_outcomes(sums), **terms}
     values = {field.name: float(named.get(field.name, named.get(f"{prefix}_{field.name}", np.nan))) for field in fields(kind)}
     return {name: None if np.isnan(value) else value for name, value in values.items()}

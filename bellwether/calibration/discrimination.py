@@ -1,4 +1,4 @@
-"""Discrimination: ability to distinguish yes from no, independent of calibration. Both metrics need outcomes of yes and no.
+"""Discrimination: ability to distinguish yes from no, independent of calibration. Its metrics, ROC-AUC and average precision, need outcomes of yes and no.
 
 ROC-AUC is the probability that a question resolved yes had a higher forecast than one resolved no, with ties counted half. Average precision
 is the sum over thresholds of the gain in recall times the precision, as in scikit-learn, without interpolation.
@@ -32,7 +32,7 @@ def discrimination(ordered: SortedForecasts, *, is_binary: bool) -> Discriminati
 
 
 def jackknife_roc_auc(forecasts: Forecasts, groups: Grouping) -> Floats:
-    """Return the ROC-AUC without each group, float64 (groups.count,); NaN if the remaining outcomes agree.
+    """Return for each group the ROC-AUC of the forecasts outside it, float64 (groups.count,); NaN if the outcomes outside agree.
 
     Pairs of a yes and a no are counted once over all forecasts and once inside each group. The pairs without a group are all pairs minus those
     with a member in it.
@@ -55,7 +55,8 @@ _MIN_SHARE = 1e-12
 
 
 def influence_on_average_precision(forecasts: Forecasts) -> Floats:
-    """Return each forecast's weight times the derivative of the average precision by that weight, float64 (N,).
+    """Return the first-order influence of each forecast on the average precision: the forecast's weight times the derivative by this
+    weight, float64 (N,).
 
     Values are in the order of the forecasts.
     The sum over a cluster approximates the change of the average precision without the cluster.
@@ -93,7 +94,8 @@ def _below(ordered: SortedForecasts, part: Floats) -> Floats:
 
 
 def _inside(ordered: SortedForecasts, groups: Grouping) -> Floats:
-    """Count pairs of a yes and a no in each group in which the yes has the higher forecast, ties half; float64 (groups.count,).
+    """Count for each group the pairs of a yes and a no inside it in which the yes has the higher forecast, ties half; float64
+    (groups.count,).
 
     `groups` are those of the sorted forecasts.
     """

@@ -48,7 +48,7 @@ class Forecasts:
         market: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Forecasts:
-        """Validate columns of equal length.
+        """Build forecasts from columns of equal length, which are validated.
 
         `y` contains 0 and 1 (or booleans), or shares of yes in between. `answer` contains "yes", "no" or None per forecast; the decision is the
         answer if given, else p >= 0.5. `market` may contain NaN. `weights` are positive. Raises `ScoringError` with the column, the index and the
@@ -116,6 +116,7 @@ def _probability_advice(p: Floats) -> str:
 
 
 def _decide(p: Floats, answer: Sequence[Any] | NDArray[Any] | None) -> Bools:
+    """Return a mask of the decisions for yes: the answer if given, else p >= 0.5. Raises `ScoringError` for an invalid answer."""
     leaning = p >= 0.5
     if answer is None:
         return leaning
@@ -136,13 +137,13 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bins:
-    """Bins of [0, 1] between ascending `edges`, float64 (K + 1,). The left edge is inside, the right edge outside except in the last bin."""
+    """Bins of [0, 1] between ascending `edges`, float64 (K + 1,). Every bin includes its left edge, and only the last bin its right edge."""
 
     edges: Floats
 
     @classmethod
     def of(cls, bins: int | ArrayLike = BINS) -> Bins:
-        """Build a number of bins of equal width, or bins between given edges from 0 to 1. Raises `ScoringError` for anything else.
+        """Build `bins` bins of equal width, or bins between the given edges from 0 to 1. Raises `ScoringError` for anything else.
 
         The edges of equal-width bins are the literal floats of `numpy.linspace(0, 1, K + 1)`. With ten bins, 0.3 and 0.7 differ from 3/10 and
         7/10 in the last bit, which matters for forecasts at these values.
@@ -165,7 +166,7 @@ class Bins:
         return len(self.edges) - 1
 
     def index(self, p: Floats) -> Ints:
-        """Return the bin of each probability, intp of the shape of `p`."""
+        """Return the number of the bin of each probability, from 0: intp of the shape of `p`."""
         return np.minimum(np.searchsorted(self.edges, p, side="right") - 1, self.count - 1)
 
 

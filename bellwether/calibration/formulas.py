@@ -34,7 +34,7 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins
 
 
 def from_sums(sums: Sums) -> dict[str, Floats]:
-    """Compute the metrics that follow from sums (..., width), each with the leading shape."""
+    """Compute by name the metrics that need nothing but sums. Sums of shape (..., width) give arrays of shape (...)."""
     return {
         **_classification(sums),
         **_calibration(sums),
@@ -48,7 +48,7 @@ def from_sums(sums: Sums) -> dict[str, Floats]:
 
 
 def denominators(sums: Sums) -> dict[str, Floats]:
-    """Return the denominators of metrics by their names in `metrics.Interval.size`."""
+    """Return the denominators of all metrics, under the names that `metrics.Interval.size` uses."""
     n, yes, said_yes = sums["n"], sums["yes"], sums["said_yes"]
     wrong = said_yes + yes - 2 * sums["hit_yes"]
     return {

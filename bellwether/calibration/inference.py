@@ -1,4 +1,4 @@
-"""Settings of intervals and tests, and bootstrap replicates of mean losses over whole clusters.
+"""Settings of intervals and tests, and bootstrap replicates of mean losses, which draw whole clusters.
 
 The sums of a replicate do not depend on the order of addition.
 """
@@ -45,7 +45,8 @@ class Inference:
             raise ScoringError(f"inference: level is {self.level}; give a mass between 0 and 1, such as 0.95")
 
     def draws(self, n_clusters: int, block: int) -> Iterator[Floats]:
-        """Yield the number of draws of each cluster in bootstrap replicates, in blocks of at most `block` replicates: float64 (block, n_clusters).
+        """Yield how often each cluster is drawn in each bootstrap replicate, in blocks of at most `block` replicates: float64 (block,
+        n_clusters).
 
         The draws do not depend on `block`.
         """
@@ -57,7 +58,9 @@ class Inference:
             yield np.bincount(drawn.ravel(), minlength=rows * n_clusters).reshape(rows, n_clusters).astype(np.float64)
 
     def signs(self, n_clusters: int, rows: int, stream: int) -> Iterator[Floats]:
-        """Yield a random sign, 1 or -1, for each cluster, `rows` replicates in blocks: float64 (block, n_clusters)."""
+        """Yield a random sign, 1 or -1, for each cluster in each of `rows` replicates, in blocks: float64 (block, n_clusters). stream:
+        number of the random sequence.
+        """
         generator = np.random.Generator(np.random.PCG64([self.seed, stream]))
         block = max(1, BLOCK // max(1, n_clusters))
         for start in range(0, rows, block):
@@ -69,7 +72,7 @@ _ONE_THREAD = 250_000
 
 
 def mean_replicates(values: Floats, weight: Floats, grouping: Grouping, plan: Inference) -> Floats:
-    """Return the weighted mean of each column of `values` (N, M) in each bootstrap replicate, without NaN: float64 (M, R).
+    """Return the weighted mean of each column of `values` (N, M) in each of R bootstrap replicates, ignoring NaN: float64 (M, R).
 
     NaN if no row with a value was drawn. The result of a column does not depend on the other columns, to the last bit.
     """

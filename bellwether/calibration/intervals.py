@@ -1,4 +1,4 @@
-"""Intervals of the metrics over clusters, with their methods and degrees of freedom, or the reason why an interval is missing.
+"""Intervals of the metrics from the variation between clusters, with method and degrees of freedom, or the reason for a missing interval.
 
 Intervals are Student's t around the metric on a scale on which it is nearly symmetric, with the jackknife's variance (`jackknife`): the logit for
 scores in [0, 1], the logarithm for positive scores and for 1 - skill. Rates have Wilson intervals with the effective number of forecasts implied
@@ -44,7 +44,9 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    """Metrics on all forecasts (`values`) and without each cluster (`ways`, `both`), and a cache of their intervals."""
+    """Inputs of the intervals: metrics on all forecasts (`values`), and without each cluster (`ways`; `both` for the intersections of
+    two-way clusters). `intervals` caches the results.
+    """
 
     forecasts: Forecasts
     clusters: Clusters
@@ -58,7 +60,9 @@ class _Sample:
 def intervals(
     forecasts: Forecasts, clusters: Clusters | None, values: Mapping[str, float], level: float, bins: Bins = DECILES
 ) -> dict[str, Estimate]:
-    """Compute the interval of every metric of `ESTIMATED`, as estimates without a value. values: metrics on all forecasts, NaN if undefined."""
+    """Compute the interval of every metric of `ESTIMATED`; the estimates' field `value` stays None. values: metrics on all forecasts, NaN
+    if undefined.
+    """
     if clusters is None:
         return {name: Estimate(None, reason=NO_CLUSTERS) for name in ESTIMATED}
     if clusters.count < MIN_CLUSTERS:
@@ -70,7 +74,9 @@ def intervals(
 
 
 def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Scale, level: float) -> Estimate:
-    """Compute the jackknife t interval of a weighted mean of non-negative values (N,) on a scale, as an estimate without a value."""
+    """Compute the jackknife t interval of the weighted mean of non-negative values (N,), symmetric on `scale`; the estimate's field `value`
+    stays None.
+    """
     if clusters.count < MIN_CLUSTERS:
         return Estimate(None, reason=few_clusters_reason(clusters.count))
     value = float((weight * values).sum() / weight.sum())
@@ -91,31 +97,34 @@ def _leave_out(values: Floats, weight: Floats, grouping: Grouping) -> LeaveOneOu
 
 
 def few_clusters_reason(clusters: int) -> str:
-    """Return the reason for a missing interval with too few clusters."""
+    """Return the text that explains a missing interval by too few clusters."""
     return f"{clusters} cluster{'' if clusters == 1 else 's'}; an interval needs {MIN_CLUSTERS}"
 
 
 def large_cluster_reason(share: float) -> str:
-    """Return the reason for a missing interval if one cluster has too large a share of the weight."""
+    """Return the text that explains a missing interval by one cluster's large share of the weight."""
     return f"one cluster holds {math.ceil(round(100 * share, 6))}% of it; an interval needs at most {LARGEST_SHARE:.0%}"
 
 
 def quantile(level: float, df: float) -> float:
-    """Return the two-sided quantile of Student's t."""
+    """Return the q for which Student's t lies between -q and q with probability `level`."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, (1 + level) / 2))
 
 
 def wilson(rate: Floats, n: Floats, z: Floats | float) -> tuple[Floats, Floats]:
-    """Return Wilson's score interval of a rate with an effective number `n` of trials (E. B. Wilson, JASA 22, 1927), at quantile `z`."""
+    """Return the ends of Wilson's score interval of a rate (E. B. Wilson, JASA 22, 1927). n: effective number of trials. z: quantile of the
+    interval.
+    """
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
     return np.clip(centre - half, 0, rate), np.clip(centre + half, rate, 1)
 
 
 def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: float, level: float) -> tuple[float, float]:
-    """Return Wilson's interval of a rate with an effective number of trials, at most `n`, which its jackknife variance implies.
+    """Return the ends of Wilson's interval of a rate. The number of trials is the one that the rate's jackknife variance implies, at most
+    `n`.
 
     A rate of 0 or 1 has no variance; its number of trials is the number of clusters.
     """
@@ -152,7 +161,9 @@ def _compute_interval(sample: _Sample, name: str) -> Estimate:
 
 
 def _skill_reason(sample: _Sample) -> str | None:
-    """Return why the skill over the base rate has no interval with the nominal coverage; None if it has one."""
+    """Return why the interval of the skill against the base rate is withheld, as it would not have the nominal coverage; None if it is not
+    withheld.
+    """
     brier = _interval(sample, "brier")
     if brier.reason == CONSTANT or brier.method == "constant":
         return UNVARIED_SCORE
@@ -226,7 +237,7 @@ def _jackknife_reason(estimated: Jackknife) -> str | None:
 
 
 def _transform_interval(name: str, source: Estimate) -> Estimate:
-    """Transform the interval of a source metric to that of a metric that is a function of it."""
+    """Return the interval of the metric `name`, which is a function of another metric. source: interval of that other metric."""
     if source.lower is None or source.upper is None:
         return source
     lower, upper = _DERIVED[name](source.lower, source.upper)
@@ -234,11 +245,13 @@ def _transform_interval(name: str, source: Estimate) -> Estimate:
 
 
 def _square_interval(lower: float, upper: float) -> tuple[float, float]:
+    """Return the range of x^2 for x from `lower` to `upper`."""
     minimum = 0.0 if lower <= 0 <= upper else min(lower**2, upper**2)
     return minimum, max(lower**2, upper**2)
 
 
 def _variance_of_rate(lower: float, upper: float) -> tuple[float, float]:
+    """Return the range of r (1 - r) for rates r from `lower` to `upper`."""
     ends = lower * (1 - lower), upper * (1 - upper)
     return min(ends), 0.25 if lower <= 0.5 <= upper else max(ends)
 

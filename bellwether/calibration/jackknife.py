@@ -26,12 +26,12 @@ _BLOCK = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveOneOut:
-    """Metrics without each of the C clusters of one grouping.
+    """Metrics of all forecasts but one cluster, for each of the C clusters of a grouping.
 
     sizes: denominators by name, of each cluster, float64 (C,) each.
     values: metrics by name, without each cluster, float64 (C,) each, NaN where undefined.
     df: degrees of freedom of a metric, by its denominator.
-    weight: mean squared weight over mean weight; a sum of weights divided by it is a count of forecasts.
+    weight: mean squared weight divided by the mean weight; a sum of weights divided by it is a count of forecasts.
     """
 
     sizes: Mapping[str, Floats]
@@ -41,7 +41,7 @@ class LeaveOneOut:
 
     @classmethod
     def of(cls, forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> LeaveOneOut:
-        """Compute the metrics of `forecasts` without each group."""
+        """Compute for each group the metrics of the forecasts outside it."""
         sums = sums_by_group(forecasts, groups, bins)
         whole = sums.matrix.sum(axis=0)
         blocks = [from_sums(Sums(whole - sums.matrix[start : start + _BLOCK])) for start in range(0, groups.count, _BLOCK)]
@@ -57,7 +57,8 @@ class LeaveOneOut:
 
 @dataclass(frozen=True, slots=True)
 class Jackknife:
-    """Jackknife variance of a metric on a scale, and its degrees of freedom. clusters: number that contribute. largest: maximum share.
+    """Jackknife variance of a metric on a scale, and its degrees of freedom. clusters: number of clusters that contribute. largest: the
+    largest share that one cluster has.
 
     `variance` is NaN if leaving out some cluster makes the metric undefined on that scale.
     """
@@ -122,7 +123,9 @@ def _one_way(way: LeaveOneOut, name: str, size: str, at: Floats, scale: Callable
 
 
 def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
-    """Approximate the average precision without each group to first order, including the group's leverage; float64 (groups.count,)."""
+    """Approximate for each group the average precision of the forecasts outside it, to first order and with the group's leverage; float64
+    (groups.count,).
+    """
     value = discrimination(SortedForecasts.of(forecasts), is_binary=True).average_precision
     yes = groups.sums(forecasts.weight * forecasts.y)
     if not yes.sum():

@@ -1,6 +1,6 @@
-"""Intervals and tests of many means over clusters at once, such as differences of losses and P&L over episodes.
+"""Intervals and tests of many means at once, from clustered values such as differences of losses, or P&L of episodes.
 
-Both come from Student's t with the cluster-robust variance CR3 and Satterthwaite's degrees of freedom (`jackknife`), so that an interval excludes
+Intervals and tests use Student's t with the cluster-robust variance CR3 and Satterthwaite's degrees of freedom (`jackknife`), so that an interval excludes
 0 exactly when the p-value is below 1 - level. No fixed scale removes the skewness of a mean. The interval is therefore the hull of the t
 interval and of Hall's (P. Hall, On the removal of skewness by transformation, J. R. Stat. Soc. B 54, 1992). From 20 clusters on Hall's has half of
 the estimated skewness, to avoid overcoverage. A known lower bound of the variance replaces this correction with fewer than 20 clusters or, given as
@@ -29,7 +29,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSums:
-    """Weighted sums and weights of C clusters for P means, float64 (C, P) each."""
+    """Numerators (weighted sums) and denominators (sums of weights) of P means, by cluster: float64 (C, P) each."""
 
     total: Floats
     weight: Floats
@@ -105,6 +105,7 @@ class ClusterVariation:
     """Variation of P means between the clusters of one grouping, (P,) each.
 
     clusters: number that contribute. df: degrees of freedom. largest: maximum share of one cluster. variance: CR3. skewness: of the
+    clusters' residuals.
     """
 
     clusters: Ints
@@ -131,7 +132,9 @@ class ClusterVariation:
 
 
 def joint_variance(parts: Sequence[ClusterVariation], both: ClusterVariation | None) -> Floats:
-    """Return the variance of means over one-way or two-way clusters, float64 (P,)."""
+    """Return the variance of P means from the variation between one-way or two-way clusters, float64 (P,). both: intersections of two-way
+    clusters.
+    """
     if both is None:
         return parts[0].variance.copy()
     return np.max([sum(part.variance for part in parts) - both.variance, *(part.variance for part in parts)], axis=0)
@@ -164,7 +167,7 @@ def _interval_ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, le
 
 
 def _p_value(t: Floats, df: Floats, skewness: Floats) -> Floats:
-    """Return the larger p-value of t and of t transformed by Hall."""
+    """Return the larger of two p-values: of t, and of t after Hall's removal of skewness."""
     from scipy.special import stdtr
 
     smaller = np.minimum(np.abs(t), np.abs(_hall(t, skewness)))

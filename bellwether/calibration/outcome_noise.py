@@ -35,7 +35,7 @@ def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Float
 
 
 def pool_with_base_rate(forecasts: Forecasts) -> Floats:
-    """Pool forecasts with the base rate of their outcomes as in `pool_forecasts`, float64 (N,).
+    """Return the mean of the forecasts and the base rate of their outcomes, weighted as in `pool_forecasts`, float64 (N,).
 
     One added outcome of each kind keeps the base rate above 0 and below 1.
     """
@@ -57,7 +57,7 @@ def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> 
 
 
 def slopes(forecasts: Forecasts, metric: str) -> Floats | None:
-    """Return the derivatives of a score by the outcomes, float64 (N,); None for a metric without a minimum variance.
+    """Return the derivative of a score by each outcome, float64 (N,); None for a metric without a minimum variance.
 
     The score is on the scale of its interval: the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill
     for the skills.

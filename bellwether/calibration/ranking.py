@@ -1,4 +1,4 @@
-"""Uncertainty of a ranking: shares of replicates ranked first, the confidence set of the best, and significance groups."""
+"""Uncertainty of a ranking: how often each forecaster is first in bootstrap replicates, the confidence set of the best, and significance groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def share_first(replicates: Floats) -> Floats:
 
 
 def confidence_set(difference: Floats, p_holm: Floats, pairs: tuple[Ints, Ints], ranked: Bools) -> Floats:
-    """Return each forecaster's p-value in the confidence set of the best, float64 (M,). The set at level a contains those with p > a.
+    """Return for each forecaster the p-value of being the best, float64 (M,). The confidence set of the best at level a contains the
+    forecasters with p > a.
 
     It is the smallest corrected p-value of the pairs that the forecaster loses. Holm's correction limits the probability that any true best is
     left out to a. So the set is a model confidence set in the sense of P. R. Hansen, A. Lunde and J. M. Nason (Econometrica 79, 2011), from tests

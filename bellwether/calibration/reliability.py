@@ -66,7 +66,9 @@ def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILE
 def _rates(
     forecasts: Forecasts, clusters: Clusters | None, index: np.ndarray, rate: Floats, *, bins: int, level: float
 ) -> tuple[Floats, Floats, np.ndarray, list[str | None]]:
-    """Return for each bin the lower and upper end of the interval, the number of clusters, and the reason for a missing interval."""
+    """Compute the interval of the frequency of yes in each bin: lower ends, upper ends, numbers of clusters, and reasons for missing
+    intervals. index: bin of each forecast. rate: frequency of yes by bin.
+    """
     lower, upper = np.full(bins, np.nan), np.full(bins, np.nan)
     if clusters is None:
         reasons: list[str | None] = [_EMPTY if np.isnan(value) else NO_CLUSTERS for value in rate]

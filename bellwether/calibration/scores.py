@@ -180,7 +180,9 @@ def leaderboard(
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
-    """Yield (scopes, rows) of a sheet. Scopes that cover the whole sheet are one item, so that they are scored once."""
+    """Yield (scopes, rows of the sheet) for each part to score; a scope is the name of a part. Scopes that cover the whole sheet are one
+    item, so that they are scored once.
+    """
     own = {scope: part for scope, part in own_scopes(sheet) if part.height}
     parts = {**dict(common_scopes(sheet)), **own}
     whole = [scope for scope, part in parts.items() if part.height == sheet.height and scope != COULD_KNOW]
@@ -189,6 +191,7 @@ def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
 
 
 def _score_part(scope: str, part: pl.DataFrame, filling: float | None, plan: Inference) -> Iterator[dict[str, Any]]:
+    """Yield a row per metric for one part of a forecaster's sheet. filling: replacement of missing forecasts; None for none."""
     counting = _scored_rows(part) if scope != COULD_KNOW else part.filter(pl.col("p").is_not_null())
     if filling is not None and scope != COULD_KNOW:
         counting = part.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
@@ -202,7 +205,7 @@ def _share_of_yes(questions: pl.DataFrame) -> float | None:
 
 
 def _coverage_scores(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
-    """Compute the metrics of all questions: coverage, and the Brier score with 0.5 for missing forecasts."""
+    """Compute the metrics that count missing forecasts: coverage, and the Brier score with 0.5 in their place."""
     countable = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
     error = np.square(countable["p"].fill_null(0.5).to_numpy() - countable["y"].to_numpy())
     values = {
@@ -247,6 +250,6 @@ def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
 
 
 def _stamp(forecasts: pl.DataFrame, questions: pl.DataFrame, known_at: datetime | None) -> dict[str, Any]:
-    """Return release, known_at and rules, which are the same for all rows of a table."""
+    """Return the columns release, known_at and rules, which are equal in all rows of a table."""
     latest = pl.concat([forecasts["known_at"], questions["known_at"]]).max()
     return {"release": questions["release"].first(), "known_at": known_at or latest, "rules": RULES}

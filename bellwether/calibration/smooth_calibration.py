@@ -64,7 +64,8 @@ def smooth_error(ordered: SortedForecasts) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoother:
-    """Smoother of residuals, which spreads groups of equal forecasts over a grid of `cells`.
+    """Smoother of residuals p - y: spreads those of each group of equal forecasts over a grid on [0, 1], and smooths the grid with `modes`
+    cosines.
 
     share: float64 (G,), share of a residual assigned to the upper of its two cells.
     lower, upper: intp (G,), the two cells of each group.
@@ -103,7 +104,9 @@ class Smoother:
         return np.asarray(dct(grid, type=2, axis=-1)[..., : self.modes] / 2)
 
     def error(self, coefficients: Floats) -> Floats:
-        """Compute the smECE of each row of coefficients (R, modes), float64 (R,). The residuals are divided by their total weight."""
+        """Compute the smECE of each row of cosine coefficients (R, modes), float64 (R,). They must come from residuals divided by the total
+        weight.
+        """
         from scipy.fft import dct
 
         finest = _NEGLIGIBLE / (np.pi * self.modes)

@@ -57,7 +57,7 @@ class SortedForecasts:
         return cls(order, weight, weight * (p - y), weight * y, np.flatnonzero(step > 0), p[group_ends], group_ends)
 
     def tally(self) -> tuple[Floats, Floats]:
-        """Return the weight, and the weight of yes, of each group, both float64 (G,)."""
+        """Return the weight of each group of equal forecasts, and the weight of yes in it, float64 (G,) each."""
         return self.group_sums(self.weight), self.group_sums(self.yes)
 
     def group_sums(self, values: Floats) -> Floats:
@@ -69,7 +69,7 @@ class SortedForecasts:
 
 
 def ace(ordered: SortedForecasts, bins: int = BINS) -> float:
-    """Compute ACE over `bins` bins; NaN without a forecast."""
+    """Compute ACE with `bins` bins of equal mass; NaN without a forecast."""
     if not len(ordered.order):
         return float("nan")
     deviation = np.cumsum(ordered.gap)[ordered.ends]
@@ -78,7 +78,9 @@ def ace(ordered: SortedForecasts, bins: int = BINS) -> float:
 
 
 def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
-    """Yield (positions in ascending order of p, shares in (0, 1]) of the forecasts in each equal-mass bin."""
+    """Yield for each equal-mass bin the forecasts in it: their positions in ascending order of p, and the share (0, 1] of each that lies in
+    the bin.
+    """
     mass = np.cumsum(ordered.weight)
     sizes = np.diff(ordered.ends, prepend=-1)
     upper = mass[ordered.ends]
@@ -91,7 +93,9 @@ def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, F
 
 
 def _deviation_at_cuts(ordered: SortedForecasts, deviation: Floats, bins: int) -> Floats:
-    """Return D, defined above, at the ends of the bins, float64 (bins + 1,). deviation: D at the end of each run of equal forecasts."""
+    """Return D (defined at the top of the module) at the ends of the bins, float64 (bins + 1,). deviation: D at the end of each run of
+    equal forecasts.
+    """
     mass = np.cumsum(ordered.weight)[ordered.ends]
     cuts = mass[-1] * np.arange(1, bins) / bins
     inner = np.interp(cuts, np.append(0.0, mass), np.append(0.0, deviation))
@@ -134,5 +138,5 @@ def sum_explained_squares(mass: Floats, yes: Floats) -> float:
 
 
 def _pool(mass: Floats, yes: Floats, first: Ints) -> tuple[Floats, Floats]:
-    """Merge groups: sum mass and yes from each index of `first` to the next."""
+    """Merge runs of neighbouring groups: sum `mass` and `yes` from each index in `first` up to the next one."""
     return np.add.reduceat(mass, first), np.add.reduceat(yes, first)
