@@ -1,4 +1,4 @@
-"""Values of the fields of a rule set."""
+"""Types of a rule set's fields: the texts that each field may have."""
 
 from __future__ import annotations
 

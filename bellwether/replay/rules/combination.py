@@ -1,6 +1,6 @@
-"""Combination of the rule sets of several markets.
+"""Combination of the rule sets of several markets that are replayed together.
 
-Rules that apply to the whole run must agree; fees and units may differ between markets.
+Rules that apply to the whole replay must agree; fees, size limits and rounding units may differ between markets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OF_A_MARKET = {"name", "venue", "title", "since", "default", "fees", "sources",
 
 
 def combine_rules(sets: Sequence[RuleSet]) -> RuleSet:
-    """Combine rule sets for one replay of their markets. A single set is returned unchanged.
+    """Combine rule sets into one for a replay of all their markets. If all are the same set, it is returned unchanged.
 
     The name joins theirs with `+` in order of first appearance. Raises `ConfigError` if sets disagree on a rule that applies to the whole
     run.

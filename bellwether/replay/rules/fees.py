@@ -1,4 +1,4 @@
-"""Fees of fills and orders in exact decimal arithmetic, outside of the engine.
+"""Fees of fills and orders in exact decimal arithmetic, independent of the compiled engine.
 
 A market's terms determine the trade fee of a fill. Kalshi also charges for rounding each change of the balance, and rebates these charges
 per order once they add up: https://docs.kalshi.com/getting_started/fee_rounding.
@@ -29,7 +29,7 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class FillFee:
-    """Fees of one fill in dollars: trade fee, rounding of the balance, and rebate of earlier roundings of the order."""
+    """Fees of one fill in dollars: trade fee, charge for rounding the balance, and rebate of the order's earlier rounding charges."""
 
     trade: Decimal
     rounding: Decimal = _ZERO
@@ -42,7 +42,7 @@ class FillFee:
 
 
 class Accumulator:
-    """Roundings of the balance over the fills of one order. held: roundings charged and not yet rebated, in dollars."""
+    """Rounding charges of one order over its fills. held: charges not yet rebated, in dollars."""
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = rules
@@ -62,7 +62,7 @@ class Accumulator:
         return FillFee(trade_fee, rounding, rebate)
 
     def _rebate(self, charged: Decimal) -> Decimal:
-        """Return the rebate due, at most the amount charged for this fill, in whole units."""
+        """Return the rebate due in whole rebate units. charged: total charge for the current fill, which limits the rebate."""
         unit = dollars(self._rules.rebate_unit)
         units = self.held // unit
         if self._rules.rebate_above and units and self.held == units * unit:
@@ -71,7 +71,7 @@ class Accumulator:
 
 
 class OrderFees:
-    """Fees of one order, fill by fill, under a rule set and the fee terms of a market (see `fee_terms`)."""
+    """Fees of one order, computed fill by fill, under a rule set and a market's fee terms (see `fee_terms`)."""
 
     def __init__(self, rules: RuleSet, fee: Mapping[str, Any] | None = None) -> None:
         self._rules = rules
@@ -89,7 +89,7 @@ class OrderFees:
 def kalshi_fee(
     rules: RuleSet, contracts: Decimal | str | int, price: Decimal | str, fee: Mapping[str, Any] | None = None, *, role: Role = "taker"
 ) -> Decimal:
-    """Compute the trade fee of one fill in dollars.
+    """Compute Kalshi's trade fee of one fill in dollars. fee: the market's fee terms (see `fee_terms`).
 
     It is multiplier × coefficient × contracts × price × (1 − price), rounded up to the rules' unit.
     """
@@ -97,7 +97,7 @@ def kalshi_fee(
 
 
 def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: Decimal, role: Role) -> Decimal:
-    """Compute the fee of a fill in dollars from a row of `fee_terms`, before rounding of the balance and without waivers.
+    """Compute the fee of a fill in dollars, before rounding of the balance and without waivers. terms: a row of `fee_terms`.
 
     Accepts prices and sizes finer than the engine's $0.0001 and lots. Raises `ConfigError` for a size below 0 or a price outside [0, 1].
     """
@@ -118,7 +118,7 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
 
 
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:
-    """Compute PredictionMarketBench's fee in floats, in its order of operations, so that its overcharges are the same."""
+    """Compute PredictionMarketBench's fee in floats, with the same order of operations, so that it overcharges equally."""
     cents = float(price * 100)
     charged = ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100)
     return dollars(MicroDollars(CENT_MICROS * charged))

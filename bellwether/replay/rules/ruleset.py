@@ -39,7 +39,7 @@ UNITS = ("min_lots", "lot_step", "fee_unit", "balance_unit", "rebate_unit", "reb
 
 @dataclass(frozen=True, slots=True)
 class FeeRates:
-    """Coefficients of price × (1 − price) per contract, in dollars, for takers and makers."""
+    """Fee rates for takers and makers, each the factor of price × (1 − price) in the fee per contract, in dollars."""
 
     taker: Fraction
     maker: Fraction
@@ -108,7 +108,7 @@ class RuleSet:
 
     @property
     def units(self) -> tuple[int, ...]:
-        """Size limits and units of a market, a row of `Tape.units`."""
+        """Values of the fields `UNITS`, which are size limits and rounding units, as integers: a row of `Tape.units`."""
         return tuple(int(getattr(self, name)) for name in UNITS)
 
     @property
@@ -118,12 +118,12 @@ class RuleSet:
 
     @property
     def uses_fee_terms(self) -> bool:
-        """True if fees depend on a market's terms. False if all markets pay the same, or the rules are older than such terms."""
+        """True if fees depend on a market's fee terms. False if all markets pay the same, or the rules are older than fee terms."""
         return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
 
 
 def rule_set(name: str) -> RuleSet:
-    """Return the rule set of this name; `NAME[fees=OTHER]` applies `with_fees`. Raises `ConfigError` for an unknown name."""
+    """Return the rule set `name`; `NAME[fees=OTHER]` means NAME with the fees of OTHER. Raises `ConfigError` for an unknown name."""
     base, sign, fees = name.removesuffix("]").partition(_FEES)
     if sign:
         return with_fees(rule_set(base), fees)
@@ -134,10 +134,10 @@ def rule_set(name: str) -> RuleSet:
 
 
 def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
-    """Return a rule set with the fees and rounding of another set of its venue, or without fees (`none`).
+    """Return a rule set with other fees and rounding: those of the set named `fees`, or none at all for `none`.
 
-    None changes nothing. The name of the result contains both names. Raises `ConfigError` for an unknown set, for one of another venue,
-    and for fees that are already replaced.
+    If `fees` is None, nothing changes. The name of the result contains both names. Raises `ConfigError` for an unknown set, for one of
+    another venue, and for fees that are already replaced.
     """
     if fees is None:
         return rules
@@ -158,7 +158,7 @@ def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
 
 
 def rules_for(venue: str, day: date) -> RuleSet:
-    """Return the newest default rules of a venue in force on a day.
+    """Return a venue's newest default rule set that is in force on a day.
 
     Raises `ConfigError` for an unknown venue or a day before its first rules.
     """
@@ -181,14 +181,14 @@ def rule_sets() -> Mapping[str, RuleSet]:
 
 
 def _inherit_values(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a set in `rules.toml`, including those inherited from the set named by `like`."""
+    """Return a rule set's values in `rules.toml`, including values inherited from the set named by `like`. stated: the file's content."""
     own = dict(stated[name])
     parent = own.pop("like", None)
     return own if parent is None else {**_inherit_values(parent, stated), **own}
 
 
 def _rule_set(name: str, values: dict[str, Any]) -> RuleSet:
-    """Build a rule set. Raises `ConfigError` for a value that is not one of a field's choices."""
+    """Build a rule set from its values in `rules.toml`. Raises `ConfigError` for a text that a field does not allow."""
     rates = {kind: FeeRates(Fraction(rate["taker"]), Fraction(rate["maker"])) for kind, rate in values.pop("fees").items()}
     sources = tuple(values.pop("sources"))
     rules = RuleSet(name=name, fees=MappingProxyType(rates), sources=sources, **values)

@@ -38,7 +38,7 @@ _DEFAULT_TYPE = "quadratic"
 
 
 def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
-    """Convert the fee terms of a market to int64[7], columns `FEE_COLS`.
+    """Convert a market's fee terms to a row of `Tape.fees`, int64[7]: formula and rate of takers and of makers, end of a waiver.
 
     fee: terms as stated in episodes: type (the venue's fee type; null: the general one), multiplier (a number or its text; null: 1),
     waiver_until (ISO 8601; no fees before it; null: none). Polymarket's may also have schedule (the market's feeSchedule object), category
@@ -56,7 +56,7 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
 
 
 def _is_computable(kind: int, numerator: int, denominator: int, unit: int) -> bool:
-    """Return True if int64 arithmetic computes fees at this rate exactly for every size and price.
+    """Return True if int64 arithmetic is exact for every size and price. kind: fee formula. unit: to which fees are rounded, micro-dollars.
 
     With L lots at p × $0.0001 and w = p × (10000 − p), a fee in micro-dollars is rate × L × w / 10^4 (QUADRATIC) or rate × L × v × w^e /
     10^(8e), where v is p by value and 10^4 by shares.
@@ -73,7 +73,7 @@ def _is_computable(kind: int, numerator: int, denominator: int, unit: int) -> bo
 
 
 def _kalshi_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return (kind, numerator, denominator) for takers and for makers on Kalshi."""
+    """Return (kind of formula, numerator and denominator of the rate) for takers and for makers on Kalshi."""
     if rules.is_free:
         return _NOTHING, _NOTHING
     if "*" in rules.fees:
@@ -90,7 +90,7 @@ def _kalshi_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, in
 
 
 def _polymarket_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return (kind, numerator, denominator) for takers and for makers on Polymarket."""
+    """Return (kind of formula, numerator and denominator of the rate) for takers and for makers on Polymarket."""
     unknown = sorted({"feeType", "feeSchedule", "feesEnabled"} & fee.keys())
     if fee.get("multiplier") is not None:
         unknown.append("multiplier")
@@ -124,7 +124,7 @@ def _parse_multiplier(value: Any) -> Fraction:
 
 
 def _parse_waiver(value: Any) -> int:
-    """Parse the end of a fee waiver to ns UTC; 0 if missing. Raises `SchemaError` for an invalid one."""
+    """Parse the time until which fees are waived to ns UTC; 0 if missing. Raises `SchemaError` for an invalid time."""
     if value is None:
         return 0
     try:

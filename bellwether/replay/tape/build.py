@@ -1,4 +1,8 @@
-"""Conversion of an episode to its tape: books, prints, lifecycle and settlements in the order of processing."""
+"""Conversion of an episode to its tape: book changes, prints, halts, closes and settlements in the order of processing.
+
+A *print* is a recorded trade. The rule for ties (`tie`) orders the events of one instant: `aligned` puts each print directly before the
+level changes that it caused, `books_first` follows PredictionMarketBench.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ Events = list[tuple[int, int]]
 
 
 def load_tape(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
-    """Load the tape of an episode with the fee terms of a rule set, in the order that its rule for ties requires.
+    """Load an episode's tape, its events ordered by the rule set's rule for ties, with the fee terms of its markets under the rule set.
 
     cache: folder of tapes by content; a missing tape is built and stored there. Raises `ConfigError` for fee terms that the rules do not
     have.
@@ -60,12 +64,12 @@ def load_tape(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Ta
 
 
 def tape_digest(digest: str, tie: str) -> str:
-    """Compute the SHA-256, in hex, of an episode's digest and the rule for ties."""
+    """Compute a tape's digest (SHA-256, hex) from the digest of its episode and the rule for ties."""
     return hashlib.sha256(f"{digest}:{tie}".encode()).hexdigest()
 
 
 def build_tape(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
-    """Build the tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
+    """Build the tape of an episode's content, without fees. digest: SHA-256 of the content. tie: `aligned` or `books_first`."""
     metadata = content.metadata
     grids = [market.price_grids() for market in metadata.markets]
     prices = [[grid for _, grid in own] for own in grids]
@@ -91,13 +95,16 @@ def build_tape(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
 
 
 def _grid_changes(grids: Sequence[Sequence[Grid]]) -> Events:
-    """Build the events of grid changes, each with the row of its grid in `Tape.grids`."""
+    """Build the events that change a market's price grid. grids: the grids of each market over time, the first valid from the start.
+
+    The value of an event is the row of its grid in `Tape.grids`.
+    """
     later = [(at, code) for code, own in enumerate(grids) for at, _ in own[1:]]
     return [(at, pack(GRID, code, 0, 0, len(grids) + place)) for place, (at, code) in enumerate(later)]
 
 
 def _add_first_books(book: BookColumns) -> BookColumns:
-    """Add a level of size 0 to each market's first row if that has no levels, so that the book counts as known."""
+    """Add a level of size 0 to each market's first book row if the row has no levels, so that an empty book counts as known."""
     is_book = np.flatnonzero(~_is_only_lost(book))
     _, first = np.unique(book.ticker[is_book], return_index=True)
     rows = np.sort(is_book[first])
@@ -111,7 +118,7 @@ def _add_first_books(book: BookColumns) -> BookColumns:
 
 
 def _is_only_lost(book: BookColumns) -> np.ndarray:
-    """Mark the rows that only invalidate a book, bool[r]."""
+    """Return for each book row whether its only change is that the book becomes invalid, bool[r]."""
     only_lost = np.zeros(len(book.ts), bool)
     single = np.flatnonzero(book.counts == 1)
     only_lost[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
@@ -119,9 +126,9 @@ def _is_only_lost(book: BookColumns) -> np.ndarray:
 
 
 def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events, with each print directly before the reductions of levels that it caused, but never later than recorded.
+    """Merge the events, each print directly before the level reductions that it caused. Returns (ts, event, rows_ts, rows_end).
 
-    No event of a market follows its close.
+    A print is never moved to a later time than recorded. No event of a market follows its close.
     """
     metadata, book, trades = content.metadata, content.book, content.trades
     tickers = len(metadata.markets)
@@ -147,7 +154,10 @@ def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels
 
 
 def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events in PredictionMarketBench's order: per instant book rows, prints, settlements. Omits lifecycle and gaps."""
+    """Merge the events in PredictionMarketBench's order: at each instant book rows, prints, then settlements.
+
+    Halts, openings, closes and gaps are omitted. Returns (ts, event, rows_ts, rows_end).
+    """
     book, trades = content.book, content.trades
     is_level = book.words & KIND_MASK == LEVEL
     counts = np.concatenate([[0], np.cumsum(is_level)])
@@ -162,7 +172,7 @@ def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, le
 def _merge_events(
     rows: kernels.Columns, prints: kernels.Columns, matches: kernels.Columns, life: Events, size: tuple[int, int]
 ) -> tuple[np.ndarray, ...]:
-    """Merge the events into (ts, event, rows_ts, rows_end).
+    """Merge book rows, prints and `life` (halts to grid changes) by time. Returns the columns ts, event, rows_ts and rows_end of a tape.
 
     rows: ts, end, words. prints: words without lots, ts, unmatched lots. matches: word, print, lots, by word. size: number of markets, and
     maximum levels of a market.
@@ -182,13 +192,13 @@ def _freeze_columns(columns: kernels.Columns) -> kernels.Columns:
 
 
 def closing_time(market: Market, settlement: Settlement, end: int) -> int:
-    """Return the end of a market's trading, ns UTC: its close, settlement or the end of the recording, whichever is first."""
+    """Return the end of a market's trading, ns UTC: its close, its settlement, or `end` (of the recording), whichever is first."""
     settled = settlement.at if settlement.is_known else None
     return min(at for at in (market.close, settled, end) if at is not None)
 
 
 def _lifecycle_events(start: int, code: int, market: Market, settlement: Settlement, close: int) -> Events:
-    """Build the halts, openings, close and settlement of a market."""
+    """Build the halts, openings, close and settlement of a market as (ts, word). code: of its ticker. close: end of its trading."""
     phases = [phase for phase in market.lifecycle if phase.event in _PHASES and phase.at < close]
     events = [(phase.at, pack(_PHASES[phase.event], code, 0, 0, 0)) for phase in phases]
     first = market.lifecycle[0] if market.lifecycle else None
@@ -204,7 +214,7 @@ def _lifecycle_events(start: int, code: int, market: Market, settlement: Settlem
 
 
 def _settlement_event(code: int, settlement: Settlement) -> tuple[int, int]:
-    """Build the settlement of a market."""
+    """Build the event (ts, word) that pays a market's positions, or refunds them if the market is void. code: of its ticker."""
     assert settlement.at is not None
     if settlement.value is None:
         return settlement.at, pack(VOID, code, 0, 0, 0)
@@ -212,7 +222,10 @@ def _settlement_event(code: int, settlement: Settlement) -> tuple[int, int]:
 
 
 def _cut_at_close(book: BookColumns, closes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Remove book rows after each market's close. Returns (words, end of each row). Rows at the close stay unless they empty the book."""
+    """Remove the book rows after each market's close, and those at the close that empty the book. Returns words and the end of each row.
+
+    most: maximum number of levels of a market.
+    """
     ticker, ts = book.ticker.astype(np.int64), book.ts
     levels = kernels.count_levels(ts, book.ticker, book.end, book.words, closes, most)
     keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))

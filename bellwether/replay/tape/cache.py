@@ -16,12 +16,12 @@ _COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grids", "prices")
 
 
 def cache_path(cache: Path, digest: str, tie: str) -> Path:
-    """Return the path of a tape. digest: of the episode's content."""
+    """Return the path of a tape's file in the folder `cache`. digest: of the episode's content. tie: rule for events of one instant."""
     return cache / f"{digest}-{tie}-{LAYOUT_VERSION}.arrow"
 
 
 def write_tape(path: Path, tape: Tape) -> None:
-    """Write a tape without its fees. Equal tapes give equal bytes."""
+    """Write a tape, without its fees, to a file. Equal tapes give equal bytes."""
     about = {
         "tickers": tape.tickers,
         "start": tape.start,
@@ -41,7 +41,7 @@ def write_tape(path: Path, tape: Tape) -> None:
 
 
 def read_tape(path: Path, digest: str) -> Tape | None:
-    """Map a tape into memory. None if it is missing, damaged or has another digest."""
+    """Map a tape's file into memory. None if the file is missing or damaged, or the tape has another digest than `digest`."""
     try:
         # Arrow and the engine trust lengths and offsets, so nothing is parsed before its checksum is verified.
         content = checked(memoryview(pa.memory_map(str(path)).read_buffer()))

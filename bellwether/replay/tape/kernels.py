@@ -1,6 +1,7 @@
-"""Compiled code that merges an episode's events into one order.
+"""Compiled code that merges an episode's events into one chronological sequence.
 
-A taker's trade is recorded twice: as a print, and as a *cut*, the level change that removed its size. `match_prints` pairs them.
+A *word* is one event packed into 64 bits (`layout`), a *row* the words of one book message, a *print* a recorded trade. A taker's trade is
+recorded twice: as a print, and as a *cut*, the level change that removed its size. `match_prints` pairs them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MESSAGES, WITHIN = 40, 2_000_000_000
 
 @njit(cache=True, nogil=True)
 def count_levels(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
-    """Count the non-empty levels in each ticker's book at its time `until`, int64[tickers]. levels: maximum per market."""
+    """Count the non-empty levels in the book of each ticker at its time `until`, int64[tickers]. levels: maximum per market."""
     shown = np.zeros((len(until), 2, levels), np.bool_)
     count = np.zeros(len(until), np.int64)
     at = 0
@@ -48,7 +49,10 @@ def _find_exact_cut(
     cut_message: np.ndarray,
     cut_ts: np.ndarray,
 ) -> int:
-    """Return the latest cut within reach that has exactly `lots` remaining, or the latest cut if there is none."""
+    """Return the latest cut with exactly `lots` unmatched, at most MESSAGES and WITHIN before the print; without one, `newest`.
+
+    message, ts: of the print. newest: the latest cut at the print's level, -1 for none.
+    """
     k = newest
     while k >= 0 and message - cut_message[k] <= MESSAGES and ts - cut_ts[k] <= WITHIN:
         if cut_remaining[k] == lots:
@@ -71,7 +75,7 @@ def match_prints(
     tickers: int,
     levels: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Match prints with the cuts that they caused. Returns (word, print, lots) of each match, and the unmatched lots of each print.
+    """Match prints with the cuts that they caused. Returns each match's word index, print index and lots, and each print's unmatched lots.
 
     Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from
     earlier cuts at its (ticker, passive side, price): from the nearest of exactly its size, else from the nearest ones. Its remainder waits
@@ -158,11 +162,13 @@ def merge_events(
     tickers: int,
     levels: int,
 ) -> Columns:
-    """Merge into (ts, event, end of each book row). In an instant: book rows, then prints with unmatched lots, then lifecycle.
+    """Merge book rows, prints and lifecycle events by time. Returns ts and word of each event, and the event index at each row's end.
 
-    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots remaining. matches: word, print, lots, ordered by
-    word: prints that made a cut directly precede it, and it is TRADED; a larger cut is split. Pieces with a negative print are traded
-    elsewhere.
+    In an instant: book rows, then prints with unmatched lots, then lifecycle (halts, closes, settlements and the like).
+
+    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots remaining. matches: word, print, lots, ordered
+    by word: prints that made a cut directly precede it, and it is TRADED; a larger cut is split. Matches with a negative print are lots
+    whose print is processed earlier, at its own time.
     """
     row_ts, row_end, words = rows
     prints, print_ts, remaining = printed

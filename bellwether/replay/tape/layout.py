@@ -1,7 +1,7 @@
-"""Layout of a tape: an episode as flat columns of integers in the order of processing, one packed 64-bit word per event.
+"""Layout of a tape: an episode as flat columns of integers in the order of processing, one event per 64-bit *word*.
 
-Bits of a word: 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer
-of $0.0001, in those of a tape the number of a level of its market (`levels`).
+Bits of a word: 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. An episode's words (`Content`) contain prices in $0.0001. A
+tape's words contain instead the number of the price in the list of its market's levels (`levels`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UNIT_COLS = 6
 
 @register_jitable
 def pack(kind: Any, ticker: Any, side: Any, price: Any, value: Any) -> Any:
-    """Pack an event, given as integers or int64 arrays, into words. Callable from compiled code."""
+    """Pack events, given as integers or int64 arrays, into words. Callable from compiled code."""
     return kind | (side << SIDE_SHIFT) | (price << PRICE_SHIFT) | (ticker << TICKER_SHIFT) | (value << VALUE_SHIFT)
 
 
@@ -78,7 +78,7 @@ def _no_rows() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """One or several episodes in the order of processing.
+    """Events of one or several episodes in the order of processing: arrays of their times and packed words, with their markets' terms.
 
     All arrays are contiguous and read-only, so that compiled code sees a single type.
 
@@ -133,19 +133,19 @@ class Tape:
 
     @cached_property
     def prices(self) -> np.ndarray:
-        """Levels of all markets, concatenated, int64."""
+        """Prices of the levels of all markets, market after market, int64."""
         return freeze(np.concatenate(self.levels) if self.levels else _no_rows())
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Index of level 0 of each market in `prices`, int64[T]."""
+        """Index of each market's level 0 in `prices`, int64[T]."""
         return freeze(np.cumsum([0, *map(len, self.levels)])[:-1])
 
     @cached_property
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """Level number of each price, in lists of 10001 prices (int16, concatenated), and the start of each market's list, int64[T].
+        """Lists that give the level number of a price, int16, and the index at which each market's list starts, int64[T].
 
-        The lists are concatenated, int16: the level of each price from 0 to a dollar, 0 for none.
+        The lists are concatenated, each with 10001 entries: the level of each price from 0 to a dollar, 0 for none.
         """
         lists = {levels.tobytes(): levels for levels in self.levels}
         tables = np.zeros((len(lists), PRICES), np.int16)
@@ -156,7 +156,7 @@ class Tape:
 
 
 def cache_per_tape(function: Callable[[Tape], Result]) -> Callable[[Tape], Result]:
-    """Decorate a function of a tape so that its result is cached with the tape object. Concurrent threads wait for one computation."""
+    """Decorate a function of a tape so that it runs once per tape object. Concurrent threads wait for the one computation."""
     results: WeakKeyDictionary[Tape, Result] = WeakKeyDictionary()
     lock = threading.Lock()
 
@@ -171,7 +171,7 @@ def cache_per_tape(function: Callable[[Tape], Result]) -> Callable[[Tape], Resul
 
 
 def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
-    """Return grids that allow orders at all levels, uint8[T, longest]."""
+    """Return for each market a grid that allows orders at all of its levels, uint8[T, longest]."""
     grids = np.zeros((len(levels), max(map(len, levels), default=0)), np.uint8)
     for row, prices in zip(grids, levels, strict=True):
         row[1 : len(prices) - 1] = 1
@@ -179,7 +179,7 @@ def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def no_fees(count: int) -> np.ndarray:
-    """Return fee terms without fees, int64[count, FEE_COLS]."""
+    """Return fee terms that charge nothing, for `count` markets, int64[count, FEE_COLS]."""
     fees = np.zeros((count, FEE_COLS), np.int64)
     fees[:, [TAKER_DEN, MAKER_DEN]] = 1
     return fees

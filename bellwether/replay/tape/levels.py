@@ -1,4 +1,7 @@
-"""Numbers of a market's price levels on a tape, and the levels that its grids allow for orders."""
+"""Numbers of the price levels of a tape's markets, and the levels at which the price grid of a market allows orders.
+
+A *word* is a packed event (`layout`).
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,17 @@ def every_mill() -> np.ndarray:
 
 
 def level_prices(grids: Sequence[np.ndarray], recorded: np.ndarray) -> np.ndarray:
-    """Return the price of each level, with 0 for level 0 and a dollar at the end, int64[n + 2]. recorded: prices in the recording."""
+    """Return the price of each level of a market, ascending, int64[n + 2]: 0, all prices of its grids and of the recording, a dollar.
+
+    grids: prices of each grid. recorded: prices in the recording. For each price, a dollar less the price is also a level.
+    """
     prices = np.unique(np.concatenate([*grids, recorded]))
     prices = prices[(prices > 0) & (prices < DOLLAR)]
     return np.unique(np.concatenate([[0], prices, DOLLAR - prices, [DOLLAR]])).astype(np.int64)
 
 
 def number_levels(words: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray:
-    """Replace the prices in words by the numbers of their market's levels."""
+    """Replace the price in each word by its index in the list of its market's levels. levels: that list for each market."""
     priced = words & KIND_MASK <= PRINT
     numbers = np.zeros((len(levels), PRICES), np.int64)
     for row, prices in zip(numbers, levels, strict=True):
@@ -49,7 +55,7 @@ def number_levels(words: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray
 
 
 def level_words(words: np.ndarray, grids: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Convert words with prices to words with level numbers. Returns them and the levels of each market. grids: prices by market."""
+    """Replace prices in words by level numbers. Returns the new words and the prices of each market's levels. grids: by market."""
     priced = words[(words & KIND_MASK <= PRINT) & (words & KIND_MASK >= LEVEL)]
     codes, prices = priced >> TICKER_SHIFT & TICKER_MASK, priced >> PRICE_SHIFT & PRICE_MASK
     levels = tuple(level_prices(own, prices[codes == code]) for code, own in enumerate(grids))
@@ -57,7 +63,11 @@ def level_words(words: np.ndarray, grids: Sequence[Sequence[np.ndarray]]) -> tup
 
 
 def allowed_levels(levels: Sequence[np.ndarray], grids: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-    """Mark the levels that each grid allows, uint8[V, longest]: first grids of all markets, then later grids market by market."""
+    """Mark the levels that each grid allows for orders, uint8[V, longest], one row per grid in the order of `Tape.grids`.
+
+    levels: prices of each market's levels. grids: prices of each market's grids. Rows: the first grids of all markets, then later grids
+    market by market.
+    """
     rows = [(code, own[0]) for code, own in enumerate(grids)] + [(code, grid) for code, own in enumerate(grids) for grid in own[1:]]
     allowed = np.zeros((len(rows), max(map(len, levels), default=0)), np.uint8)
     for row, (code, grid) in zip(allowed, rows, strict=True):
@@ -76,7 +86,7 @@ def allow_every_mill(tape: Tape) -> Tape:
 
 
 def _restore_prices(tape: Tape) -> np.ndarray:
-    """Replace level numbers in the events by prices, int64[n]."""
+    """Return a tape's events with prices instead of level numbers, int64[n]."""
     codes, numbers = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
     priced = tape.event & KIND_MASK <= PRINT
     prices = tape.prices[np.where(priced, tape.starts[codes] + numbers, 0)]

@@ -1,4 +1,4 @@
-"""Merge of several tapes to one in the order of processing. Each market keeps its grid, fees and units."""
+"""Merge of several tapes to one in the order of processing. Each market keeps its price grid, fees, size limits and rounding units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.replay.tape.layout import GRID, HALT, KIND_MASK, MAX_TICKERS, TI
 
 
 def merge_tapes(tapes: Sequence[Tape]) -> Tape:
-    """Merge tapes and number their markets consecutively.
+    """Merge tapes into one by time, and number their markets consecutively.
 
     An instant contains the books and prints of each tape in the order of `tapes`, then the halts, closes and settlements of each. Each tape
     must have units. Book rows, which only PredictionMarketBench's clock needs, are dropped. Raises `ConfigError` if there are more markets
@@ -45,7 +45,7 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
 
 
 def _stack_grids(tapes: Sequence[Tape]) -> np.ndarray:
-    """Stack the grids of all tapes: the first grid of each market, then the later ones, tape by tape."""
+    """Stack the grids of all tapes: the first grid of every market, then tape by tape the grids that apply later."""
     longest = max((tape.grids.shape[1] for tape in tapes), default=0)
     padded = [np.pad(tape.grids, ((0, 0), (0, longest - tape.grids.shape[1]))) for tape in tapes]
     first = [grids[: len(tape.tickers)] for grids, tape in zip(padded, tapes, strict=True)]
@@ -54,7 +54,7 @@ def _stack_grids(tapes: Sequence[Tape]) -> np.ndarray:
 
 
 def _renumber_events(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray:
-    """Return a tape's events with the market codes and grid rows of the merged tape."""
+    """Return a tape's events with the market codes and grid rows of the merged tape. code: of the tape's first market there."""
     event = tape.event + (code << TICKER_SHIFT)
     count = sum(len(other.tickers) for other in tapes)
     # Later grids of the tapes before this one.
@@ -65,5 +65,5 @@ def _renumber_events(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray
 
 
 def replace_units(tape: Tape, units: Sequence[int]) -> Tape:
-    """Return a tape whose markets all have these units, a row of `Tape.units`."""
+    """Return a tape whose markets all have these size limits and rounding units. units: a row of `Tape.units`."""
     return replace(tape, units=np.tile(np.array(units, np.int64), (len(tape.tickers), 1)))
