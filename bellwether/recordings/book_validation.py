@@ -1,8 +1,12 @@
 """Validity of the books of a recording, determined from the sequence numbers of its frames.
 
-Each subscription that sends a snapshot of a market keeps a copy of its book. A copy is valid from the snapshot on. It ends at a skipped number of
-its subscription, at the end of the connection, when the market is unsubscribed, or at an unreadable or contradictory frame. Only a new snapshot
-begins another one. A market's book is valid while at least one of its copies is.
+Each subscription that sends a snapshot of a market keeps a copy of its book. A copy is valid from the snapshot on. It ends at a skipped
+number of its subscription, at the end of the connection, when the market is unsubscribed, or at an unreadable or contradictory frame. Only
+a new snapshot begins another copy. A market's book is valid while at least one of its copies is. When one copy ends, the end of the others
+is *pending*: later frames confirm them, or they end too.
+
+A `key` is a subscription: (connection, subscription id). A *partial* recording lacks some of a subscription's markets, so that skipped
+numbers are normal.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ _REMEMBERED = 4096
 
 
 class Effect(Enum):
-    """Effect of a frame on its subscription's copy of a book.
+    """What a book frame does to its subscription's copy of the book.
 
     OPENED: a snapshot begins a copy. RENEWED: a snapshot replaces a valid copy. CHANGED: a delta changes a valid copy. REPEATED: an identical
     frame arrived before. SUPERSEDED: a delta is older than the copy's snapshot, or its subscription was replaced. UNAPPLIED: there is no valid copy.
@@ -41,7 +45,7 @@ class Effect(Enum):
 
 
 class FrameEffect(NamedTuple):
-    """Effect of a book frame on a market's copy of a subscription (`key`). is_late: a frame with a higher number arrived before it."""
+    """Effect of a book frame on the copy of `market` on subscription `key`. is_late: a frame with a higher number arrived earlier."""
 
     effect: Effect
     market: str
@@ -50,7 +54,7 @@ class FrameEffect(NamedTuple):
 
 
 class BookEnd(NamedTuple):
-    """End of a copy: it is invalid after frame `start` of subscription `source`, or from the exchange time `at` (ns UTC)."""
+    """End of a copy: the copy is invalid after frame `start` of subscription `source`; if `at` is set, from this exchange time (ns UTC)."""
 
     market: str
     key: Key
@@ -61,7 +65,7 @@ class BookEnd(NamedTuple):
 
 
 class _PendingEnd(NamedTuple):
-    """End of all copies of a market unless one of them receives a frame at or after the exchange time `until`; otherwise like `BookEnd`."""
+    """Pending end of all copies of a market, withdrawn for a frame from exchange time `until` on. Other fields as in `BookEnd`."""
 
     start: FramePosition
     source: Key
@@ -92,7 +96,7 @@ class _BookFrame(NamedTuple):
 
 
 class BookValidator:
-    """Validator of the books of a recording; `take` receives its frames in order of arrival.
+    """Collector of the gaps of a recording and of the ends of its books' copies; `take` receives all frames in order of arrival.
 
     partial: missing numbers are expected and end no copy.
     """
@@ -123,7 +127,7 @@ class BookValidator:
         self._body: dict[str, Any] = {}
 
     def take(self, frame: Frame, message: dict[str, Any]) -> FrameEffect | None:
-        """Process a frame with its parsed message and return its effect; None for a frame without a book."""
+        """Process a frame, `message` being its parsed content. Returns its effect on a copy; None without a book or a stated market."""
         position = FramePosition(frame.ordinal, frame.received_at)
         self.frames += 1
         if frame.connection != self._connection:
@@ -158,12 +162,15 @@ class BookValidator:
         return None
 
     def pop_ended(self) -> list[BookEnd]:
-        """Return the ends of copies since the last call."""
+        """Return the copies that ended since the last call of this method."""
         ended, self._ended = self._ended, []
         return ended
 
     def finish(self) -> None:
-        """Process the end of the recording: copies end that no later frame confirmed."""
+        """Process the end of the recording: end the copies whose pending end was not withdrawn.
+
+        Copies also end on subscriptions that an unreadable frame may belong to.
+        """
         for market in list(self._pending):
             self._end_unconfirmed(market)
         for key in sorted(self._uncertain):
@@ -180,7 +187,7 @@ class BookValidator:
             self._end_all(key, "break", self._positions[key])
 
     def _count(self, key: Key, seq: int, position: FramePosition) -> bool:
-        """Count a frame's number. Returns True if the frame is late or repeated: its number is not higher than all earlier ones."""
+        """Count a frame's sequence number. Returns True if an earlier frame of the subscription had this number or a higher one."""
         numbers = self.numbers.get(key)
         previous = self._positions.get(key)
         if numbers is None:
@@ -202,14 +209,14 @@ class BookValidator:
         return seq < expected
 
     def _take_unreadable(self, key: Key) -> None:
-        """Process an unreadable frame that may belong to a subscription: its next number decides, or its copies end if numbers cannot."""
+        """Process an unreadable frame that may be of subscription `key`. The next number decides; without numbers, the copies end."""
         if not self.partial and key in self.numbers:
             self._uncertain.add(key)
         elif key in self._positions:
             self._end_all(key, "unreadable", self._positions[key])
 
     def _is_repeated(self, book: _BookFrame, data: bytes) -> bool:
-        """Return True if a late frame is identical to an earlier one of the same number; otherwise store the frame's checksum."""
+        """Return True if a late frame is identical to an earlier frame of the same number; otherwise store its checksum."""
         if book.seq is None:
             return False
         digests, digest = self._digests.setdefault(book.key, {}), zlib.crc32(data)
@@ -223,7 +230,7 @@ class BookValidator:
     # --- copies ----------------------------------------------------------------------------------------------------------
 
     def _take_book(self, book: _BookFrame, data: bytes) -> FrameEffect | None:
-        """Process a snapshot or a delta and return its effect; None if its market is unknown."""
+        """Process a snapshot or a delta. Returns its effect on a copy; None if the frame states no market. data: its bytes."""
         _, market, key, seq, position, is_late = book
         if self._is_repeated(book, data):
             return None if market is None else FrameEffect(Effect.REPEATED, market, key)
@@ -280,7 +287,7 @@ class BookValidator:
         return Effect.CHANGED
 
     def _confirm_copies(self, market: str, key: Key) -> None:
-        """Withdraw the pending ends of a subscription's markets that the current frame contradicts; if partial, only that of `market`."""
+        """Withdraw the pending ends of all markets of a subscription whose current frame confirms them; if partial, only of `market`."""
         at = read_exchange_time(self._body)
         for other in [market] if self.partial else [other for other in self._pending if key in self._copies[other]]:
             pending = self._pending.get(other)
@@ -288,7 +295,7 @@ class BookValidator:
                 del self._pending[other]
 
     def _take_delta_without_copy(self, market: str, book: _BookFrame) -> Effect:
-        """Process a delta of a subscription that has no valid copy of the market."""
+        """Process a delta whose subscription has no valid copy of the market's book, and return its effect."""
         copies, key, position = self._copies.get(market), book.key, book.position
         if not copies:
             if market not in self._open:
@@ -304,7 +311,7 @@ class BookValidator:
         return Effect.UNAPPLIED
 
     def _end_unconfirmed(self, market: str) -> None:
-        """End the copies of a market with a pending end."""
+        """End all copies of a market's book at its pending end."""
         pending = self._pending[market]
         for key in list(self._copies.get(market, ())):
             self._end(market, key, "subscription", pending.start, pending.at)
@@ -315,7 +322,7 @@ class BookValidator:
             self._end(market, key, cause, start)
 
     def _end(self, market: str, key: Key, cause: str, start: FramePosition, at: int | None = None) -> None:
-        """End a copy after frame `start` or from exchange time `at`. The last copy of a market takes its earlier pending end instead."""
+        """End a copy after frame `start` or from exchange time `at`. A market's last copy ends at an earlier pending end instead."""
         copies = self._copies[market]
         last = copies.pop(key).last
         if last is not None:
@@ -334,7 +341,7 @@ class BookValidator:
     # --- the report ------------------------------------------------------------------------------------------------------
 
     def gaps(self) -> Iterator[Gap]:
-        """Yield the gaps so far, each with its number of missing frames. A partial recording has one gap per subscription, over all missing frames."""
+        """Yield the gaps in sequence numbers so far. A partial recording has one per subscription, which spans all missing numbers."""
         if self.partial:
             for key, numbers in self.numbers.items():
                 if numbers.ranges:
@@ -346,7 +353,7 @@ class BookValidator:
             yield Gap(*key, first, last, count_within(numbers.ranges, first, last), previous, following, tuple(sorted(numbers.markets)))
 
     def report(self, recording: str, torn: Iterable[TornSegment] = ()) -> GapReport:
-        """Finish and return the gap report of a recording of this name. torn: its incomplete segments."""
+        """Finish and return the gap report. recording: name in the report. torn: segments with an incomplete last line."""
         self.finish()
         numbers = tuple(self.numbers[key] for key in sorted(self.numbers))
         outages = sorted([*self.outages, *self._open.values()], key=lambda outage: (outage.start.ordinal, outage.market))
@@ -354,7 +361,7 @@ class BookValidator:
 
 
 def validate_frames(frames: Iterable[Frame], *, partial: bool = False) -> BookValidator:
-    """Return a validator that has processed these frames."""
+    """Return a validator that has processed these frames. partial: some markets of the subscriptions are missing."""
     validator = BookValidator(partial=partial)
     for frame in frames:
         validator.take(frame, parse_message(frame.data))

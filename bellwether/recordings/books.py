@@ -1,6 +1,8 @@
-"""Order books of a recording in integers: values of frames, sides, and conversion of NO prices.
+"""Order books of a recording in integers: parsed snapshots and deltas, books built from them, and conversion of NO prices.
 
-Prices are millionths of a dollar, sizes hundredths of a contract. Trades are never applied, because their changes also arrive as deltas.
+Prices are millionths of a dollar, sizes hundredths of a contract. A *body* is the content (`msg`) of a message, a *delta* the change of one
+level. Levels of NO are bids, which some recordings state in prices of YES: a dollar less the price of NO. Trades are never applied to a
+book, because the stream also sends the change of the level as a delta.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ def parse_size(text: Any) -> Lots:
 
 
 def _cents(value: Any) -> MicroDollars:
+    """Convert whole cents to millionths of a dollar. Raises `MalformedFrame`."""
     return MicroDollars(scale_decimal(value, 0) * CENT)
 
 
@@ -94,7 +97,7 @@ def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complement(price: Any) -> Any:
-    """Return a dollar less a price, in dollars as text or in whole cents like the price."""
+    """Return a dollar less a price: text in dollars for a text in dollars, integer cents for integer cents."""
     if type(price) is int:
         return DOLLAR // CENT - price
     try:
@@ -152,14 +155,14 @@ class RecordedBook:
 
 
 class _PriceEvidence:
-    """Evidence that NO levels are in prices of YES: number of books and trades for it, less the number of those against it."""
+    """Whether a recording states NO levels in prices of YES: number of books and of trades that show it, less those that refute it."""
 
     def __init__(self) -> None:
         self.books = self.trades = 0
         self._books: dict[tuple[int, str], RecordedBook] = {}
 
     def take(self, frame: Frame) -> None:
-        """Count the evidence in a frame; unreadable frames are ignored."""
+        """Count what a frame shows about the prices of NO levels; unreadable frames are ignored."""
         message = parse_message(frame.data)
         kind, body = message.get("type"), read_body(message)
         key = (frame.connection, read_ticker(body) or "")
@@ -178,7 +181,10 @@ class _PriceEvidence:
 
 
 def _book_evidence(book: RecordedBook) -> int:
-    """Return 1 if a book would be crossed with NO levels in prices of NO, -1 if in prices of YES, 0 if both or neither."""
+    """Return 1 if a book is crossed unless its NO levels are in prices of YES, -1 if crossed unless in prices of NO, otherwise 0.
+
+    `book` is read as if they were in prices of NO.
+    """
     yes, no = book.yes.best, book.no.best
     if not yes or not no:
         return 0
@@ -186,7 +192,10 @@ def _book_evidence(book: RecordedBook) -> int:
 
 
 def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
-    """Return 1, -1 or 0 like `_book_evidence`: the NO side must have a level at the price of a trade whose taker bought YES."""
+    """Return 1 if a trade shows that a book's NO levels are in prices of YES, -1 if in prices of NO, 0 if neither or both.
+
+    A taker who bought YES hit a level of NO, so the book must have a level at the price of the trade.
+    """
     taker = next((side for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (side := body.get(name))), None)
     price = parse_price(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
     if taker not in ("yes", "bid") or price is None:

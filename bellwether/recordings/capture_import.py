@@ -1,4 +1,4 @@
-"""Import of captures as recordings: the files that a recorder writes, with the same bytes at each import."""
+"""Import of captures, which are streams recorded by other programs, as recordings. Each import of a capture writes the same bytes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _CaptureSurvey:
 
     @property
     def last(self) -> int | None:
-        """Time of the last message that has one."""
+        """Time of the last message that states a time."""
         if self._latest is None:
             return None
         received, body = self._latest
@@ -75,7 +75,7 @@ def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[
 
 
 def make_recording(root: Path, capture: Capture, name: str) -> Recording:
-    """Write a capture as the recording `name` below `root`, unless it exists. Raises `ConfigError` for another recording of this name."""
+    """Write a capture as the recording `name` below `root`, or return it if it exists. Raises `ConfigError` for another capture's name."""
     digests = capture.digests()
     target = root / name
     if is_stored(target):
@@ -101,7 +101,7 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
 
 
 def _find_existing(target: Path, capture: Capture, digests: dict[str, str]) -> Recording:
-    """Return the recording in `target`. Raises `ConfigError` if it was made from another capture."""
+    """Return the recording in `target`. Raises `ConfigError` if it was made from files with other digests than the capture's."""
     existing = Recording(target)
     if existing.about.capture == digests and existing.status is RecordingStatus.FINISHED:
         return existing
@@ -109,7 +109,7 @@ def _find_existing(target: Path, capture: Capture, digests: dict[str, str]) -> R
 
 
 def _create_draft(root: Path) -> Path:
-    """Create a temporary folder for this process, and remove those of killed processes."""
+    """Create a temporary folder of this process below `root`, and remove those that killed processes left."""
     drafts = root / _DRAFTS
     for draft in drafts.glob("*/*"):
         if not is_locked(draft):

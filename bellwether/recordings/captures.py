@@ -1,4 +1,7 @@
-"""Captures of Kalshi's stream that other programs recorded, in the common file formats, read as messages."""
+"""Captures, which are streams of Kalshi recorded by other programs: detection of the common file formats, and reading of the messages.
+
+A message has a subscription (`sid`) and a sequence number (`seq`) within its subscription.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +47,12 @@ class Capture:
 
     @property
     def use_yes_price(self) -> bool | None:
-        """`use_yes_price` of the subscription as stated next to the files; None if it is not stated, or differently by several files."""
+        """Whether the subscription requested NO levels in prices of YES, as stated next to the files; None if unstated or contradictory."""
         stated = {flag for path in self.files if (flag := _stated_flag(path)) is not None}
         return stated.pop() if len(stated) == 1 else None
 
     def digests(self) -> dict[str, str]:
-        """Return `origin` if there is one, otherwise the SHA-256 of each file by its path below the common folder."""
+        """Return the SHA-256 of each file by its path below their common folder, or `origin` for a capture that was not read from files."""
         if self.origin:
             return self.origin
         folder = Path(os.path.commonpath([path.parent for path in self.files]))
@@ -57,7 +60,10 @@ class Capture:
 
 
 def _stated_flag(path: Path) -> bool | None:
-    """Read `use_yes_price` of the `subscribe_cmd` in the file's `.meta.json`."""
+    """Read from a file's `.meta.json` whether its subscription requested NO levels in prices of YES; None if not stated.
+
+    The flag is `use_yes_price` of `subscribe_cmd`.
+    """
     try:
         meta = orjson.loads(path.with_name(f"{_remove_suffixes(path)}.meta.json").read_bytes())
         flag = meta["subscribe_cmd"]["params"]["use_yes_price"]
@@ -110,7 +116,7 @@ def _detect_form(path: Path) -> str | None:
 
 
 def _has_several_markets(path: Path) -> bool:
-    """Return True if a file has messages of several markets, so that it contains everything that the subscription sent."""
+    """Return True if a file has messages of several markets, and thus everything that the subscription sent."""
     only: bytes | None = None
     with suppress(LakeError):  # The error about a damaged file is raised when it is read.
         for line in read_lines(path):
@@ -141,7 +147,10 @@ def _read_frame_list(path: Path) -> list[Any] | None:
 
 
 def _frame_lists(files: list[Path]) -> Iterator[Capture]:
-    """Yield one capture per JSON file: an object whose `frames` have received_ms and the frame. Frames are written as compact JSON."""
+    """Yield one capture per JSON file: an object with a list `frames`, each item with a time of receipt (received_ms) and a frame.
+
+    Frames are written as compact JSON.
+    """
     for path in files:
 
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
@@ -158,6 +167,7 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
 
 
 def _order_events(files: list[Path]) -> Iterator[Capture]:
+    """Yield one capture per CSV list of order events."""
     for path in files:
         name = _remove_suffixes(path)
         yield Capture(name, ORDER_EVENTS, (path,), False, partial(order_events.read_messages, path, name))
@@ -190,7 +200,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
-    """Yield one capture per data set: files by type of event, each line an event with payload, time of receipt and number."""
+    """Yield one capture per data set. Each of its files has one type of event, each line an event with payload, time and number."""
     tagged = sorted((str(parse_message(next(read_lines(path))).get("dataset_tag", _remove_suffixes(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         members = tuple(path for _, path in group)
@@ -213,7 +223,7 @@ def _find_ticker(path: Path) -> str:
 
 
 class _Index:
-    """Columns of a market's file: connection, subscription, sequence number and exchange time of each message."""
+    """Index of one market's file: connection, subscription, sequence number and exchange time of each message, as columns."""
 
     def __init__(self, path: Path) -> None:
         self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
@@ -236,7 +246,10 @@ class _Index:
             self.times[place] = first
 
     def _count_connections(self, snapshots: list[tuple[int, int]]) -> None:
-        """Begin a new connection at each snapshot whose number is not above the previous ones, unless the line is a repetition."""
+        """Number the connections: a snapshot whose number is not above earlier ones begins a connection, unless it repeats a line.
+
+        snapshots: position and checksum of each.
+        """
         lines, last, connection = set[tuple[int, int, int]](), dict[int, int](), 1
         digests = dict(snapshots)
         for place, (sid, seq) in enumerate(zip(self.sids, self.seqs, strict=True)):
@@ -249,7 +262,7 @@ class _Index:
             self.connections.append(connection)
 
     def _continues(self, place: int, last: dict[int, int]) -> bool:
-        """Return True if numbering continues after `place`: the next number of each subscription is above its `last`."""
+        """Return True if each subscription's next number after `place` is above its last one. last: highest number by subscription."""
         begun = set[int]()
         for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
             if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):
@@ -282,7 +295,7 @@ class _Merge:
 
     @staticmethod
     def _by_sid(index: _Index, places: range) -> dict[int, list[int]]:
-        """Return the remaining numbers of each subscription in a file, the next one last."""
+        """Return the sequence numbers of each subscription in a file, in reverse, so that the next one can be popped."""
         seqs: dict[int, list[int]] = {}
         for place in reversed(places):
             if index.sids[place] >= 0:
@@ -290,7 +303,7 @@ class _Merge:
         return seqs
 
     def _head(self, file: int) -> tuple[int, int, int] | None:
-        """Return time, subscription and number of a file's next message; None at its end."""
+        """Return exchange time, subscription and sequence number of a file's next message; None at its end."""
         if self._at[file] == len(self._places[file]):
             return None
         place = self._places[file][self._at[file]]
@@ -298,10 +311,11 @@ class _Merge:
         return index.times[place], index.sids[place], index.seqs[place]
 
     def _is_next(self, file: int, sid: int) -> bool:
+        """Return True if a file has the lowest remaining number of a subscription, or the subscription has no numbers."""
         return sid not in self._lowest or self._lowest[sid][0][1] == file
 
     def __iter__(self) -> Iterator[int]:
-        """Yield the number of the file that contains the next message, for each message."""
+        """Yield for each message, in merged order, the index of the file that contains it."""
         heads = {file: (*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None}
         while heads:
             # Conflicting files have no next head: the oldest is taken, and the gap report shows the inversion.
@@ -315,7 +329,7 @@ class _Merge:
                 heads[file] = (*head, file)
 
     def _take(self, file: int, sid: int, seq: int) -> None:
-        """Advance a file past its next message, which has this number."""
+        """Advance a file past its next message. sid, seq: subscription and sequence number of the message."""
         self._at[file] += 1
         if sid not in self._lowest:
             return
@@ -331,6 +345,7 @@ class _Merge:
 
 
 def _merge(files: tuple[Path, ...]) -> Iterator[CapturedMessage]:
+    """Yield the messages of one event's files in order of arrival."""
     indexes = [_Index(path) for path in files]
     last = max((index.connections[-1] for index in indexes if index.connections), default=0)
     lines = [read_lines(path) for path in files]

@@ -37,7 +37,7 @@ def store_finished(local: Path, root: Path) -> list[Recording]:
 
 
 def store_recording(folder: Path, target: Path) -> Recording:
-    """Upload a finished recording. If the target has the same one, nothing changes. Raises `ConfigError` if it has a different one."""
+    """Upload a finished recording to the folder `target`. An identical one there is kept; a different one raises `ConfigError`."""
     about = (folder / ABOUT).read_bytes()
     if not create(target / ABOUT, about) and (target / ABOUT).read_bytes() != about:
         raise ConfigError(

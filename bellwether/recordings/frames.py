@@ -37,12 +37,12 @@ def read_batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.Da
 
 
 def _plain(dtype: pl.DataType) -> pl.DataType:
-    """Return the data type before the final cast: integers (ns) for instants."""
+    """Return the data type in which a column is built before its final cast: int64 (ns) for instants, otherwise `dtype` itself."""
     return pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
 
 
 def _parse_columns(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
-    """Return the columns that are read from a frame's message, from `sid` to `frame`."""
+    """Parse the columns `sid` to `frame` of `raw/recordings` from a frame's message."""
     message = parse_message(frame.data)
     kind, sid, seq = read_envelope(message)
     body = read_body(message)
@@ -54,7 +54,7 @@ def _parse_columns(frame: Frame) -> tuple[int | None, int | None, str | None, st
 
 
 def to_gap_rows(report: GapReport) -> pl.DataFrame:
-    """Build the rows of `raw/recording_gaps`: skipped sequence numbers, then periods without a valid book."""
+    """Build the rows of `raw/recording_gaps`: first skipped sequence numbers, then periods without a valid book."""
     kind = "partial" if report.partial else "lost"
     rows = [_gap_row(gap, kind) for gap in report.gaps] + [_outage_row(outage) for outage in report.outages]
     numbered = [{"recording": report.recording, "gap": number, **row} for number, row in enumerate(rows)]

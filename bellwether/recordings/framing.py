@@ -1,7 +1,8 @@
-"""Lines of recordings and captures. A line of a recording is a verbatim frame with its time, connection and number.
+"""Line formats of recordings (written by Bellwether) and captures (recorded by other programs, to be imported).
 
-Captures may be compressed. Every line is a JSON object. A frame that is not one line of UTF-8 between braces is stored as a string
-(`text`), or as `base64` if it is not UTF-8.
+A line of a recording is a JSON object with a verbatim frame, its time, connection and number. A frame that is not one line of UTF-8 between
+braces is stored as a string (`text`), or as `base64` if it is not UTF-8. Every line of a capture is a JSON object; the file may be
+compressed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class CapturedMessage(NamedTuple):
 
 
 def _encode(data: bytes) -> tuple[bytes, bytes]:
-    """Return the form (frame, text or base64) and the JSON of a frame's bytes."""
+    """Return the name of the field (frame, text or base64) in which a frame's bytes are stored, and its JSON value."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -42,14 +43,14 @@ def _encode(data: bytes) -> tuple[bytes, bytes]:
 
 
 def format_frame(frame: Frame) -> bytes:
-    """Return the line of a frame, including the end of line."""
+    """Return a frame as a line of a recording, including the end of line."""
     form, data = _encode(frame.data)
     at = b"null" if frame.received_at is None else b"%d" % frame.received_at
     return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, form, data)
 
 
 def parse_frame(line: bytes) -> Frame | None:
-    """Parse a line, including its end of line. None if it is not a frame of a recording."""
+    """Parse a line of a recording, including its end of line, to a frame. None for any other line."""
     head = _LINE.match(line)
     if head is None or line[-2:] != b"}\n":
         return None

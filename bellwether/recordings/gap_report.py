@@ -18,7 +18,7 @@ class FramePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Period without a valid book of a market: from frame `start` to the snapshot `end`, or to the end of the recording if None.
+    """Period without a valid book of a market: from frame `start` to the snapshot `end`; None means to the end of the recording.
 
     cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed (its
     changes were no longer sent), subscription (changes came on a subscription without a snapshot), late (a change came after later ones),
@@ -35,7 +35,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Sequence numbers skipped between two consecutive frames. `missing` counts those that did not arrive later."""
+    """Sequence numbers `first` to `last` skipped between two consecutive frames. missing: how many of them never arrived later."""
 
     connection: int
     sid: int
@@ -49,7 +49,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """Missing data of a recording. If it is `partial`, gaps are expected, because frames of other markets look like lost ones."""
+    """Missing data of a recording. partial: numbers of frames of markets outside the recording are skipped, so that gaps are normal."""
 
     recording: str
     partial: bool
@@ -62,20 +62,20 @@ class GapReport:
 
     @property
     def lost(self) -> int:
-        """Number of frames that were sent and are missing; 0 in a partial recording, where it is unknown."""
+        """Number of frames that were sent and are missing; 0 in a partial recording, where this number is unknown."""
         return 0 if self.partial else self.absent
 
     @property
     def absent(self) -> int:
-        """Number of missing sequence numbers, lost or expected."""
+        """Number of missing sequence numbers: lost frames, or frames of markets outside a partial recording."""
         return sum(numbers.missing for numbers in self.numbers)
 
     @property
     def duplicates(self) -> int:
-        """Number of repeated frames."""
+        """Number of frames whose sequence number had already arrived."""
         return sum(numbers.duplicates for numbers in self.numbers)
 
     @property
     def inversions(self) -> int:
-        """Number of frames that arrived after one with a higher number."""
+        """Number of frames that arrived after a frame with a higher number."""
         return sum(numbers.inversions for numbers in self.numbers)

@@ -39,7 +39,7 @@ def summarize_gaps(recording: Recording) -> dict[str, Any]:
 
 
 def store_gap_summary(recording: Recording) -> dict[str, Any]:
-    """Return the summary of a recording; store it if the recording is finished, so that listings need not read the frames."""
+    """Return the counts of a recording's gap report; store them if the recording is finished, so that listings need not read the frames."""
     summary = summarize_gaps(recording)
     if recording.status is RecordingStatus.FINISHED:
         write_durably(recording.folder / GAPS, dump_json(summary))

@@ -35,7 +35,7 @@ class OpenEvent:
 async def list_open_events(
     venue: Addresses, now: datetime, words: Sequence[str] = (), *, limits: RateLimit | None = None
 ) -> list[OpenEvent]:
-    """Return the open events that contain every word in ticker, title, category or a market's title, in any case; most traded first.
+    """Return the open events, most traded first, whose ticker, title, category or market titles contain every word, in any case.
 
     Raises `VenueError` when the venue fails after all retries.
     """

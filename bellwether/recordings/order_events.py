@@ -1,7 +1,7 @@
-"""Lists of order events for matching simulators, converted back to the messages of the recorded stream.
+"""Captures that are lists of order events, made for programs that simulate matching; converted back to the messages of the recorded stream.
 
-A row inserts or cancels an order, or states a price of the underlying (instrument 0). Prices are hundredths of a cent of YES. Side B bids for
-YES; side A offers it, which is a bid for NO. The lists were derived from a stream by these rules, which are inverted here:
+A row inserts or cancels an order, or states a price of the underlying (instrument 0). Prices are hundredths of a cent of YES. Side B bids
+for YES; side A offers YES, which is a bid for NO. The lists were derived from a stream by these rules, which are inverted here:
 
 * The rows of one instant are the levels of a snapshot: a message has one time of receipt.
 * An Insert at a price displayed on the other side is a fill of that level by a taker's order that never rested. It becomes the level's change
@@ -124,7 +124,7 @@ def _parse_number(text: str | None) -> Decimal | None:
 
 
 class _MessageBuilder:
-    """Builder of numbered messages. It keeps the displayed books to distinguish fills from new orders."""
+    """Builder of numbered messages, which tracks the displayed books to distinguish fills from new orders."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -202,7 +202,7 @@ class _MessageBuilder:
 
 
 def _is_snapshot(events: list[_OrderEvent], *, first: bool) -> bool:
-    """Return True if the rows of one instant are a snapshot: several inserts at different levels."""
+    """Return True if the rows of one instant are a snapshot: several inserts at different levels. first: no book is known yet."""
     levels = {(event.side, event.price) for event in events}
     inserted = all(event.operation == "Insert" for event in events)
     return inserted and len(levels) == len(events) and len(events) >= (2 if first else _SNAPSHOT_ROWS)

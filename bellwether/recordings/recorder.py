@@ -35,7 +35,7 @@ from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
 @dataclass(frozen=True, slots=True)
 class WriteSchedule:
-    """Limits in seconds and bytes after which lines are flushed, and after which a new segment begins."""
+    """Limits, in seconds and bytes, after which buffered lines are flushed (`flush_*`) and a new segment file begins (`segment_*`)."""
 
     flush_seconds: float = 0.2
     flush_bytes: int = 1 << 18
@@ -44,7 +44,7 @@ class WriteSchedule:
 
 
 class Recorder:
-    """Writer of frames to a recording, as a context manager. A recording without a call of `finish` stays interrupted and can be continued.
+    """Writer of frames to a recording, as a context manager. Unless `finish` is called, the recording is interrupted and can be continued.
 
     Opening an interrupted recording begins a new segment; frames continue at `next`.
 
@@ -97,7 +97,7 @@ class Recorder:
         self._segment_since = self._flushed_at = self._monotonic()
 
     def write(self, frame: Frame) -> None:
-        """Append a frame. It reaches the file within the limits of `pace`, if further frames arrive or `flush` is called."""
+        """Append a frame. It is flushed within the limits of `pace`, checked at each frame, or by `flush`."""
         text = framing.format_frame(frame)
         self._last = frame
         self._buffer.append(text)
@@ -133,7 +133,7 @@ class Recorder:
 
     @contextmanager
     def _final_failure(self) -> Iterator[None]:
-        """Turn a failed write into a `LakeError` that later calls raise again, so that no frame is written after missing ones."""
+        """Turn a failed write into a `LakeError` and make later calls raise it again, so that no frame follows missing ones."""
         try:
             yield
         except OSError as error:
@@ -141,7 +141,7 @@ class Recorder:
             raise self._failure from error
 
     def sync(self) -> None:
-        """Write flushed lines to the disk. It may run in another thread during `write`. Segments are also synced when they end.
+        """Write flushed lines to the disk; may run in another thread during `write`. The end of a segment also syncs it.
 
         Raises `LakeError` when that fails, and on every later call, as `flush` does.
         """
@@ -196,7 +196,7 @@ class Recorder:
 
 
 def _acquire_lock(folder: Path, *, tries: int = 20) -> FileIO:
-    """Lock the recording until the returned file is closed. Retries, because readers lock it for an instant."""
+    """Lock the recording until the returned file is closed. Retries, because readers lock a recording for an instant to see its status."""
     lock = FileIO(folder / LOCK, "ab+")
     for _ in range(tries):
         if try_lock(lock.fileno()):
@@ -207,7 +207,7 @@ def _acquire_lock(folder: Path, *, tries: int = 20) -> FileIO:
 
 
 def _check_continues(recording: Recording, about: RecordingRequest) -> None:
-    """Raise `ConfigError` if a recording is finished or has a request for other markets."""
+    """Check that a request can continue a recording. Raises `ConfigError` if the recording is finished or has other markets."""
     if recording.status is RecordingStatus.FINISHED:
         raise ConfigError(f"recording {recording.name}: already finished; choose another name")
     first = recording.about

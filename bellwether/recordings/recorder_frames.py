@@ -1,4 +1,4 @@
-"""Frames that the recorder adds: the close that each market announced at the time of recording.
+"""Frames that the recorder itself adds to a recording: the close that each market announced at the time of recording.
 
 The venue overwrites the close of a market that ends early, so the earlier value is not available later.
 """

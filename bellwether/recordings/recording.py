@@ -1,4 +1,4 @@
-"""Recording: a folder, local or in an object store, with its request, segments of frames, and a final file once it is finished."""
+"""Recording: a folder, local or in an object store, with its request, files of frames (segments), and a final file once it is finished."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class RecordingRequest:
 
 @dataclass(frozen=True, slots=True)
 class TornSegment:
-    """Incomplete last line of a segment, left by a killed recorder and not read."""
+    """Segment with an incomplete last line, which a killed recorder left and which is not read. bytes: length of that line."""
 
     segment: str
     bytes: int
 
 
 class Recording:
-    """Reader of a recording, finished or not. Raises `ConfigError` for a folder without one.
+    """Reader of a recording, finished or not. Raises `ConfigError` for a folder that is not a recording.
 
     A recording that is being written is read up to its last whole line. version: ETag of a stored recording's last file, as returned by a
     listing; its small files are then read once per process.
@@ -82,7 +82,7 @@ class Recording:
 
     @property
     def about(self) -> RecordingRequest:
-        """Request of the recording. Raises `LakeError` if its file is damaged."""
+        """Request of the recording: its markets, channels and origin. Raises `LakeError` if the file is damaged."""
         names = {field.name for field in fields(RecordingRequest)}
         content = self._json(ABOUT).items()
         values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in content if name in names}
@@ -93,7 +93,7 @@ class Recording:
 
     @property
     def done(self) -> dict[str, Any] | None:
-        """Content of `done.json`: ended_at, reason, frames, segments and connections. None if the recording is unfinished."""
+        """How the recording ended (`done.json`): ended_at, reason, and counts of frames, segments and connections. None if unfinished."""
         return self._json(DONE) if self._is_finished else None
 
     @property
@@ -105,7 +105,7 @@ class Recording:
 
     @property
     def status(self) -> RecordingStatus:
-        """State of the recording."""
+        """State of the recording: being written, interrupted or finished."""
         if self._is_finished:
             return RecordingStatus.FINISHED
         return RecordingStatus.RECORDING if is_locked(self.folder) else RecordingStatus.INTERRUPTED
@@ -156,7 +156,7 @@ def read_segment(path: Path) -> Iterator[Frame]:
 
 
 def check_name(name: str, kind: str = "a recording") -> str:
-    """Return `name` if it is a valid folder name on every operating system. Raises `ConfigError` otherwise."""
+    """Return `name` if it is a valid folder name on every operating system; otherwise raise `ConfigError`. kind: for the error."""
     if not _NAME.fullmatch(name) or name.endswith("."):
         raise ConfigError(
             f"naming {kind} {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first and no '.' last"
@@ -200,7 +200,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def _torn_bytes(path: Path, block: int = 1 << 16) -> int:
-    """Return the number of bytes after the last end of line."""
+    """Return the length in bytes of an incomplete last line of a file, 0 for none. block: bytes per read."""
     with path.open("rb") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:

@@ -108,7 +108,7 @@ Tell = Callable[[RecordingProgress], None]
 async def record_events(
     venue: Addresses, plan: RecordingPlan, root: Path, *, name: str | None = None, tell: Tell | None = None, every: float = 10.0
 ) -> Recording:
-    """Record `plan` below `root` and return the finished recording.
+    """Record the events of `plan` as a recording below `root`, and return the finished recording.
 
     An interrupted recording of this name (by default derived from the events) is continued. tell: called every so many seconds. Cancellation
     finishes the recording with the frames so far, and `CancelledError` propagates. After any other error the recording can be continued. Raises
@@ -125,7 +125,7 @@ async def record_events(
 
 
 def _write_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> StreamStart:
-    """Write a frame with the announced close of each market. Returns the position of the next frame."""
+    """Write a frame with the announced close of each market. Returns the connection and ordinal of the next frame."""
     start = recorder.next
     for ticker, close in markets.items():
         if close is not None:
@@ -174,7 +174,7 @@ def _create_source(
 async def record_source(
     source: KalshiStream | KalshiPolling, recorder: Recorder, *, minutes: float | None = None, tell: Tell | None = None, every: float = 10.0
 ) -> None:
-    """Write the frames of a source until it ends or the time is up, and finish the recording.
+    """Write the frames of a stream or polling source until it ends or the time is up, and finish the recording.
 
     Args, cancellation and errors are those of `record_events`.
     """
@@ -214,7 +214,7 @@ async def _sync_periodically(recorder: Recorder) -> None:
 
 
 async def _report_periodically(source: KalshiStream | KalshiPolling, recorder: Recorder, tell: Tell, every: float, began: float) -> None:
-    """Report progress every `every` seconds; `began` is the start on the loop's clock."""
+    """Pass the progress of the recording to `tell` every `every` seconds. began: start of the recording on the loop's clock."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(every)

@@ -59,7 +59,7 @@ def generate_recording(
 def generate_recordings(
     root: Path, world: GeneratedWorld, events: Sequence[str] = (), *, hours: float = 24.0, now: datetime
 ) -> list[Recording]:
-    """Generate recordings of events, by default of a few recent ones, the last with a gap. Otherwise like `generate_recording`."""
+    """Generate a recording of each event, by default of a few recently settled ones, the last with a gap; see `generate_recording`."""
     chosen = events or settled_events(world, now, RECENT_EVENTS)
     lost = {} if events else dict.fromkeys(chosen[-1:], _LOST_SECONDS)
     return [generate_recording(root, world, event, hours=hours, lost_seconds=lost.get(event, 0.0), now=now) for event in chosen]
@@ -79,7 +79,7 @@ def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str
 
 
 def _messages(exchange: GeneratedExchange, event: WorldEvent, start: int, end: int, lost: range) -> Iterator[CapturedMessage]:
-    """Yield the messages of subscriptions to books, trades and lifecycle of an event's markets, except those in the instants `lost`."""
+    """Yield the messages of an event's books, trades and lifecycle from `start` to `end`, except those at the instants `lost`."""
     # Sorted, because the order of a set differs between processes.
     tickers = dict.fromkeys(market.ticker for market in event.markets)
     subscriptions = {channel: Subscription(sid, channel, set(tickers)) for sid, channel in enumerate(_CHANNELS, 1)}

@@ -32,11 +32,11 @@ class SequenceNumbers:
 
     @property
     def missing(self) -> int:
-        """Number of frames that never arrived."""
+        """Number of skipped sequence numbers that never arrived."""
         return sum(last - first + 1 for first, last in self.ranges)
 
     def count(self, seq: int) -> bool:
-        """Count a received number. Returns True if it skipped others."""
+        """Count a received sequence number. Returns True if numbers were skipped before it."""
         self.received += 1
         if seq == self.last + 1:
             self.last = seq
@@ -53,7 +53,7 @@ class SequenceNumbers:
         return False
 
     def _fill(self, seq: int) -> bool:
-        """Remove a late number from the missing ones. Returns False if it was not missing."""
+        """Remove a late number from the missing ones. Returns False if the number was not missing."""
         place = bisect_right(self.ranges, (seq, self.last)) - 1
         if place < 0 or seq > self.ranges[place][1]:
             return False

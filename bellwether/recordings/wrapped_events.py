@@ -1,8 +1,8 @@
-"""Captures with files by type of event, converted back to the messages of the stream.
+"""Captures that store each type of event in a file of its own, converted back to the messages of the stream.
 
 An event has a type, a payload, a time of receipt and, if the venue numbered the message, its number. Its subscription is not stated, but
-follows from its channel. A recorder's clock is coarse, so that several events share a time. Then a control (connection opened, subscription
-confirmed) precedes the data that it begins, and follows data that continue the numbers of the previous subscription.
+follows from its channel. A recorder's clock is coarse, so that several events share a time. Then a *control* (connection opened,
+subscription confirmed) precedes the data that it begins, and follows data that continue the numbers of the previous subscription.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _confirmed(event: Event) -> tuple[str, int] | None:
 
 @dataclass(slots=True)
 class _MessageBuilder:
-    """Builder of messages. It follows the events to assign connections and subscriptions, and keeps the last number of each channel.
+    """Builder of messages, which tracks the connection, the subscription id and the last number of each channel.
 
     controls: the recorder's events about its connections. A confirmation written late also applies to the data before it.
     """
@@ -99,7 +99,7 @@ class _MessageBuilder:
         return list({id(event): event for event in (*first, *controls, *numbered, *events)}.values())
 
     def _find_continuing(self, numbered: list[Event]) -> list[Event]:
-        """Return the events whose numbers continue those of their channel."""
+        """Return the events whose numbers continue the numbers of their channel without a gap. numbered: sorted by channel and number."""
         last, continuing = dict(self.last), []
         for event in numbered:
             channel, number = _channel(event), _number(event)
@@ -129,13 +129,13 @@ class _MessageBuilder:
         return orjson.dumps(envelope | {"msg": payload})
 
     def _sid(self, channel: str, at: int) -> int:
-        """Return the subscription id of a channel; before its confirmation, the id that its connection confirms later."""
+        """Return the subscription id of a channel. If it is not confirmed yet, use the id that the connection confirms after `at`."""
         if channel not in self.sids:
             self.sids[channel] = self._later(channel, at) or _UNCONFIRMED + len(self.sids)
         return self.sids[channel]
 
     def _later(self, channel: str, at: int) -> int | None:
-        """Return the id that the connection confirms for a channel after `at`; None without one."""
+        """Return the subscription id that the connection confirms for a channel after time `at`; None if it confirms none."""
         for event in self.controls:
             if _received(event) < at:
                 continue
