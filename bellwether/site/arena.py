@@ -25,13 +25,15 @@ _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "
 
 
 def names(source: SiteSource) -> list[str]:
-    """Return the names of families, oldest first."""
+    """Return the names of all families, those with the earliest cohort first."""
     agents = source.frame("arena/agents", "family", "week")
     return agents.group_by("family").agg(pl.col("week").min()).sort("week", "family")["family"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield the units of the arena: one for the overview and all families, one per cohort, and those of the markets."""
+    """Yield the arena's units (groups of files built together): one for the overview and the families, one per cohort, and those of
+    `arena_markets`.
+    """
     board, agents = source.frame("arena/leaderboard"), source.frame("arena/agents")
     agents = agents.unique("agent_id", keep="first", maintain_order=True)
     portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
@@ -50,6 +52,7 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 
 
 def _books_heads() -> list[Head]:
+    """Build the column heads of a table of arena/leaderboard: returns, Brier scores and counts per family."""
     return columns.heads(
         "arena/leaderboard",
         "family",
@@ -73,6 +76,7 @@ def _books_heads() -> list[Head]:
 
 
 def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
+    """Build the rows under the heads of `_books_heads`, sorted by family. board: rows of arena/leaderboard."""
     return [
         [
             text(row["family"], family_path(row["family"])),
@@ -98,7 +102,7 @@ def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
 
 
 def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[Section]:
-    """Yield sections of standings and returns for each methodology. Live and reconstructed cohorts have separate sections."""
+    """Yield the sections of standings and returns, separately for each methodology, and for live and reconstructed cohorts."""
     ranked = list(rankings.groups)
     dates = curves.releases.drop_nulls("released").group_by("family").agg(pl.col("released").max())
     released = dict(dates.sort("family").iter_rows())
@@ -143,7 +147,7 @@ def _overview(
 
 
 def _arena_headline(first: Ranking, board: pl.DataFrame, agents: pl.DataFrame) -> Stats:
-    """Build the headline numbers of the arena. first: the group whose leader is shown."""
+    """Build the headline numbers of the arena. first: the ranking whose leader is shown."""
     bets, costs = board["bets"].sum(), board["cost"]
     return Stats(
         [
@@ -243,7 +247,7 @@ def _family(
 
 
 def _headline(line: Mapping[str, Any]) -> Stats:
-    """Return the headline numbers of a family. line: its row of arena/leaderboard."""
+    """Build the headline numbers of a family. line: the family's row of arena/leaderboard."""
     ended = f"{line['scored']:,} of {line['bets']:,} bets have a winner"
     return Stats(
         [
@@ -258,7 +262,7 @@ def _headline(line: Mapping[str, Any]) -> Stats:
 
 
 def _releases(name: str, curves: arena_curves.Curves) -> PageTable | Note:
-    """Return the table of models that represented a family."""
+    """Build the table of a family's releases (the models that represented the family) and their cohorts. name: the family."""
     own = curves.releases.filter(pl.col("family") == name)
     if not own.height:
         return Note("No release is known: the family is a rule, or the warehouse has no rows of arena.releases for it.")

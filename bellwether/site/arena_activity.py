@@ -1,4 +1,4 @@
-"""Activity of the arena: recent decisions with their refused legs, open markets by closing time, and costs."""
+"""Activity shown on the arena's overview: recent decisions with refused legs (bets or sales), open markets by closing time, and costs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Activity:
 
     @classmethod
     def of(cls, books: Books) -> Activity:
-        """Build the activity from the rows of all agents."""
+        """Select the activity from the arena's rows. books: rows of all agents."""
         reasons = books.refusals.sort("leg").group_by("decision_id").agg(refusals=pl.col("reason"))
         family = books.agents.select("agent_id", "family")
         decisions = books.decisions.join(family, on="agent_id", maintain_order="left")
@@ -53,7 +53,7 @@ class Activity:
 
     @property
     def frames(self) -> list[object]:
-        """Inputs of the digest of the page."""
+        """Everything that the sections show, for the digest of the page's inputs."""
         return [self.recent, self.costs, self.due, dict(self.questions)]
 
     def sections(self, colours: dict[str, str]) -> list[Section]:
@@ -131,17 +131,19 @@ class Activity:
 
 
 def _sum_or_null(column: str) -> pl.Expr:
-    """Return an expression for the sum of a column, null if any value is null."""
+    """Return an expression for the sum of a column, which is null if any value of the column is null."""
     values = pl.col(column)
     values = values if column in TOKENS else values.cast(pl.Float64)
     return pl.when(values.is_null().any()).then(None).otherwise(values.sum()).alias(column)
 
 
 def _cost_per_decision(row: Mapping[str, float | None]) -> float | None:
+    """Return the cost per decision in dollars; None if unknown. row: cost and number of decisions (len)."""
     return None if row["cost"] is None else row["cost"] / (row["len"] or 1)
 
 
 def _cost_per_million(row: Mapping[str, float | None]) -> float | None:
+    """Return the dollars per million tokens; None if cost or tokens are unknown."""
     tokens = [row[name] for name in TOKENS]
     total = None if None in tokens else sum(filter(None, tokens))
     return 1e6 * row["cost"] / total if total and row["cost"] is not None else None

@@ -35,7 +35,7 @@ _POINTS = 150
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Rows of the arena tables, for all agents or for one cohort. questions: question by market id."""
+    """Rows of the arena's tables, of all agents or of one cohort. questions: text of the question by market id."""
 
     agents: pl.DataFrame
     portfolios: pl.DataFrame
@@ -50,7 +50,7 @@ class Books:
 
     @classmethod
     def read(cls, source: SiteSource, agents: pl.DataFrame, portfolios: pl.DataFrame, universe: pl.DataFrame) -> Books:
-        """Read the rows of all agents from the warehouse."""
+        """Read the rows of all agents from the warehouse, with the given agents, portfolios and universe."""
         frames = {name: source.frame(f"arena/{name}") for name in ("decisions", "refusals", "trades", "positions", "ledger", "scores")}
         frames["refusals"] = frames["refusals"].filter(pl.col("superseded_at").is_null())
         questions = dict(universe.select("market_id", "question").unique("market_id", keep="last", maintain_order=True).iter_rows())
@@ -58,11 +58,11 @@ class Books:
 
     @property
     def frames(self) -> list[Any]:
-        """Inputs of the digest of a page."""
+        """All fields, for the digest of a page's inputs."""
         return [getattr(self, one.name) for one in fields(self)]
 
     def of(self, agents: pl.DataFrame) -> Books:
-        """Select the rows of one cohort's agents, with the universe of its week."""
+        """Select the rows of the given agents, which form one cohort. The universe is that of the cohort's week."""
         ids = agents["agent_id"].to_list()
         parts = {name: getattr(self, name).filter(pl.col("agent_id").is_in(ids)) for name in _OF_AGENTS}
         refusals = self.refusals.filter(pl.col("decision_id").is_in(parts["decisions"]["decision_id"].to_list()))
@@ -76,7 +76,7 @@ _OF_AGENTS = ("portfolios", "decisions", "trades", "positions", "ledger", "score
 
 
 def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
-    """Yield the pages of the cohort, of each agent, and of each decision."""
+    """Yield the pages of a cohort, of its agents and of their decisions, and the archive of the cohort's rows. week: first week of the cohort."""
     yield from _cohort(week, book, colours)
     yield archive_path(week), archive({name: getattr(book, name) for name in ("agents", "refusals", "universe", *_OF_AGENTS)})
     texts_by_week = {
@@ -152,7 +152,7 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
 
 
 def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stats:
-    """Build the headline numbers of a cohort. last: newest portfolio by agent."""
+    """Build the headline numbers of a cohort. last: row of the newest portfolio by agent."""
     gains = {
         agent: float(last[agent]["total"] / cash - 1)
         for agent, cash in book.agents.sort("agent_id").select("agent_id", "initial_cash").iter_rows()
@@ -230,7 +230,7 @@ def _agent(
 
 
 def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
-    """Build the headline numbers of an agent. now: its newest portfolio. refused: number of legs that were not executed."""
+    """Build the headline numbers of an agent. own: rows by table. now: newest portfolio. refused: number of legs that were not executed."""
     total, cash, profit = now.get("total"), float(agent["initial_cash"]), now.get("profit")
     open_count = sum(row["status"] == "open" for row in own["positions"])
     return Stats(

@@ -22,8 +22,8 @@ _GROUP = ("methodology", "reconstructed", "family")
 class Curves:
     """Returns of families and agents.
 
-    calendar: combined return by family and day, over all agents that have started. age: mean return by family and weeks since the start of an
-    agent. last: newest total and return of each agent. releases: rows of arena/releases, sorted by first cohort.
+    calendar: return by family and day; the cash of all agents that have started counts as one sum. age: mean return by family and weeks since the
+    start of an agent. last: newest total and return of each agent. releases: rows of arena/releases, sorted by first cohort.
     """
 
     calendar: pl.DataFrame
@@ -33,7 +33,7 @@ class Curves:
 
 
 def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
-    """Compute the curves. `calendar` and `age` exclude archived cohorts.
+    """Compute the curves of returns. Archived cohorts are left out of `calendar` and `age`.
 
     The calendar is sampled on at most about 80 days. An agent has its initial cash before its first portfolio row, and each row is valid until the
     next one.
@@ -80,7 +80,7 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
 
 
 def _values_at(rows: pl.DataFrame, started: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
-    """Return the value of every started agent at each instant."""
+    """Return the portfolio value at each instant of every agent that has started by then."""
     every = started.join(instants, how="cross").filter(pl.col("at") > day_start(pl.col("week")))
     standing = every.sort("at", "agent_id").join_asof(
         rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False
@@ -89,7 +89,7 @@ def _values_at(rows: pl.DataFrame, started: pl.DataFrame, instants: pl.DataFrame
 
 
 def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
-    """Build charts of returns by day and by age, for the cohorts of one methodology and kind."""
+    """Build the charts of families' returns by day and by age of the cohort. reconstructed: show reconstructed instead of live cohorts."""
     chosen = (pl.col("methodology") == methodology) & (pl.col("reconstructed") == reconstructed)
     calendar, age = curves.calendar.filter(chosen), curves.age.filter(chosen)
     if not calendar.height:
@@ -103,7 +103,7 @@ def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours:
 
 
 def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
-    """Build charts of a family's return by day, with a vertical line at each change of its model."""
+    """Build charts of a family's return by day, of live and of reconstructed cohorts. A vertical line marks each change of the family's model."""
     panels = []
     for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
         chosen = (pl.col("family") == family) & (pl.col("reconstructed") == reconstructed)
@@ -129,7 +129,7 @@ def _palette(names: Iterable[str], first: str) -> dict[str, str]:
 
 
 def cohort_charts(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
-    """Build a chart of a family's return by cohort, with a line per model."""
+    """Build a chart of a family's return by cohort, with a line per model; empty if no cohort has a return. agents: rows of the family."""
     last = dict(curves.last.select("agent_id", "return").iter_rows())
     rows = [
         {"name": row["model"], "x": f"{row['week']:%Y-%m-%d}", "y": finite(last[row["agent_id"]])}

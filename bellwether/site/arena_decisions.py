@@ -1,4 +1,4 @@
-"""Page of a decision: prompt, answer, executed and refused legs, and the result."""
+"""Page of a decision: prompt, answer, executed and refused legs (bets or sales), and the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _TEXTS = ("decision", "reasoning", "message")
 def legs_of(
     trades: Rows, scored: dict[str, dict[str, Any]], held: dict[str, dict[str, Any]], questions: dict[str, str]
 ) -> list[list[Cell]]:
-    """Build the rows of the table of executed legs: quote, price and the result of the position."""
+    """Build the rows of the table of executed legs: quote and price of the trade, and the result of its position.
+
+    trades: rows of arena/trades. scored: rows of arena/scores by trade id. held: rows of arena/positions by position id.
+    """
     rows = []
     for row in trades:
         position = held.get(row["position_id"], {})
@@ -111,7 +114,7 @@ def _headline(decision: Mapping[str, Any], legs: list[list[Cell]], refused: int)
 
 
 def _indent_json(decision: str) -> str:
-    """Indent JSON; return other text unchanged."""
+    """Indent a decision's JSON; a text that is not JSON is returned unchanged."""
     try:
         return orjson.dumps(orjson.loads(decision), option=orjson.OPT_INDENT_2).decode()
     except orjson.JSONDecodeError:

@@ -29,7 +29,7 @@ _EVIDENCE = ("week", "market_id", "known_at", "closed", "uma_resolution_status",
 
 @dataclass(frozen=True, slots=True)
 class _MarketRows:
-    """Rows of the markets whose first trade was in one week."""
+    """Rows of the arena's tables about the same markets. universe: the newest row of each market."""
 
     universe: pl.DataFrame
     trades: pl.DataFrame
@@ -40,12 +40,14 @@ class _MarketRows:
 
 
 def sort_markets(listed: pl.DataFrame) -> pl.DataFrame:
-    """Sort markets by trades, then by volume, largest first, then by id."""
+    """Sort markets by number of trades, then by volume, both largest first, then by id."""
     return listed.sort("market_id").sort("trades", "volume", descending=True, nulls_last=True, maintain_order=True)
 
 
 def units(source: SiteSource, books: Books) -> Iterator[Unit]:
-    """Yield one unit for the list of markets, and one per week for the pages of markets first traded in that week."""
+    """Yield the units of markets (groups of files built together): one for the list, and one per week with the pages of markets first traded in
+    that week.
+    """
     newest = books.universe.sort("week", "place").unique("market_id", keep="last", maintain_order=True)
     counts = books.trades.group_by("market_id").agg(trades=pl.len(), agents=pl.col("agent_id").n_unique()).sort("market_id")
     weeks = books.universe.group_by("market_id").agg(first=pl.col("week").min(), weeks=pl.col("week").n_unique()).sort("market_id")

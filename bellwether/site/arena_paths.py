@@ -1,4 +1,4 @@
-"""Paths of the pages of the arena, and cells that link to them."""
+"""Paths of the arena's pages from the root of the site, and cells that link to them."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def market_cell(questions: Mapping[str, str], market_id: str) -> Cell:
 
 
 def refused_cell(reasons: Sequence[str]) -> Cell:
-    """Format the count of refused legs, with their reasons as a tooltip."""
+    """Format the number of refused legs. reasons: one per leg, shown as a tooltip."""
     found = [reason.replace("_", " ") for reason in reasons]
     return text(f"{len(found)}: {', '.join(dict.fromkeys(found))}" if found else "none", most=80)

@@ -51,7 +51,7 @@ class Ranking:
 
     A group has one methodology, is live or reconstructed, and its models either could or could not know the outcomes (contaminated or clean).
 
-    rankings: rows without imputation. imputed: rows with imputation. metrics: primary metrics of the methodology, in its order.
+    rankings: rows of arena/rankings without imputed forecasts. imputed: rows with them. metrics: primary metrics of the methodology, in its order.
     """
 
     methodology: str
@@ -70,7 +70,7 @@ class Ranking:
 
     @property
     def families(self) -> list[str]:
-        """Families by rank; unranked families are last."""
+        """Families by rank in the first metric; unranked families are last."""
         ranked = self.rankings.filter(pl.col("metric") == self.metrics[0]).sort("rank", "value", "family", nulls_last=True)
         return list(dict.fromkeys([*ranked["family"], *self.rankings["family"].unique().sort()]))
 
@@ -85,17 +85,17 @@ class Rankings:
 
     @classmethod
     def read(cls, source: SiteSource) -> Rankings:
-        """Read all rows of the warehouse."""
+        """Read all rows of these tables from the warehouse."""
         return cls(source.frame("arena/rankings"), source.frame("arena/pairs"), source.frame("arena/calibration"))
 
     @property
     def frames(self) -> list[pl.DataFrame]:
-        """Inputs of the digest of a page."""
+        """All fields, for the digest of a page's inputs."""
         return [self.rankings, self.pairs, self.calibration]
 
     @property
     def groups(self) -> Iterator[Ranking]:
-        """Groups sorted by methodology, live before reconstructed, clean before contaminated."""
+        """Rankings of all groups, by methodology, live before reconstructed, clean before contaminated (models that could know the outcomes)."""
         methodologies_by_name = methodologies()
         for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
             key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
@@ -113,7 +113,7 @@ def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = F
 
 
 def leader_tiles(ranking: Ranking) -> list[tuple[str, Cell, str]]:
-    """Build the headline numbers of the first family: name, primary metric and return."""
+    """Build the headline numbers of the family that leads a ranking: name, primary metric and return."""
     metric, best = ranking.metrics[0], ranking.families[0]
     rows = ranking.rankings.filter(pl.col("metric").is_in([metric, "return"]) & (pl.col("family") == best)).rows(named=True)
     own = {row["metric"]: row for row in rows}
@@ -126,7 +126,7 @@ def leader_tiles(ranking: Ranking) -> list[tuple[str, Cell, str]]:
 
 
 def heads(metrics: Sequence[str]) -> list[Head]:
-    """Build the column heads of a ranking by `metrics`."""
+    """Build the column heads of the table of a ranking. metrics: primary metrics, the first of which determines the rank."""
     return [
         Head("Rank", f"by the {_TITLES.get(metrics[0], metrics[0])}", number=True),
         *columns.heads("arena/rankings", "family", "letters"),
@@ -136,7 +136,7 @@ def heads(metrics: Sequence[str]) -> list[Head]:
 
 
 def rows(ranking: Ranking) -> list[list[Cell]]:
-    """Build the rows of a ranking for the column heads of `heads`, ranked families first."""
+    """Build the rows of the table of a ranking under the column heads of `heads`, ranked families first."""
     estimates_by_family: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ranking.rankings.iter_rows(named=True):
         estimates_by_family.setdefault(row["family"], {})[row["metric"]] = row
@@ -164,7 +164,7 @@ def _define(metric: str) -> str:
 
 
 def _order(metrics: Sequence[str]) -> list[str]:
-    """Return the metrics of a table, primary metrics first."""
+    """Return the metrics in the order of their columns, primary ones first."""
     return list(dict.fromkeys([*(name for name in metrics if name in _SHOWN), *_SHOWN]))
 
 
@@ -179,7 +179,7 @@ def _set_cell(row: Mapping[str, Any]) -> Cell:
 
 
 def parts(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Part]:
-    """Build the charts and tables of a group. released: release date of the newest model by family."""
+    """Build the charts and tables of a group. released: release date of each family's newest model."""
     group_parts: list[Part] = [
         *interval_charts(ranking, colours),
         PageTable(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking)),
@@ -196,7 +196,9 @@ def parts(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, d
 
 
 def spans(shown: Sequence[Part]) -> list[int]:
-    """Return the width of each part in columns: charts are placed in rows of two, or three if they are odd in number; other parts span the page."""
+    """Return the width of each part in twelfths of the page. Adjacent charts share rows in pairs; if their number is odd, the first row has three.
+    Other parts span the page.
+    """
     widths: list[int] = []
     for is_chart, run in groupby(shown, key=lambda part: isinstance(part, Chart)):
         count = len(list(run))
@@ -206,12 +208,12 @@ def spans(shown: Sequence[Part]) -> list[int]:
 
 
 def metric_title(name: str) -> str:
-    """Return the name of a metric in words, in lower case."""
+    """Return the name of a metric as words in lower case."""
     return _TITLES.get(name, name.replace("_", " "))
 
 
 def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | None = None) -> list[Chart]:
-    """Build charts of the primary metrics with intervals. most: maximum number of families per chart (default: all)."""
+    """Build a chart per primary metric with the families' values and intervals. most: maximum number of families per chart (default: all)."""
     drawn_charts = []
     for metric in ranking.metrics:
         own = {row["family"]: row for row in ranking.rankings.filter(pl.col("metric") == metric).iter_rows(named=True)}
@@ -228,7 +230,7 @@ def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | No
 
 
 def _release_dates(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Chart]:
-    """Build the chart of the first Brier score of the group against the release date; empty unless two families have one."""
+    """Build the chart of the group's first Brier score by release date of the family's model; empty unless two families have both."""
     metric = next((name for name in ranking.metrics if name.startswith("brier")), "brier_stated")
     rows = [
         {"name": family, "x": f"{released[family]:%Y-%m-%d}", "y": value}
@@ -255,7 +257,7 @@ def _pairs(ranking: Ranking) -> list[Part]:
 
 
 def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
-    """Build the table of all metrics of the families."""
+    """Build the table of every metric of every family. name: file name of the table. frames: rows of arena/rankings."""
     table, after = "arena/rankings", ("rank", "unranked_because", ("n", "Number"), ("n_events", "Events"), "imputed")
     head = [
         *columns.heads(table, "family", "metric", ("imputation", "Missing forecasts")),

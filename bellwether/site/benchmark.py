@@ -19,13 +19,15 @@ _TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scor
 
 
 def names(source: SiteSource) -> list[str]:
-    """Return the names of forecasters, oldest first."""
+    """Return the names of all forecasters, by the earliest `known_at` on a leaderboard."""
     board = source.frame("benchmark/leaderboard", "forecaster", "known_at")
     return board.group_by("forecaster").agg(pl.col("known_at").min()).sort("known_at", "forecaster")["forecaster"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield one unit for the list of releases, and one per release for its leaderboard, forecasters and questions."""
+    """Yield the benchmark's units (groups of files built together): one for the list of releases, and one per release for its leaderboard,
+    forecasters and questions.
+    """
     boards = source.frame("benchmark/leaderboard")
     yield Unit("benchmark", key(boards), partial(_index, boards, source))
     for name in source.names("benchmark/questions", "release"):

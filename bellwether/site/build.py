@@ -1,7 +1,7 @@
 """Incremental build of the site.
 
-The site is built in a draft folder, which then replaces the previous site atomically. Units whose inputs have the same digest as before are not
-rebuilt: their files are hard links to those of the previous site.
+The site is built in a draft folder, which then replaces the previous site atomically. A unit is a group of files that are built together. If the
+digest of a unit's inputs is the same as in the previous site, the unit is not rebuilt: its files become hard links to the previous ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALLOCATIONS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class SiteBuild:
-    """Result of a build: folder, number of files, bytes, number of new or changed files, and published state."""
+    """Result of a build. written: number of new or changed files. published: `publication_state` of the warehouse that was read."""
 
     folder: Path
     files: int
@@ -80,12 +80,12 @@ def _resolve_folder(folder: Path | str) -> Path:
 
 
 def local_folder(target: Path) -> Path:
-    """Return the local folder in which the site at `target` is built: `target` itself, or a cache folder if `target` is on an object store."""
+    """Return the local folder in which a site is built: `target` itself, or a cache folder if `target` is on an object store."""
     return settings().cache_path / f"site-{hashlib.sha256(str(target).encode()).hexdigest()[:16]}" if is_stored(target) else target
 
 
 def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
-    """Build the site in the local cache and upload changed files."""
+    """Build the site in a local cache folder, and upload the changed files to `target` on an object store."""
     built = build(warehouse, local_folder(target))
     with writing(target):
         upload(built.folder, target, MANIFEST)
@@ -93,25 +93,27 @@ def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
 
 
 def read_site_state(folder: Path | str) -> str | None:
-    """Return the publication state from which the site in a folder was built; None without a site. See `publication_state`."""
+    """Return the `publication_state` from which the site in a folder was built; None if the folder has no site."""
     manifest = _read_manifest(_resolve_folder(folder))
     return str(manifest["published"]) if manifest else None
 
 
 def read_warehouse_state(warehouse: Path | str) -> str:
-    """Return the publication state of a warehouse, to compare with `read_site_state`. Raises `LakeError` like `build`."""
+    """Return the `publication_state` of a warehouse, to compare with `read_site_state`. Raises `LakeError` if the warehouse cannot be read."""
     with open_source(warehouse) as source:
         return publication_state(source)
 
 
 def publication_state(source: SiteSource) -> str:
-    """Return the time of publication and a digest of the site's code, as one text that changes when the site must be rebuilt."""
+    """Return a text that changes when the site must be rebuilt: the warehouse's time of publication and a digest of the site's code."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
 
 
 @contextmanager
 def _delay_garbage_collection() -> Iterator[None]:
-    """Collect garbage less often. Cells form no reference cycles, and searching for cycles would take a tenth of the build time."""
+    """Collect garbage less often within the `with` block: page cells form no reference cycles, and the search for them would take a tenth of the
+    build.
+    """
     usual = gc.get_threshold()
     gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
     try:
@@ -121,7 +123,7 @@ def _delay_garbage_collection() -> Iterator[None]:
 
 
 class _Writer:
-    """Writes the draft: unchanged files are hard links to the previous site."""
+    """Writer of the draft folder. Files that did not change since the previous site become hard links to that site's files."""
 
     def __init__(self, old: Path, draft: Path, known: dict[str, Any]) -> None:
         self._old, self._draft = old, draft
@@ -132,7 +134,7 @@ class _Writer:
         self._folders: set[Path] = set()
 
     def add(self, unit: Unit) -> None:
-        """Add the files of a unit."""
+        """Add the files of a unit to the draft: links to the previous files if the unit's key is unchanged, else newly built files."""
         previous = self._units.get(unit.name)
         if previous and previous["key"] == unit.key and all(self._is_unchanged(path) for path in previous["files"]):
             names = previous["files"]
@@ -176,7 +178,7 @@ class _Writer:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of the site in a folder; None if missing or invalid."""
+    """Return the manifest (site.json) of the site in a folder; None if the file is missing or invalid."""
     try:
         manifest = orjson.loads((folder / MANIFEST).read_bytes())
     except (OSError, orjson.JSONDecodeError):

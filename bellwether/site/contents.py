@@ -1,4 +1,4 @@
-"""All units of the site in build order."""
+"""Units of the whole site (groups of files that are built together), in the order in which they are built."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.site.unit import Unit, code, key
 
 
 def units(source: SiteSource) -> Iterator[Unit]:
-    """Yield the units of the site. A unit reads its rows only when it is built."""
+    """Yield the units of the whole site. A unit's files are built only when its function is called."""
     yield Unit("static", code(), lambda: [*static_files(), ("static/vega.js", chart_library())])
     colours = Colours(source.numbers)
     for names in (benchmark.names(source), trading.agent_names(source), arena.names(source)):

@@ -50,7 +50,9 @@ board = duckdb.sql("FROM 'downloads/benchmark.leaderboard.parquet'").pl()
 
 
 def units(source: SiteSource) -> Iterator[Unit]:
-    """Yield one unit for the overview, one per table page, and one per downloadable table."""
+    """Yield the units of the data pages (groups of files built together): one for the overview, one per table's page, and one per downloadable
+    table.
+    """
     files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
     yield Unit("data", key(source.described, source.columns.height, files, _methodology_fields()), partial(_overview, source, files))
     partitions = source.partitions.partition_by("table_name", as_dict=True)
@@ -169,6 +171,7 @@ def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl
 
 
 def _downloads(source: SiteSource, name: str) -> Iterator[File]:
+    """Yield the downloadable files of a table: Parquet, and CSV unless the table is too long."""
     frame = source.frame(name)
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", statistics=True)
@@ -178,7 +181,7 @@ def _downloads(source: SiteSource, name: str) -> Iterator[File]:
 
 
 def csv(frame: pl.DataFrame) -> bytes:
-    """Format a frame as CSV. Texts that a spreadsheet would read as formulas get a leading apostrophe."""
+    """Format a frame as CSV. A text that a spreadsheet would read as a formula gets a leading apostrophe."""
     lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     return neutralise_formulas(frame.with_columns(lists)).write_csv().encode()
 

@@ -21,7 +21,7 @@ path = forecaster_path
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
-    """Yield a page per forecaster of the leaderboard."""
+    """Yield a page for each forecaster of a release's leaderboard. material: rows of the release."""
     questions = {
         row["id"]: row for row in material.questions.select("id", "question", "category", "ground_truth", "price_24h").iter_rows(named=True)
     }
@@ -54,7 +54,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
 
 
 def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: int) -> Stats:
-    """Build the headline numbers of a forecaster."""
+    """Build the headline numbers of a forecaster. line: row of the leaderboard. ranked: number of ranked forecasters."""
     costs = [row["cost"] for row in answers]
     known_costs = [float(cost) for cost in costs if cost is not None]
     rank = number(line["rank"]) if line["rank"] is not None else Cell("not ranked", title=line["unranked_because"] or "")
@@ -85,7 +85,7 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
 def _strengths(
     material: ReleaseData, line: Mapping[str, Any], answers: list[dict[str, Any]], scores: list[dict[str, Any]], asked: Mapping[str, Any]
 ) -> list[Part]:
-    """Build the chart of scores by category, and the tables of the ten best and ten worst questions."""
+    """Build the chart of a forecaster's scores by category, and the tables of the ten best and ten worst questions. asked: questions by id."""
     name = line["forecaster"]
     rows = [
         {"name": row["scope"].partition(":")[2], "value": row["value"], "lower": finite(row["lower"]), "upper": finite(row["upper"])}

@@ -31,7 +31,9 @@ def pages(source: SiteSource, colours: Colours) -> Iterator[File]:
 
 
 def main_release(board: pl.DataFrame) -> str:
-    """Return the release with the most questions, the newest of several. Subsets (names with @) are chosen only without another release."""
+    """Return the release with the most questions, and of several such ones the newest. Subsets (names with @) are chosen only if there is no other
+    release.
+    """
     sizes = board.group_by("release").agg(pl.col("n_questions").max(), pl.col("known_at").max())
     whole = sizes.filter(~pl.col("release").str.contains("@", literal=True))
     return str((whole if whole.height else sizes).sort("n_questions", "known_at", "release")["release"][-1])
@@ -101,7 +103,7 @@ def _row_colours(colours: Colours, rows: list[dict[str, object]]) -> dict[str, s
 
 
 def _changes(source: SiteSource) -> PageTable | Note:
-    """Build the table of leaderboards whose places changed since the previous publication."""
+    """Build the table of leaderboards whose places changed since the latest publication with other places."""
     current, previous = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
     if not previous.height:
         return Note("The warehouse stores no earlier publication with other places or values.")

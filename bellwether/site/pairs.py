@@ -1,4 +1,4 @@
-"""Pairwise comparisons by a metric: matrix of differences, and table rows with tests."""
+"""Pairwise comparisons by a metric: a matrix of differences, and a table of pairs with p-values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.pages.values import interval, number, p_value, text
 
 
 def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:
-    """Build a matrix chart of differences, row minus column; an empty list if no difference is known.
+    """Build the chart of all differences, row minus column, as a list; empty if no difference is known.
 
     tested: rows of comparisons. name: column with the first member of a pair. ranked: names in the order of rows and columns.
     """
@@ -23,7 +23,9 @@ def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -
 
 
 def heads(name: str, first: str, count: str) -> list[Head]:
-    """Build the column heads of a table of pairs. name: the table. first: column with the first member. count: title of the number of pairs' values."""
+    """Build the column heads of a table of pairs. name: table of the warehouse. first: column with a pair's first member. count: title of the
+    number of values.
+    """
     return [
         *columns.heads(name, first, "other"),
         columns.estimate_head(name, "difference"),
@@ -32,7 +34,10 @@ def heads(name: str, first: str, count: str) -> list[Head]:
 
 
 def line(row: Mapping[str, Any], name: str, path: Callable[[str], str]) -> list[Cell]:
-    """Build the row of a pair for the column heads of `heads`."""
+    """Build the table row of a pair under the column heads of `heads`.
+
+    row: the comparison. name: column with the first member. path: returns the page of a member.
+    """
     return [
         text(row[name], path(row[name])),
         text(row["other"], path(row["other"])),

@@ -25,7 +25,7 @@ _POINTS = 120
 
 
 def pages(material: ReleaseData, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
-    """Yield a page per question of the release."""
+    """Yield a page for each question of a release. prices, evidence: from the functions of the same names."""
     answers = group_rows(material.answers.sort("brier", "forecaster", nulls_last=True), "question_id")
     model_forecasts = group_rows(material.forecasts.filter(_ASKED).select(texts.COLUMNS), "question_id")
     curves = group_rows(prices, "id")
@@ -130,7 +130,7 @@ def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]
 
 
 def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
-    """Format a probability, with a link to the prompt and answer of a language model."""
+    """Format the probability of a forecast; that of a language model links to its prompt and answer."""
     probability = number(answer["p_yes"], 3)
     if not answer["asked"]:
         return probability
@@ -167,7 +167,7 @@ def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[di
 
 
 def _prompts(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
-    """Build the verbatim prompts and answers of models."""
+    """Build the part with the verbatim prompts and answers of language models. row: the question. asked: forecasts of the models."""
     if not asked:
         return [Note("No language model forecast this question.")]
     note = "Prompts are rebuilt from the question and shown if their hash equals the recorded one."
@@ -175,7 +175,7 @@ def _prompts(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
 
 
 def prices(source: SiteSource, release: str) -> pl.DataFrame:
-    """Read the prices of a release's markets up to their close: id, at, price."""
+    """Read the prices of a release's markets up to their close, at most about 120 per market. Columns: id, at, price."""
     if not source.rows("clean/prices"):
         return pl.DataFrame(schema={"id": pl.String, "at": pl.Datetime("us", "UTC"), "price": pl.Float64})
     price_rows = source.run(sql_text("site/prices"), {"release": release})
@@ -184,7 +184,7 @@ def prices(source: SiteSource, release: str) -> pl.DataFrame:
 
 
 def evidence(source: SiteSource, release: str) -> pl.DataFrame:
-    """Read the evidence from which the markets of a release were resolved: id and one column per kind of evidence."""
+    """Read the facts from which the markets of a release were resolved, such as the venue's result. Columns: id, and one per kind of fact."""
     evidence_rows = pl.DataFrame(schema={"id": pl.String})
     for table in ("markets", "resolutions"):
         if source.rows(f"clean/{table}"):

@@ -33,8 +33,8 @@ _PARTS = {"category": "category: ", "horizon": "horizon: ", "distance": "after t
 class ReleaseData:
     """Rows of one release, and the colours of its forecasters.
 
-    answers: one row per question and forecaster, samples combined: question_id, forecaster, p_yes, brier, cost (null if any is unknown),
-    could_know, samples, as_of, error, and asked (a model was called).
+    answers: one row per question and forecaster with the samples combined: question_id, forecaster, p_yes, brier, cost (null if that of any sample
+    is unknown), could_know, samples, as_of, error, and asked (a model was called).
     """
 
     name: str
@@ -49,7 +49,7 @@ class ReleaseData:
 
 
 def folder(name: str) -> str:
-    """Return the folder of a release."""
+    """Return the folder of a release's pages."""
     return f"benchmark/{slug(name)}"
 
 
@@ -97,7 +97,7 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
 
 
 def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Compute consistency bands of reliability bins: forecaster, bin, low and high.
+    """Compute where the observed frequency of each reliability bin would lie if the forecasts were calibrated: forecaster, bin, low and high.
 
     For a calibrated forecaster, 95 % of the frequencies of yes lie between low and high. answers: question_id, forecaster, p_yes and could_know, one
     row per question and forecaster. questions: id, cluster. A bin without forecasts has no row.
@@ -173,7 +173,9 @@ def board_heads() -> list[Head]:
 
 
 def board_rows(material: ReleaseData) -> list[list[Cell]]:
-    """Build the rows of the leaderboard: forecasters by rank on all questions, then on each part of the release."""
+    """Build the rows of the leaderboard: first forecasters by rank on all questions, then each forecaster on each part of the release, such as a
+    category.
+    """
     costs = dict(material.answers.group_by("forecaster").agg(pl.col("cost").mean()).iter_rows())
     models = dict(material.forecasts.group_by("forecaster").agg(pl.col("model").drop_nulls().first()).iter_rows())
     rows, about = [], {}
@@ -199,13 +201,13 @@ def board_rows(material: ReleaseData) -> list[list[Cell]]:
 
 
 def part_title(scope: str) -> str:
-    """Return the title of a scope of benchmark/scores, e.g. `category: Sports`."""
+    """Return the title of a part of a release. scope: as in benchmark/scores; `category:Sports` becomes `category: Sports`."""
     kind, colon, rest = scope.partition(":")
     return f"{_PARTS.get(kind, kind)}{rest}" if colon else WHOLE if scope == "all" else scope.replace("_", " ")
 
 
 def _metric_cells(material: ReleaseData, row: Mapping[str, Any], whole: Mapping[str, Any], cost: float | None) -> list[Cell]:
-    """Build the leaderboard cells from forecaster to cost.
+    """Build the cells of a leaderboard row from the forecaster to the cost.
 
     row: metrics with intervals. whole: values that are defined only for all questions together.
     """
@@ -230,6 +232,7 @@ def _metric_cells(material: ReleaseData, row: Mapping[str, Any], whole: Mapping[
 
 
 def _band(cost: Any) -> Cell:
+    """Format the range that contains a cost per question, such as up to $0.01."""
     if cost is None or not cost:
         return text("no cost known" if cost is None else "free")
     band = next((f"up to ${end:g}" for end in _BANDS if cost <= end), f"above ${_BANDS[-1]:g}")
@@ -237,7 +240,7 @@ def _band(cost: Any) -> Cell:
 
 
 def interval_rows(board: pl.DataFrame) -> list[dict[str, object]]:
-    """Build chart rows of Brier scores with intervals; undefined scores are left out."""
+    """Build chart rows of Brier scores with intervals from rows of the leaderboard. Rows without a score are left out."""
     rows = board.filter(pl.col("brier").is_finite()).iter_rows(named=True)
     return [
         {"name": row["forecaster"], "value": row["brier"], "lower": finite(row["brier_lower"]), "upper": finite(row["brier_upper"])}
@@ -285,7 +288,7 @@ def _calibration(material: ReleaseData) -> list[Part]:
 
 
 def _costs(material: ReleaseData) -> list[Part]:
-    """Build charts of the score against the cost and against the knowledge cutoff."""
+    """Build the charts of the Brier score by cost, and by knowledge cutoff."""
     costs = material.answers.group_by("forecaster").agg(
         cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").mean())
     )

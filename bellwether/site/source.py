@@ -39,7 +39,7 @@ class SiteSource:
 
     @cached_property
     def tables(self) -> Mapping[str, TableFacts]:
-        """Tables by name (`group/name`), without the group `meta`."""
+        """Row count and newest fact of each table, by name (`group/name`), without the group `meta`."""
         rows = self.described.select("table_name", "rows", "known_at").sort("table_name").iter_rows()
         return {name.replace(".", "/", 1): TableFacts(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
 
@@ -51,12 +51,12 @@ class SiteSource:
 
     @cached_property
     def columns(self) -> pl.DataFrame:
-        """Descriptions of the tables' columns."""
+        """Rows of `meta.columns`: a description of each column of each table."""
         return self._all("meta.columns").sort("table_name", "ordinal")
 
     @cached_property
     def described(self) -> pl.DataFrame:
-        """Descriptions of the tables."""
+        """Rows of `meta.tables`: a description of each table."""
         return self._all("meta.tables").sort("table_name")
 
     @cached_property
@@ -72,22 +72,22 @@ class SiteSource:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Permanent number of each forecaster, agent and family, by name; it selects the colour."""
+        """Permanent number of each forecaster, agent and family, by name; the number determines the colour."""
         return dict(self._all("meta.names").select("name", "number").iter_rows())
 
     @cached_property
     def standings(self) -> pl.DataFrame:
-        """Leaderboard places of this publication, and of the latest publication with different places."""
+        """Leaderboard places of this publication, and of the latest publication in which places differed."""
         return self._all("meta.standings").sort(meta.STANDINGS.order)
 
     def rows(self, name: str) -> int:
-        """Return the row count of a table; 0 if it is missing."""
+        """Return the row count of a table; 0 if the table is missing."""
         return self.tables[name].rows if name in self.tables else 0
 
     def frame(self, name: str, *columns: str, **equal: Any) -> pl.DataFrame:
-        """Read the rows of a table whose columns equal the given values, sorted; empty if the table is missing.
+        """Read the rows of a table, sorted; empty if the table is missing.
 
-        columns: names (default: all). Credentials in rows of earlier versions are removed.
+        columns: names (default: all). equal: only rows that have these values, by column. Credentials in rows of earlier versions are removed.
         """
         declared = table(name)
         chosen = list(columns) or declared.names
@@ -104,7 +104,7 @@ class SiteSource:
         return redact_rows(name, rows.sort(declared.order, nulls_last=True).select(chosen))
 
     def names(self, name: str, column: str) -> list[Any]:
-        """Return the sorted distinct values of a column."""
+        """Return the sorted distinct values of a column of the table `name`, without nulls."""
         if not self.rows(name):
             return []
         try:
@@ -115,20 +115,20 @@ class SiteSource:
         return sorted(value for (value,) in rows if value is not None)
 
     def run(self, sql: str, params: Mapping[str, Any]) -> pl.DataFrame:
-        """Return the rows of a query with bound parameters."""
+        """Run a query with bound parameters, and return its rows."""
         try:
             return self._connection.sql(sql, params=dict(params)).pl()
         except duckdb.Error as error:
             raise LakeError(f"reading {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
 
     def digest(self, *tables: str, starts: str = "") -> str:
-        """Return a digest of the files of `tables`. starts: prefix of the partitions to include."""
+        """Return a digest of the files of `tables`. starts: prefix of the partitions to include (default: all)."""
         names = [name.replace("/", ".", 1) for name in tables]
         partitions = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
         return hashlib.sha256(orjson.dumps(partitions.select("table_name", "partition", "sha256").rows())).hexdigest()
 
     def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
-        """Return the relation of a table. Of a view, only files of matching partitions are opened, because opening all is slow."""
+        """Return the relation of a table. A view is limited to the files of the partitions in `equal`, since opening all files is slow."""
         first = declared.partitioned_by[0] if declared.partitioned_by else None
         if first is None or first not in equal or declared.sql_name not in self._views:
             return self._relation(declared.sql_name)
@@ -187,7 +187,7 @@ class SiteSource:
 
 @contextmanager
 def open_source(path: Path | str) -> Iterator[SiteSource]:
-    """Open the latest publication."""
+    """Open the latest publication of the warehouse at `path`, until the context ends."""
     with warehouse.connect(path) as connection:
         # Files are read once: one thread, little memory and no file cache suffice.
         connection.execute("SET memory_limit = '128MB'")

@@ -45,7 +45,7 @@ def anchor(forecaster: str) -> str:
 
 
 def forecast_entries(question: Mapping[str, Any], asked: Sequence[Mapping[str, Any]]) -> list[TextEntry]:
-    """Build the prompt and answer of each forecaster on a question. asked: rows of benchmark/forecasts of language models."""
+    """Build an entry per forecaster with the prompt and answer for a question. asked: forecasts by language models (rows of benchmark/forecasts)."""
     prompts: Prompts = {}
     several = any(row["sample"] for row in asked)
     texts: dict[str, list[tuple[str, str, str]]] = {}
@@ -70,14 +70,17 @@ def _list_texts(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Pr
 
 
 def _describe_result(row: Mapping[str, Any]) -> str:
-    """Describe the parsed answer and the model call."""
+    """Describe in words the parsed answer of a forecast and the details of the model call."""
     read = f"probability of yes {row['p_yes']}" if row["p_yes"] is not None else f"no forecast: {row['error'] or 'no reason is known'}"
     details = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
     return "\n".join([read, *details])
 
 
 def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Sequence[Message]:
-    """Rebuild the prompt from the question; a note replaces it if its hash differs from the recorded one."""
+    """Rebuild the prompt of a forecast from the question; only a note if the hash of the rebuilt prompt differs from the recorded one.
+
+    row: the forecast. prompts: prompts that were rebuilt already, which this function extends.
+    """
     if row["prompt_hash"] is None or row["as_of"] is None or row["elicitation"] is None:
         return []
     key = (row["as_of"], row["elicitation"])
@@ -97,9 +100,9 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
 
 @dataclass(frozen=True, slots=True)
 class DecisionTexts:
-    """Messages of a cohort's decisions in one week.
+    """Messages of a cohort's decisions in one week: prompts and answers.
 
-    All prompts of a week end with the same list of markets, which is stored once. end: that shared end. path: path of its file.
+    All prompts of a week end with the same list of markets, which is stored once, in a file of its own. end: that list. path: path of the file.
     """
 
     by_decision: Mapping[str, Sequence[tuple[str, str]]]
@@ -108,19 +111,19 @@ class DecisionTexts:
 
     @classmethod
     def of(cls, messages: pl.DataFrame, path: str) -> DecisionTexts:
-        """Build from rows of arena/messages."""
+        """Collect the messages by decision, and find the end that all prompts share. messages: rows of arena/messages."""
         by_decision: dict[str, list[tuple[str, str]]] = {}
         for name, role, content in messages.sort("decision_id", "number").select("decision_id", "role", "content").iter_rows():
             by_decision.setdefault(name, []).append((role, show_controls(content)))
         return cls(by_decision, _common_end([content for own in by_decision.values() for role, content in own if role == "user"]), path)
 
     def files(self) -> Iterator[File]:
-        """Yield the file with the shared end of the prompts."""
+        """Yield the file with the end that all prompts share, if there is such an end."""
         if self.end:
             yield f"{self.path}.js", data_script(self.path, self.end)
 
     def entries(self, decision_id: str) -> list[TextEntry]:
-        """Build the prompt and answers of a decision; empty without messages."""
+        """Build the entries of a decision's prompt and answers; empty if the decision has no messages."""
         prompt, answers = list[tuple[str, str, str]](), list[TextEntry]()
         for role, content in self.by_decision.get(decision_id, ()):
             if role == "assistant":
@@ -134,7 +137,7 @@ class DecisionTexts:
 
 
 def _common_end(texts: Sequence[str]) -> str:
-    """Return the longest shared end of the texts that starts at a line break; empty if shorter than `_SHARED` characters."""
+    """Return the longest end, from a line break on, that all texts share; empty if shorter than `_SHARED` characters."""
     if len(texts) < 2:
         return ""
     least = min(map(len, texts))

@@ -78,13 +78,15 @@ def agent_path(agent: str) -> str:
 
 
 def agent_names(source: SiteSource) -> list[str]:
-    """Return the names of agents, oldest first."""
+    """Return the names of all trading agents, by the earliest `known_at` of a backtest."""
     runs = source.frame("replay/backtests", "agent", "known_at")
     return runs.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield one unit for the overview and all agents, and one per episode for its page and tear sheets."""
+    """Yield the units of trading (groups of files built together): one for the overview and the agents, and one per episode with the tear sheets of
+    its backtests.
+    """
     episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
     markets = source.frame("replay/market_pnl", *_MARKET_COLUMNS)
     of_names = colours.of(runs["agent"].unique().sort().to_list())
@@ -109,7 +111,7 @@ def summary_heads() -> list[Head]:
 
 
 def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> list[list[Cell]]:
-    """Build the rows of the table of agents, sorted by P&L. ratios: from `ratios_of`."""
+    """Build the rows of the table of agents, the highest P&L first. ratios: from `ratios_of`."""
     return [
         [
             text(row["agent"], agent_path(row["agent"])),
@@ -131,14 +133,14 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
 
 
 def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
-    """Compute mean over standard deviation of the P&L per episode, by agent and rules; only with three or more settled episodes."""
+    """Compute the mean P&L per episode divided by the standard deviation, by agent and rules. Only with three or more settled episodes."""
     settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
     ratios = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
     return {(agent, rules): ratio for agent, rules, ratio in ratios.iter_rows() if finite(ratio) is not None}
 
 
 def band_cell(row: Mapping[str, Any]) -> Cell:
-    """Format the range of a P&L over the possible queue histories."""
+    """Format the range of a P&L between the worst and the best queue history of its orders."""
     low, high = band_ends(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
@@ -157,7 +159,7 @@ def _overview(
 
 
 def leader_tiles(summary: pl.DataFrame) -> list[tuple[str, Cell, str]]:
-    """Build the headline numbers of the agent with the highest mean P&L. summary: rows of replay/summary, not empty."""
+    """Build the headline numbers of the agent with the highest mean P&L. summary: rows of replay/summary, at least one."""
     best = summary.sort("pnl_mean", "agent", descending=[True, False], nulls_last=True).row(0, named=True)
     return [
         ("Leader", text(best["agent"], agent_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
@@ -281,7 +283,7 @@ def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) 
 
 
 def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
-    """Build the table of markets with the largest gains and the largest losses."""
+    """Build the table of the markets on which an agent gained and lost the most. name: the agent."""
     if not markets.height:
         return Note("No market was traded.")
     ranked = cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False]))
@@ -300,7 +302,7 @@ def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
 
 
 def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
-    """Build a chart of the mean markout of maker fills by time after the fill, weighted by contracts."""
+    """Build a chart of the mean markout of maker fills, weighted by contracts, at several times after the fill."""
     weighted = runs.with_columns(size=pl.col("contracts").cast(pl.Float64) * pl.col("maker_share"))
     rows = []
     for horizon in HORIZONS_S:
@@ -314,7 +316,7 @@ def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
 
 
 def _order_statistics(runs: pl.DataFrame) -> Facts:
-    """Format totals of orders and fills over episodes, and means of ratios."""
+    """Format statistics of an agent's orders and fills: counts summed, and ratios averaged over episodes."""
     values = cast_decimals(runs.select(pl.col(_SUMS).sum(), pl.col(_MEANS).mean())).row(0, named=True)
     titles = {name: columns.title(name) for name in _SUMS} | {name: f"{columns.title(name)}, mean of episodes" for name in _MEANS}
     return Facts(
@@ -324,7 +326,7 @@ def _order_statistics(runs: pl.DataFrame) -> Facts:
 
 
 def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
-    """Build charts of cumulative P&L with its queue band, and of its drawdown, over episodes in the order of settlement."""
+    """Build charts of an agent's P&L, cumulated over episodes in the order of settlement, with its range over queue histories, and of its drawdown."""
     rows, falls = [], []
     several = runs["rules"].n_unique() > 1
     for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):
@@ -381,7 +383,7 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
 
 
 def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
-    """Build the headline numbers of an episode. ranked: its backtests by P&L, best first."""
+    """Build the headline numbers of an episode. ranked: the episode's backtests, the highest P&L first."""
     best = ranked.row(0, named=True) if ranked.height else None
     settled = markets["settled_at"].max()
     return Stats(
@@ -401,7 +403,7 @@ def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
 
 
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
-    """Yield the tear sheet of an agent in an episode."""
+    """Yield the tear sheet of an agent in an episode. run: the backtest. title: of the episode. rows: of the backtest's other tables."""
     above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
     pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *band_ends(run)))
     lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} over possible places in the queue."
@@ -479,7 +481,9 @@ def _markets(markets: pl.DataFrame) -> PageTable:
 
 
 def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """Build charts of the markets with the most price changes. books: rows of replay/books. fills: fills of all agents, with numbers as floats."""
+    """Build heat maps and depth charts of the episode's most active markets. books: rows of replay/books. fills: of all agents, with numbers as
+    floats.
+    """
     if not books.height:
         return [Note("The warehouse has no books of this episode yet.")]
     # The sum of both prices is null if a side is empty.

@@ -1,4 +1,4 @@
-"""Unit of an incremental build of the site, and digests of its inputs."""
+"""Units of the site: groups of files that are built together, and reused together while a digest of their inputs stays the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bellwether.tables import TABLES
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Unit of the site: name, digest of its inputs, and a function that yields its files."""
+    """Group of files that are built together: a name, a digest of the inputs (key), and a function that yields the files (make)."""
 
     name: str
     key: str
@@ -27,7 +27,7 @@ class Unit:
 
 @cache
 def code() -> str:
-    """Return a digest of the code that builds pages, and of the versions of its libraries and tables."""
+    """Return a digest of the code that builds pages, of the versions of its libraries, and of the versions of the tables."""
     digest = hashlib.sha256()
     for made_from in ("figures", "pages", "site"):
         for name, data in sorted(_sources(files(f"bellwether.{made_from}"), f"{made_from}/")):
@@ -40,7 +40,7 @@ def code() -> str:
 
 
 def key(*inputs: Any) -> str:
-    """Return a digest of the code and of `inputs`: the rows of frames, and the JSON of other values."""
+    """Return a digest that changes with the site's code or with an input. Frames count by their rows, other values by their JSON."""
     digest = hashlib.sha256(code().encode())
     for one in inputs:
         if isinstance(one, pl.DataFrame):
