@@ -1,4 +1,6 @@
-"""Charts of pages: figures of `bellwether.figures` with rows, titles and descriptions. Names are data, never part of an expression."""
+"""Charts of pages: the figures of `bellwether.figures` with rows, titles and descriptions. Names are passed as data, never within a Vega
+expression.
+"""
 
 from __future__ import annotations
 
@@ -37,25 +39,27 @@ __all__ = [
 
 
 class Colours:
-    """Colours of names. A colour depends on the number of the name in the warehouse; names without a number are numbered last."""
+    """Colours of names, which stay the same over pages and publications. numbers: the permanent number of each name, which determines the colour."""
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
 
     def add(self, names: Sequence[str]) -> None:
-        """Assign the next numbers to names that have none."""
+        """Assign the next free numbers to the names that have no number, in their order."""
         for name in names:
             self._numbers.setdefault(name, max(self._numbers.values(), default=-1) + 1)
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the colour of each name; from the seventeenth number on it also selects a dash."""
+        """Return the colour of each name, grey without a number. Numbers from 16 on get a variant of an earlier colour that charts draw dashed or
+        dotted.
+        """
         return {name: STYLES[self._numbers[name] % len(STYLES)] if name in self._numbers else GREY for name in names}
 
 
 def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None, step: int = 22) -> Chart:
-    """Build a chart of values with intervals, a line per name in the order of the rows.
+    """Build a chart of values with intervals, one line per name, in the order of the rows.
 
-    rows: name, value, lower, upper. reference: value of a dotted line. step: height of a line in pixels.
+    rows: name, value, lower, upper. reference: value at which a dotted line is drawn. step: height of a line in pixels.
     """
     domain = _visible_domain(rows)
     form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference, domain=domain)
@@ -66,7 +70,7 @@ def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, 
 
 
 def _visible_domain(rows: Rows) -> tuple[float, float] | None:
-    """Return the range of an axis that cuts intervals far longer than the spread of the values; None if all fit."""
+    """Return the range of the axis if some intervals are so long that they must be cut; None if all intervals fit."""
     values = [row["value"] for row in rows] or [0.0]
     ends = [row[end] for row in rows for end in ("lower", "upper") if row[end] is not None]
     low, high = min(values), max(values)
@@ -77,7 +81,10 @@ def _visible_domain(rows: Rows) -> tuple[float, float] | None:
 
 
 def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Build a chart of observed frequency against forecast. rows: name, forecast, observed, lower, upper, n, and low and high of the band, if any."""
+    """Build a chart of observed frequency against forecast.
+
+    rows: name, forecast, observed, lower, upper, n, and optionally low and high, the band of calibrated forecasts. first: names shown at first.
+    """
     banded = any(row.get("low") is not None for row in rows)
     form = spec(reliability_charts.diagram, tuple(colours.items()), banded=banded)
     shade = "; shaded: where 95 % of the points would lie if the forecasts were calibrated" if banded else ""
@@ -86,19 +93,19 @@ def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Seque
 
 
 def distribution(title: str, rows: Rows, colour: str) -> Chart:
-    """Build a chart of the number of forecasts per bin of probability. rows: low, high, n."""
+    """Build a chart of the number of forecasts per bin of probability. rows: low, high (edges of the bin), n."""
     return Chart(title, f"{title}: bars per tenth of the probability", spec(reliability_charts.distribution, colour), rows)
 
 
 def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Build a chart of calibration curves, which need no bins. rows: name, forecast, recalibrated, lower, upper."""
+    """Build a chart of calibration curves, which need no bins. rows: name, forecast, recalibrated, lower, upper. first: names shown at first."""
     form = spec(reliability_charts.curves, tuple(colours.items()))
     described = f"{title}: the closer to the dashed diagonal, the better calibrated; shaded: where calibrated forecasts would lie"
     return Chart(title, described, {**form, "height": 320}, rows, "name", first, colours)
 
 
 def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], **options: Any) -> Chart:
-    """Build a chart of named points with a dashed frontier, the lowest y up to each x. rows: name, x, y.
+    """Build a chart of named points, with a dashed line through the lowest y so far from left to right. rows: name, x, y.
 
     The options are passed to `bellwether.figures.costs.scatter`.
     """
@@ -120,7 +127,7 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
 
 
 def _unit_places(rows: Rows, *, is_log: bool) -> list[tuple[float, float]]:
-    """Return the positions of the points of a scatter chart as shares of its width and height."""
+    """Return the position of each point of a scatter chart, as shares of the chart's width and height."""
     columns = []
     for values in ([_to_number(row["x"], is_log=is_log) for row in rows], [float(row["y"]) for row in rows]):
         low, high = min(values), max(values)
@@ -135,7 +142,10 @@ def _to_number(x: str | float, *, is_log: bool) -> float:
 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
-    """Build a chart of a matrix of `name` by `other`. rows: name, other, value, note (tooltip) and mark (1 draws a dot)."""
+    """Build a chart of a matrix with a row per name and a column per other.
+
+    value: title of the values. rows: name, other, value, note (tooltip) and mark (1 draws a dot). middle: value between the two colours.
+    """
     form = spec(interval_charts.matrix, value, len(names), middle=middle)
     return Chart(title, f"{title}: {value} per pair; the table has the numbers", form, interval_charts.cells(rows, names, others))
 
@@ -152,9 +162,10 @@ def lines(
     time: bool = True,
     **options: Any,
 ) -> Chart:
-    """Build a chart of curves over time (ISO text) or a number. rows: name, x, y; with `band`, lower and upper. marks: x and text of labelled rules.
+    """Build a chart of curves. rows: name, x, y; x is a time (ISO text), or a number if `time` is False.
 
-    The other options are passed to `bellwether.figures.equity.lines`.
+    marks: x and text of labelled vertical lines. first: names shown at first. Other options are passed to `bellwether.figures.equity.lines`; with
+    band=True, rows also need lower and upper.
     """
     form = spec(equity.lines, x, y, tuple(colours.items()), timed=time, **options)
     if marks:
@@ -170,7 +181,7 @@ def _rules() -> list[dict[str, Any]]:
 
 
 def book_heat_map(title: str, rows: Rows, first: Sequence[str] = ()) -> Chart:
-    """Build a heat map of the contracts at each price over time. rows: as for `bellwether.figures.books.heat_map`."""
+    """Build a heat map of the contracts at each price over time. rows: as for `bellwether.figures.books.heat_map`. first: markets shown at first."""
     description = (
         f"{title}: blue bids and orange asks, more opaque for more contracts; dots are trades, triangles fills, up where YES was bought"
     )
@@ -178,5 +189,8 @@ def book_heat_map(title: str, rows: Rows, first: Sequence[str] = ()) -> Chart:
 
 
 def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Build a chart of the contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
+    """Build a chart of a book's contracts over time, bids above zero and asks below.
+
+    rows: name, x, until, bid_depth, ask_depth. first: names shown at first.
+    """
     return Chart(title, f"{title}; contracts over time", spec(books.depths, tuple(colours.items())), rows, "name", first, colours)

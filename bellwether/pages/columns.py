@@ -78,12 +78,12 @@ def head(name: str, column: str, text: str = "", *, numeric: bool | None = None)
 
 
 def heads(name: str, *columns: str | tuple[str, str]) -> list[Head]:
-    """Return the heads of columns of a table. columns: names, or pairs of a name and its title."""
+    """Return the heads of several columns of the table `name`. columns: each a name, or a pair of name and title."""
     return [head(name, column) if isinstance(column, str) else head(name, *column) for column in columns]
 
 
 def estimate_head(name: str, column: str, text: str = "") -> Head:
-    """Return the head of a column whose cells contain an estimate and its 95 % interval. Raises `KeyError` if the table has no interval of it."""
+    """Return the head of a column whose cells also show a 95 % interval. Raises `KeyError` if the table has no such interval."""
     declared = _columns(name)
     end = declared[f"{column}_lower" if f"{column}_lower" in declared else "lower"]
     return Head(f"{text or title(column)} {LEVEL}", f"{definition(name, column)}; in brackets its 95 % interval", end.dtype.is_numeric())
@@ -95,14 +95,14 @@ def definition(name: str, column: str) -> str:
 
 
 def meaning(column: Column) -> str:
-    """Return the description of a declared column, followed by its unit. A metric of benchmark/scores is described by its own definition."""
+    """Return a column's description and unit. If the description refers to a metric, the metric's definition replaces it."""
     found = _METRIC.match(column.description)
     text = METRICS[found[1]].meaning if found and found[1] in METRICS else column.description
     return f"{text} [{column.unit}]" if column.unit else text
 
 
 def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
-    """Format a row of a table as named values. An estimate and the columns of its interval become one value.
+    """Format a row of a table as named values. An estimate and its interval become one value.
 
     Args:
         name: The table, as `group/name`.
@@ -123,7 +123,7 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
 
 
 def cell(column: Column | None, value: Any) -> Cell:
-    """Format a value in the unit of its column, with three significant digits."""
+    """Format a value according to its column's unit, with three significant digits."""
     if not _is_real(value):
         return any_value(value)
     unit = column.unit if column else None
@@ -135,7 +135,7 @@ def cell(column: Column | None, value: Any) -> Cell:
 
 
 def value_cell(name: str, column: str, value: Any) -> Cell:
-    """Format a value of a table's column."""
+    """Format a value of a column. name: the table, as `group/name`."""
     return cell(_columns(name)[column], value)
 
 
@@ -149,7 +149,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _count_decimals(value: Any, most: int = 5) -> int:
-    """Return the number of decimals that gives three significant digits."""
+    """Return how many decimals show three significant digits of a value, at most `most`."""
     size = abs(float(value))
     return min(most, max(0, 2 - math.floor(math.log10(size)))) if size else 2
 
@@ -163,7 +163,7 @@ def _estimate(name: str, row: Mapping[str, Any], column: Column | None) -> Cell:
 
 
 def clip_interval(name: str, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
-    """Clip an interval to the range of its metric."""
+    """Clip an interval to [0, 1] if its metric is a share. name: the metric."""
     if name.startswith(_SHARE_METRICS) and lower is not None and upper is not None:
         return max(lower, 0.0), min(upper, 1.0)
     return lower, upper

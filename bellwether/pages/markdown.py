@@ -24,13 +24,13 @@ _BLOCK = re.compile(r"^((?:\d+(?=[.)](?:\s|$)))?)([#+=.)-])")
 
 
 class Markdown(str):
-    """Text that is Markdown already."""
+    """Text that is Markdown already, and that templates therefore do not escape."""
 
     __slots__ = ()
 
 
 def text(value: object, most: int = MOST) -> Markdown:
-    """Escape a text as one line of Markdown that contains no markup, HTML, link or table cell.
+    """Escape a value as one line of plain text in Markdown: without markup, HTML, links or table cells.
 
     Line breaks and unprintable characters become spaces; the text is cut to `most` characters.
     """
@@ -49,7 +49,10 @@ def timestamp(value: datetime | str | None) -> Markdown:
 
 
 def head(rows: Collection[Any], texts: int, *names: str) -> Markdown:
-    """Return the head of a table whose first `texts` columns are text and the others numbers; "Nothing." without rows. names: Markdown."""
+    """Return the head of a Markdown table; "Nothing." if there are no rows.
+
+    texts: number of text columns at the left; the others are numbers. names: titles, which are Markdown already.
+    """
     if not rows:
         return Markdown("Nothing.")
     rule = [LEFT] * texts + [RIGHT] * (len(names) - texts)
@@ -57,7 +60,7 @@ def head(rows: Collection[Any], texts: int, *names: str) -> Markdown:
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """Render a template of this package."""
+    """Render a template of this package with the values of `context`."""
     return _environment().get_template(template).render(context).rstrip() + "\n"
 
 

@@ -29,7 +29,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Sortable table with all its rows in the page. folded: only the caption is visible until it is clicked."""
+    """Sortable table with all rows in the page. folded: until it is clicked, only the caption is visible."""
 
     caption: str
     heads: Sequence[Head]
@@ -40,7 +40,7 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Table of any length: the page contains its first rows, and files next to the page contain all rows.
+    """Long table: the page contains the first rows, and files next to the page contain all rows.
 
     filters: columns that can be filtered by value. search: searched columns. chosen: initial filters by column. size: rows per page.
     """
@@ -58,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Vega-Lite chart and its rows. by: field whose values can be selected. first: values selected initially. colours: by value."""
+    """Vega-Lite chart and its rows. by: field by whose values readers select rows. first: values selected at first. colours: colour of each value."""
 
     title: str
     description: str
@@ -82,7 +82,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class TextEntry:
-    """Texts under a title with an anchor. texts: label, text, and path of a file with the rest of the text."""
+    """Texts under one title and anchor. texts: triples of label, text, and the path of a file with the rest of the text (or empty)."""
 
     anchor: str
     title: str
@@ -91,7 +91,7 @@ class TextEntry:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Verbatim texts that are loaded on demand from one file; equal texts are stored once."""
+    """Verbatim texts, which the page loads on demand from a file. Equal texts are stored once."""
 
     name: str
     entries: Sequence[TextEntry]
@@ -116,7 +116,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Named values. meanings: tooltips of the names."""
+    """Pairs of a name and a value. meanings: tooltips by name."""
 
     rows: Sequence[tuple[str, Cell]]
     meanings: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Headline numbers in tiles: name, value, and a remark."""
+    """Headline numbers, each shown in a tile: name, value, and a remark."""
 
     rows: Sequence[tuple[str, Cell, str]]
     kind: str = "stats"
@@ -162,7 +162,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Page with its path from the root of the site, title, lead, sections, and the titles and paths of its parent pages."""
+    """Page of the site. path: from the root of the site. lead: introduction. above: titles and paths of the parent pages."""
 
     path: str
     title: str

@@ -1,4 +1,4 @@
-"""Rendering of pages as HTML, for a site (data files are loaded on demand) or as one self-contained file."""
+"""Rendering of pages as HTML: for a site, whose pages load data files on demand, or each as one self-contained file."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def banner(text: str) -> Iterator[None]:
 
 
 class _RenderedPart(NamedTuple):
-    """Part of a page prepared for the template. data: JSON that is safe within a script element (`json_bytes`)."""
+    """Part of a page, prepared for the template. data: JSON that is safe within a script element (`json_bytes`)."""
 
     kind: str
     part: Any
@@ -80,7 +80,7 @@ class _RenderedPart(NamedTuple):
 
 
 def render(page: Page) -> Iterator[File]:
-    """Yield the page and its files, with paths from the root of the site; equal pages give equal bytes."""
+    """Yield the HTML of a page and its data files, each with its path from the root of the site; equal pages give equal bytes."""
     stem = page.path.removesuffix(".html")
     sections, extra, charts = _sections(page, stem, _INLINE)
     here, root = page.path.partition("/")[0], "../" * page.path.count("/")
@@ -93,7 +93,7 @@ def render(page: Page) -> Iterator[File]:
 
 
 def render_file(page: Page) -> str:
-    """Render the page as one self-contained HTML file. Grids become tables; long texts are complete."""
+    """Render a page as one self-contained HTML file, in which grids are complete tables and long texts are complete."""
     parts = [replace(section, parts=[_expand_grid(part) for part in section.parts]) for section in page.sections]
     sections, _, _ = _sections(replace(page, sections=parts), "", None)
     style, script_ = (data.decode() for _, data in static_files())
@@ -108,7 +108,7 @@ def render_file(page: Page) -> str:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write the page as one self-contained HTML file."""
+    """Write a page as one self-contained HTML file."""
     text = render_file(page)
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
@@ -124,7 +124,7 @@ def _hash(text: str) -> str:
 
 @cache
 def chart_library() -> bytes:
-    """Bundle Vega, Vega-Lite and Vega-Embed as one script, in a separate process because the engine takes 140 MB."""
+    """Bundle Vega, Vega-Lite and Vega-Embed as one script. A separate process does this, because the bundler takes 140 MB."""
     command = [sys.executable, "-c", "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"]
     process = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
     if process.returncode:
@@ -135,7 +135,10 @@ def chart_library() -> bytes:
 
 
 def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_RenderedPart], int]], list[File], list[bytes]]:
-    """Prepare sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
+    """Prepare a page's sections for the template. Returns sections, data files, and the JSON of charts that are not within the page.
+
+    stem: path of the page without `.html`. inline: maximum bytes of a chart within the page (None: unlimited).
+    """
     count, extra, sections = 0, list[File](), []
     charts: list[bytes] = []
     for section in page.sections:
@@ -171,7 +174,7 @@ def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str
 
 
 def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, keyed: bool = True) -> str:
-    """Render table rows as escaped HTML without a template, which would be too slow. keyed: include sort keys."""
+    """Render table rows as escaped HTML. keyed: include the sort keys. A template would be too slow."""
     if not rows:
         return f'<tr><td colspan="{len(heads)}">none</td></tr>'
     width = len(heads)
@@ -182,7 +185,7 @@ def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, 
 
 @lru_cache(maxsize=256)
 def _heads(heads: tuple[Head, ...]) -> str:
-    """Render the heads of a table as HTML, cached because many tables share them."""
+    """Render the heads of a table as HTML. The result is cached, because many tables have the same heads."""
     cells = []
     for head in heads:
         kind = ' class="n"' if head.number else ""
@@ -192,7 +195,7 @@ def _heads(heads: tuple[Head, ...]) -> str:
 
 
 def _entries(entries: Sequence[TextEntry]) -> str:
-    """Render collapsed texts as HTML."""
+    """Render each entry as a collapsed HTML element with its title; the page's script adds the texts."""
     anchors, titles = _escape_texts([one.anchor for one in entries]), _escape_texts([one.title for one in entries])
     items = [f'<details class="text" id="{name}"><summary>{title}</summary></details>' for name, title in zip(anchors, titles, strict=True)]
     return "\n".join(items)
@@ -225,7 +228,7 @@ def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: 
 
 
 def _escape_texts(texts: Sequence[str]) -> list[str]:
-    """Escape texts in one call, because one call per text dominates a build."""
+    """Escape texts for HTML in a single call; a call per text would dominate the time of a build."""
     parts = escape(_BETWEEN.join(texts)).split(_BETWEEN)
     return parts if len(parts) == len(texts) else [escape(one) for one in texts]
 
@@ -241,7 +244,7 @@ def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[F
 
 
 def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
-    """Prepare a grid and its files; a plain table if all rows fit in the page.
+    """Prepare a grid for the template, with its data files; a plain table if all rows fit in the page.
 
     In files, a cell is its text, or a list of text, link and tooltip.
     """
@@ -279,7 +282,7 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
 
 
 def _chart(chart: Chart) -> bytes:
-    """Encode a chart as JSON. Field names are stored once, not per row."""
+    """Encode a chart as JSON, in which rows are lists without field names."""
     rows = chart.rows
     fields = list(rows[0]) if rows else []
     if len({*map(len, rows)}) > 1:
@@ -310,7 +313,7 @@ def _texts(part: Texts, name: str, path: str) -> tuple[_RenderedPart, list[File]
 
 
 def static_files() -> Iterator[File]:
-    """Yield the stylesheet (Pico, then the site's own rules) and the script."""
+    """Yield the files that all pages share: the stylesheet (Pico, then the site's own rules) and the script."""
     folder = files("bellwether.pages").joinpath("static")
     yield "static/site.css", folder.joinpath("pico.css").read_bytes() + b"\n" + folder.joinpath("site.css").read_bytes()
     yield "static/site.js", folder.joinpath("site.js").read_bytes()
@@ -338,5 +341,5 @@ def json_bytes(value: Any) -> bytes:
 
 
 def data_script(name: str, value: Any) -> bytes:
-    """Return a script that passes `value` to the page under `name`, because pages opened from a folder cannot fetch files."""
+    """Return a script that passes `value` to the page under `name`; pages opened from a folder cannot fetch JSON."""
     return b"bellwether.put(" + json_bytes(name) + b"," + json_bytes(value) + b");\n"

@@ -29,7 +29,7 @@ _RESERVED = frozenset({"index", "con", "prn", "aux", "nul", "page"})
 
 @lru_cache(maxsize=8192)
 def slug(name: str) -> str:
-    """Return a unique file name: a plain name unchanged, or the letters and digits of any other name with a hash."""
+    """Return a unique file name for a name: a plain name itself, any other name as letters and digits with a hash."""
     stem = name.partition(".")[0]
     if _PLAIN.fullmatch(name) and stem not in _RESERVED and not re.fullmatch(r"(com|lpt)\d", stem) and not name.endswith("."):
         return name
@@ -58,7 +58,7 @@ def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
 
 
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
-    """Format a number with `digits` decimals, or with all digits. The sort key is exact; a rounded number has its exact value as a tooltip.
+    """Format a number with `digits` decimals (default: all digits). Cells sort by the exact value; a rounded number shows it as a tooltip.
 
     unit: "$", written before the number, or "%".
     """
@@ -100,13 +100,13 @@ def percent(value: object, digits: int = 0) -> Cell:
 
 
 def p_value(value: float | None, digits: int = 4) -> Cell:
-    """Format a p-value. The sort key is exact."""
+    """Format a p-value. Cells sort by the exact value."""
     probability = finite(value)
     return _MISSING if probability is None else Cell(formatting.p_value(probability, digits), probability, "", str(value))
 
 
 def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None, *, unit: str = "") -> Cell:
-    """Format a value with its interval. unit: as in `number`."""
+    """Format a value and its interval. reason: why there is no interval, shown as a tooltip. unit: as in `number`."""
     if not unit and isinstance(value, float) and abs(value) >= 100:
         digits = 0
     main = number(value, digits, unit=unit)
@@ -117,14 +117,14 @@ def interval(value: object, lower: object, upper: object, digits: int = 3, reaso
 
 
 def interval_note(lower: object, upper: object, digits: int = 3, *, unit: str = "") -> str:
-    """Format the interval of a headline number. unit: as in `number`."""
+    """Format the interval that is shown as the remark of a headline number. unit: as in `number`."""
     if finite(lower) is None or finite(upper) is None:
         return "no interval"
     return f"95 %: {number(lower, digits, unit=unit).text} to {number(upper, digits, unit=unit).text}"
 
 
 def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
-    """Format an instant in UTC, or a date."""
+    """Format an instant in UTC to the minute, or to the second if `seconds`; a date without a time."""
     if value is None:
         return _MISSING
     exact = value.isoformat()
@@ -135,17 +135,17 @@ def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
 
 
 def instant(at: datetime) -> str:
-    """Format a UTC instant for the x axis of a chart, with milliseconds."""
+    """Format a UTC instant for a chart's time axis, with milliseconds."""
     return f"{at.isoformat(timespec='milliseconds')[:23]}Z"
 
 
 def minute(at: datetime) -> str:
-    """Format a UTC instant for the x axis of a chart, to the minute."""
+    """Format a UTC instant for a chart's time axis, to the minute."""
     return f"{at.isoformat()[:16]}Z"
 
 
 def seconds(column: str) -> pl.Expr:
-    """Return an expression that formats a column of UTC instants for the x axis of a chart, with seconds."""
+    """Return an expression that formats a column of UTC instants for a chart's time axis, with seconds."""
     return pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -155,7 +155,7 @@ def yes_no(value: bool | None) -> Cell:
 
 
 def any_value(value: Any) -> Cell:
-    """Format a value of any type."""
+    """Format a value by its Python type."""
     if isinstance(value, bool):
         return yes_no(value)
     if isinstance(value, Decimal):
@@ -178,14 +178,14 @@ def finite(value: object) -> float | None:
 
 
 def thin_indices(count: int, most: int) -> Sequence[int]:
-    """Return at most `most` evenly spaced indices below `count`, including the first and the last."""
+    """Return at most `most` evenly spaced indices from 0 to `count` - 1, always with the first and the last."""
     if count <= most:
         return range(count)
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
 def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
-    """Group the rows of a frame by the value of a column, in their order. Reading all pages' rows at once is fast; a frame per page is not."""
+    """Group the rows of a frame by the value of a column, in their order. Splitting rows once is faster than filtering a frame for each page."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for row in frame.iter_rows(named=True):
         groups.setdefault(row[by], []).append(row)
@@ -193,5 +193,5 @@ def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
 
 
 def cast_decimals(frame: pl.DataFrame) -> pl.DataFrame:
-    """Cast decimals to floats, because Python Decimals are slow to create and keep trailing zeros."""
+    """Cast the Decimal columns to floats. Python Decimals are slow to create, and their text keeps trailing zeros."""
     return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))
