@@ -1,4 +1,4 @@
-"""Figures of named numbers as bars, such as the rows of each table or the filled cells of each column."""
+"""Bar charts of named numbers, such as the rows of each table or the share of non-null cells of each column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bellwether.formatting import floor_percent
 
 
 def bars(values: Mapping[str, float], title: str, *, shares: bool = False, log: bool = False) -> Any:
-    """Draw one bar per name, in their order, with its number; names beyond the fortieth are counted below the title.
+    """Draw one bar with its number per name, in the order of the names. Beyond the fortieth, names are only counted below the title.
 
     shares: numbers from 0 to 1, shown in percent unless they are 1. log: use a logarithmic scale that includes zero.
     """
@@ -33,13 +33,13 @@ def bars(values: Mapping[str, float], title: str, *, shares: bool = False, log: 
 
 
 def count_bars(values: pl.Series, title: str) -> Any:
-    """Draw the number of rows per value of a column of text, the most frequent value first."""
+    """Draw how often each value occurs, the most frequent first. values: a column of text."""
     counts = values.fill_null("missing").value_counts(name="rows").sort(["rows", values.name], descending=[True, False])
     return bars(dict(counts.iter_rows()), title)
 
 
 def filled_cells(rows: pl.DataFrame, title: str) -> Any:
-    """Draw the share of cells with a value in each column of `rows`."""
+    """Draw the share of cells that are not null, for each column of `rows`."""
     nulls = rows.null_count().row(0, named=True) if rows.height else {}
     return bars({name: 1 - count / rows.height for name, count in nulls.items()}, title, shares=True)
 

@@ -43,10 +43,11 @@ _WAYS = alt.Scale(domain=["bought", "sold"], range=["triangle-up", "triangle-dow
 
 
 def heat_map() -> alt.LayerChart:
-    """Draw the contracts at each price of a book over time, bids blue and asks orange, with trades as dots and fills as triangles.
+    """Build a chart without data: contracts at each price of a book over time, bids blue and asks orange, trades as dots and fills as triangles.
 
-    A row is a state of the book from x until `until` (bid_prices, bid_sizes, ask_prices and ask_sizes as lists), the trades before x (trade_price,
-    traded), or a fill (fill: its price, way: `bought` or `sold`, what: a text). All rows have name and x; other fields are null.
+    The rows are filled in later. Each is a state of the book from x until `until` (bid_prices, bid_sizes, ask_prices and ask_sizes as lists), the
+    trades before x (trade_price, traded), or a fill (fill: its price, way: `bought` or `sold`, what: a text). All rows have name and x; other
+    fields are null.
     """
     trades = _drop_missing(alt.Chart(), "trade_price").mark_circle(style="ink", opacity=0.85)
     fills = _drop_missing(alt.Chart(), "fill").mark_point(filled=True, size=70, opacity=1, fill=_FILL, style="ink", strokeWidth=0.8)
@@ -69,7 +70,7 @@ def heat_map() -> alt.LayerChart:
 
 
 def _side_cells(side: str, shade: str) -> alt.Chart:
-    """Draw a rectangle of a cent per price of a side, more opaque for more contracts."""
+    """Return the layer of a book's side ("bid" or "ask"): a cent-high rectangle per price, more opaque for more contracts. shade: colour."""
     price, size = f"{side}_prices", f"{side}_sizes"
     own = alt.Chart().transform_filter(f"datum.{price} != null").transform_flatten([price, size])
     own = own.transform_calculate(low=f"datum.{price} - 0.005", high=f"datum.{price} + 0.005")
@@ -84,7 +85,10 @@ def _side_cells(side: str, shade: str) -> alt.Chart:
 
 
 def depths(names: Palette) -> alt.LayerChart:
-    """Draw the contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
+    """Build a chart without data: contracts of a book over time, bids above zero and asks below. names: colour of each market.
+
+    The rows are filled in later: name, x, until, bid_depth, ask_depth.
+    """
     y: dict[str, Any] = {"title": "contracts", "axis": alt.Axis(labelExpr="format(abs(datum.value), ',')")}
     tips = [_NAME, _AT, *(alt.Tooltip(f"{side}_depth:Q", title=f"{side}s") for side in ("bid", "ask"))]
     own = alt.Chart().encode(x=time("x", "UTC"), x2="until:T", color=colour(names))
@@ -96,7 +100,7 @@ def depths(names: Palette) -> alt.LayerChart:
 
 
 def _drop_missing(chart: alt.Chart, field: str) -> alt.Chart:
-    """Leave out rows in which a field is null."""
+    """Return a chart that leaves out rows in which `field` is null."""
     return chart.transform_filter(alt.FieldValidPredicate(field=field, valid=True))
 
 
@@ -105,7 +109,7 @@ _AT = alt.Tooltip("x:T", title="UTC", format="%Y-%m-%d %H:%M:%S")
 
 
 def price_with_fills(quoted: pl.DataFrame, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the spread and the middle of each market with the fills of a backtest, one panel per market.
+    """Draw the best bid, best ask and their middle over time with the fills of one agent's backtest, one panel per market.
 
     Args:
         quoted: ticker, at, low (lowest bid), high (highest ask) and middle in cents per stretch of time, as `bellwether.replay.results.books.sample_quotes`
@@ -153,7 +157,9 @@ def _price_panel() -> alt.LayerChart:
 
 
 def _marks(fills: pl.DataFrame, stretches: int) -> Mapping[str, Rows]:
-    """Return marks by market: role, way, time, price in cents of YES, and number of fills."""
+    """Return the marks of fills by market: role, way (bought or sold), time, price of YES in cents, and number of fills. stretches: number of time
+    spans in which many fills are merged.
+    """
     if fills.is_empty():
         return {}
     yes, bought, price = pl.col("side") == "yes", pl.col("action") == "buy", 100 * pl.col("price").cast(pl.Float64)
@@ -174,7 +180,7 @@ def _marks(fills: pl.DataFrame, stretches: int) -> Mapping[str, Rows]:
 
 
 def book_heat_map(contracts: np.ndarray, times: np.ndarray, tickers: Sequence[str], title: str, *, left_out: int = 0) -> Any:
-    """Draw the contracts displayed at each price over time, bids blue and asks orange on a logarithmic scale, one panel per market.
+    """Draw the contracts displayed at each price over time, bids blue and asks orange, one panel per market. Colours are on a logarithmic scale.
 
     Args:
         contracts: float64 (markets, 2, 101, stretches): YES bids, then YES asks, by price in cents, at the end of each stretch.
@@ -211,7 +217,7 @@ def _heat_panel() -> alt.LayerChart:
 
 
 def _cells(contracts: np.ndarray, times: np.ndarray, most: float) -> Rows:
-    """Return rectangles of one shade: side, price range, start and end. At each price, the larger side is drawn."""
+    """Return the coloured rectangles of a market: side, shade, price range, start and end. If both sides show a price, the larger side is drawn."""
     bids, asks = (np.ceil(np.log1p(side) / math.log1p(most) * _SHADES).astype(int) for side in contracts)
     shades = np.where(bids >= asks, bids, -asks)
     instants = pl.Series(times // 1_000_000, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_list()

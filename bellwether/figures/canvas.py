@@ -1,4 +1,4 @@
-"""Style of all figures, labels from untrusted text, and rendering to PNG."""
+"""What all figures share: style, colours, short labels of untrusted names, and rendering to PNG."""
 
 from __future__ import annotations
 
@@ -94,41 +94,41 @@ _SCALES = (1.5, 1.25, 1.0, 0.75)
 
 
 def palette(names: Iterable[str]) -> Palette:
-    """Assign a colour to each distinct name, in order; after sixteen names colours repeat."""
+    """Assign a colour to each distinct name, in order. After sixteen names the colours repeat."""
     return tuple((name, PALETTE[place % len(PALETTE)]) for place, name in enumerate(dict.fromkeys(names)))
 
 
 def label(text: str, most: int = 48) -> str:
-    """Return `text` on one line of at most `most` characters."""
+    """Return `text` on one line, cut to at most `most` characters."""
     return one_line(text, most)
 
 
 def distinct_labels(names: Sequence[str], most: int = 44) -> dict[str, str]:
-    """Return a distinct label of at most `most` characters for each name."""
+    """Return a label of at most `most` characters for each name. Labels of different names differ."""
     single = {name: label(name, 1_000) for name in names}
     short = shortened(list(single.values()), most)
     return {name: short[one] for name, one in single.items()}
 
 
 def tail(name: str, most: int = 32) -> str:
-    """Return the end of a long name of an episode or a market, because the names of one event share their beginning."""
+    """Return the end of a long name; names of an event's markets and episodes begin alike."""
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def layer_charts(*charts: Any) -> alt.LayerChart:
-    """Layer charts, the first at the bottom."""
+    """Draw charts on top of each other, the first at the bottom."""
     return cast(alt.LayerChart, alt.layer(*charts))
 
 
 def fill_chart(chart: Any, rows: Rows) -> Any:
-    """Return a copy of a chart with its rows as plain values; Altair's validation would take seconds for thousands of rows."""
+    """Return a copy of a chart that contains `rows` as plain values. Altair's own validation would take seconds for thousands of rows."""
     copy = chart.copy(deep=False)
     copy.data = {"values": rows}
     return copy
 
 
 def add_title(chart: Any, title: str, *notes: str) -> Any:
-    """Add a title, remarks in grey below it, and the style of all figures."""
+    """Return a copy of a chart with a title, remarks in grey below the title, and the style of all figures."""
     lines = [line for note in notes for line in textwrap.wrap(label(note, 1_000), 105)]
     copy = chart.copy(deep=False)
     copy.title = alt.TitleParams(label(title, 100), subtitle=lines) if lines else alt.TitleParams(label(title, 100))
@@ -137,13 +137,13 @@ def add_title(chart: Any, title: str, *notes: str) -> Any:
 
 
 def empty_figure(title: str, why: str) -> Any:
-    """Return a figure without data that states the reason."""
+    """Return a figure that shows only a title and why there is no data."""
     chart = alt.Chart().mark_text(color=GREY, fontSize=13).encode(text=alt.value(why)).properties(width=380, height=120)
     return add_title(fill_chart(chart, [{}]), title)
 
 
 def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out: int = 0) -> Any:
-    """Arrange small charts side by side, each under its name; a single chart has only the title of the figure."""
+    """Arrange charts in a grid, each under its own name, or show a single chart under the figure's title only. left_out: charts not given."""
     more = f"and {left_out} more" if left_out > 0 else ""
     if len(charts) == 1:
         return add_title(charts[0][1], title, *notes, more)
@@ -153,7 +153,7 @@ def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out:
 
 
 def png(chart: Any, most: int = MOST_BYTES, *, scale: float = _SCALES[0]) -> bytes:
-    """Render the chart as PNG at the highest resolution that stays below `most` bytes, or the lowest; equal charts give equal bytes.
+    """Render a chart as PNG, at the highest resolution that stays below `most` bytes (else the lowest). Equal charts give equal bytes.
 
     scale: maximum pixels per point.
     """
@@ -171,7 +171,7 @@ _LEVELS = ((np.arange(256) + 8) // 17).astype(np.uint16)
 
 
 def _indexed(picture: bytes) -> bytes:
-    """Reduce the picture to 16 levels per colour, a quarter of the size; unchanged if more than 256 colours remain."""
+    """Reduce a PNG to 16 levels per colour channel, which makes it four times smaller; unchanged if more than 256 colours would remain."""
     chunks, at = [], 8
     while at < len(picture):
         size = int.from_bytes(picture[at : at + 4])
@@ -201,7 +201,9 @@ def _indexed(picture: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[str, Any]:
-    """Return the Vega-Lite of a chart without data, cached because thousands of charts of a site share few forms."""
+    """Return the Vega-Lite specification of a chart without data. It is cached, because the charts of a site have few forms. build: creates the
+    chart.
+    """
     chart = build(*arguments, **options).copy(deep=False)
     chart.data = {"name": "rows"}  # without any, Altair gives every layer an empty set of its own
     form = chart.to_dict(validate=False)
@@ -209,7 +211,7 @@ def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[
 
 
 def chart_rows(frame: pl.DataFrame) -> Rows:
-    """Convert a frame to rows of a chart: decimals as floats, values that are not finite as null, instants as ISO text in UTC."""
+    """Convert a frame to rows of a chart: decimals become floats, NaN and infinity null, and instants ISO text in UTC."""
     columns = []
     for name, dtype in frame.schema.items():
         if dtype.is_float():
@@ -222,18 +224,18 @@ def chart_rows(frame: pl.DataFrame) -> Rows:
 
 
 def time(field: str, title: str | None = None, **options: Any) -> alt.X:
-    """Return a horizontal UTC time axis."""
+    """Encode a field as a horizontal time axis in UTC."""
     return alt.X(f"{field}:T", title=title, scale=alt.Scale(type="utc"), axis=alt.Axis(labelExpr=_TIMES), **options)
 
 
 def number(field: str, channel: type[Any] = alt.Y, *, title: str | None = None, zero: bool = False, **options: Any) -> Any:
-    """Return a quantitative channel whose axis begins near the values; returns and shares are in percent."""
+    """Encode a field as numbers. The axis begins near the values, or at zero with `zero`; returns and shares, known by `title`, are in percent."""
     encoding = channel(f"{field}:Q", title=title, scale=alt.Scale(zero=zero, **options))
     return encoding.axis(format=PERCENT) if title in SHARES else encoding
 
 
 def colour(names: Palette, *, legend: bool = False) -> alt.Color:
-    """Return an encoding of `name` by the colours of a palette; without a palette, Vega's colours and a legend."""
+    """Encode the field `name` by the palette's colours. An empty palette gives Vega's default colours and a legend."""
     legend_style: Any = alt.Legend(title=None, symbolOpacity=1, symbolStrokeWidth=2)
     if not names:
         return alt.Color("name:N", legend=legend_style)
@@ -242,14 +244,14 @@ def colour(names: Palette, *, legend: bool = False) -> alt.Color:
 
 
 def dashes(names: Palette) -> dict[str, alt.StrokeDash]:
-    """Return an encoding of `name` by the dashes of a palette; empty if all lines are solid."""
+    """Encode the field `name` by dashes, which tell apart names with equal colours; empty if all lines are solid."""
     return (
         {"strokeDash": _by_round(alt.StrokeDash, names, _DASHES)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
     )
 
 
 def points(names: Palette) -> dict[str, alt.Shape]:
-    """Return an encoding of `name` by the point shapes of a palette; empty if all are circles."""
+    """Encode the field `name` by point shapes, which tell apart names with equal colours; empty if all points are circles."""
     return {"shape": _by_round(alt.Shape, names, _POINTS)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
 
 
@@ -259,11 +261,11 @@ def _by_round(channel: type[Any], names: Palette, kinds: Sequence[Any]) -> Any:
 
 
 def round_of(colour: str) -> int:
-    """Return the round of the palette to which a colour of `STYLES` belongs: 0 for solid lines, 1 for dashed ones, 2 for dotted ones."""
+    """Return the line style that a colour of `STYLES` stands for: 0 (solid), 1 (dashed) or 2 (dotted)."""
     return STYLES.index(colour) // len(PALETTE) if colour in STYLES else 0
 
 
 def rule_at(value: float, channel: str = "y") -> Any:
-    """Return a dotted line at a value of an axis."""
+    """Return a dotted line at a value. channel: the axis of the value, "x" or "y"."""
     chart = alt.Chart().mark_rule(strokeDash=[2, 3], color=GREY, size=1)
     return fill_chart(chart.encode(**{channel: alt.datum(value)}), [{}])

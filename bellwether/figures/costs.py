@@ -1,4 +1,4 @@
-"""Figures of costs and counts: scores against another number, and questions by outcome."""
+"""Scatter chart of a score against another number, such as the cost, and bars of questions by outcome (answered, or why not)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _APART = {_KNOWN: "#c5d3df", _NOT_ASKED: "#e6eaed"}
 
 
 def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = False, ticks: Sequence[float] = ()) -> alt.LayerChart:
-    """Draw named points and a dashed line along the frontier.
+    """Build a chart without data: named points, and a dashed line through the lowest y so far from left to right.
 
-    rows: name, x, y, label, and frontier: y if no smaller x has a lower y, else null. ticks: values with a grid line (default: by Vega).
+    The rows are filled in later: name, x, y, label, and frontier (y of a point on the dashed line, else null). ticks: values with a grid line
+    (default: by Vega).
     """
     axis = alt.Axis(values=list(ticks)) if ticks else alt.Axis()
     along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False), axis=axis)
@@ -54,7 +55,7 @@ def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = 
 
 
 def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """Draw the number of questions per forecaster and outcome: answered, or the kind of failure.
+    """Draw how many questions each forecaster answered, and how many failed, by kind of failure.
 
     forecasts, questions: rows of benchmark/forecasts and benchmark/questions of one release. A question is answered if any sample is; otherwise
     the failure of its first sample counts. Questions that the forecaster could have known are separate, and not in the share at the right.
@@ -113,7 +114,7 @@ def _outcome_label(outcome: str) -> str:
 
 
 def _outcomes(forecasts: pl.DataFrame, asked: int) -> pl.DataFrame:
-    """Return forecaster, outcome and n, forecasters with the most answers first."""
+    """Count the questions of each forecaster by outcome: forecaster, outcome and n, the most answers first. asked: number of questions."""
     first = forecasts.sort("forecaster", "question_id", "sample").group_by("forecaster", "question_id", maintain_order=True)
     failure = pl.coalesce(pl.col("failure").drop_nulls().first(), pl.lit("failed"))
     outcome = pl.when(pl.col("p_yes").is_not_null().any()).then(pl.lit(_ANSWERED)).otherwise(failure)
@@ -126,7 +127,7 @@ def _outcomes(forecasts: pl.DataFrame, asked: int) -> pl.DataFrame:
 
 
 def _colours(counts: pl.DataFrame) -> dict[str, str]:
-    """Return the colour of each outcome in drawing order: answered, most frequent failures, other failures, no failure."""
+    """Return the colour of each outcome in drawing order: answered, frequent failures, other failures, questions that do not count."""
     totals = counts.group_by("outcome").agg(pl.col("n").sum()).sort("n", "outcome", descending=[True, False])
     outcomes = totals["outcome"].to_list()
     failures = [kind for kind in outcomes if kind not in {_ANSWERED, _KNOWN, _NOT_ASKED}]

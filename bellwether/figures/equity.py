@@ -41,7 +41,7 @@ _FEW_POINTS = 300
 
 
 def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
-    """Return the indices of about `most` points to draw, ascending.
+    """Return the ascending indices of about `most` points that keep the extremes of a curve. columns: its values.
 
     A short curve keeps all points. A longer one keeps both ends and the minimum and maximum of each column in equal stretches.
     """
@@ -58,7 +58,8 @@ def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
 
 
 def add_band(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
-    """Prepare equity for a chart: sorted by time, amounts as floats, a long curve reduced to about `most` points.
+    """Prepare one backtest's equity for a chart: sorted by time, with its range over queue models and its drawdown, and at most about `most`
+    points.
 
     equity: rows of replay/equity of one agent in one episode. Adds lower and upper, the range of the three queue models in dollars, and drawdown,
     the change from the running peak as a share. A long curve keeps the extremes of these columns and of equity.
@@ -84,7 +85,10 @@ def lines(
     points: bool = False,
     height: int = 300,
 ) -> alt.LayerChart:
-    """Draw curves over time (ISO text) or a number. rows: name, x, y; with `band`, lower and upper; with `points`, point (a large dot)."""
+    """Build a chart without data: curves over time (ISO text), or over a number if `timed` is False.
+
+    The rows are filled in later: name, x, y; with `band`, also lower and upper; with `points`, also point (y of a large dot).
+    """
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x, axis=alt.Axis(tickMinStep=1))
     tips = [
         alt.Tooltip("name:N"),
@@ -106,7 +110,7 @@ def lines(
 
 
 def rules(data: str) -> list[alt.Chart]:
-    """Return vertical rules with labels for a time axis, from the data set named `data`. rows: x, text."""
+    """Return layers of labelled vertical lines on a time axis. data: name of the chart's data set with the fields x and text."""
     own = alt.Chart(alt.NamedData(name=data)).encode(x=time("x"), color=alt.value(GREY), tooltip=[alt.Tooltip("text:N"), _at("UTC")])
     written = own.mark_text(angle=270, align="right", baseline="top", dx=-4, dy=3, fontSize=10, limit=180)
     return [own.mark_rule(strokeDash=[4, 3]), written.encode(y=alt.value(0), text="text:N")]
@@ -117,7 +121,7 @@ def _at(title: str, seconds: bool = False) -> alt.Tooltip:
 
 
 def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Chart:
-    """Draw the equity of one backtest with the range of the queue models, and its drawdown below.
+    """Draw the equity of one backtest with its range over the queue models, and the drawdown below.
 
     equity: rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at the middle
     of the book.
@@ -146,14 +150,14 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
 
 
 def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
-    """Draw the equity of one backtest in dollars with the range of the queue models. equity: rows of replay/equity of one agent in one episode."""
+    """Draw the equity of one backtest in dollars with its range over the queue models. equity: rows of replay/equity of one agent in one episode."""
     points = add_band(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
     chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
     return fill_chart(chart.properties(width=620), chart_rows(points))
 
 
 def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str] = ()) -> Any:
-    """Draw the P&L of all agents over time, one panel per episode.
+    """Draw the P&L of each agent over time, one panel per episode.
 
     equity: rows of replay/equity. agents: names in the order of their colours (default: sorted); agents beyond the last colour are left out.
     """
@@ -174,7 +178,7 @@ def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str]
 
 
 def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """Draw the total value of every agent over time; agents of a family share a colour.
+    """Draw the total value of every arena agent over time. Agents of the same family share a colour.
 
     portfolios, agents: rows of arena/portfolios and arena/agents.
     """
@@ -189,7 +193,7 @@ def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) ->
 
 
 def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool = False, most: int = _FEW_POINTS) -> Rows:
-    """Build rows (name, x, y) of a curve per value of the column `by`, thinned to its extremes. changes: subtract the first point."""
+    """Build chart rows (name, x, y) of one curve for each value of the column `by`, reduced to about `most` points. changes: subtract the first y."""
     points: Rows = []
     for (name,), part in rows.sort(by, "at").group_by(by, maintain_order=True):
         curve = part.select(*more, x="at", y=pl.col(value).cast(pl.Float64), name=pl.lit(name))

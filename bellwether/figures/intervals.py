@@ -1,4 +1,4 @@
-"""Figures of values with intervals: a line per name, or a point per month, distance or horizon."""
+"""Figures of values with intervals: a line per name, or a point per month, per distance from the knowledge cutoff, or per time after a fill."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def intervals(
     texts: Sequence[str] = (),
     domain: tuple[float, float] | None = None,
 ) -> alt.LayerChart:
-    """Draw values with intervals, one line per name in the order of the rows. rows: name, value, lower, upper.
+    """Build a chart without data: values with intervals, one line per name in the order of the rows.
+
+    The rows are filled in later: name, value, lower, upper.
 
     Args:
         axis: Title of the values.
@@ -86,12 +88,12 @@ def intervals(
 
 
 def _end_or_value(end: str) -> str:
-    """Return an expression for the end of an interval, replaced by the value if missing; Vega labels an axis without any ends wrongly."""
+    """Return a Vega expression for an interval's end, or for the value if the end is missing. Without any ends, Vega would label the axis wrongly."""
     return f"isValid(datum.{end}) ? datum.{end} : datum.value"
 
 
 def _axis_padding(axis: str) -> alt.Chart:
-    """Return an invisible layer that extends the axis of a single value by a tenth on both sides."""
+    """Return an invisible layer that widens the axis by a tenth on both sides if there is only one value."""
     room = "datum.least == datum.most ? abs(datum.most) / 10 || 0.1 : 0"
     return (
         alt.Chart()
@@ -103,7 +105,7 @@ def _axis_padding(axis: str) -> alt.Chart:
 
 
 def _text_columns(columns: Sequence[str]) -> list[alt.Chart]:
-    """Return layers with texts at the right of the axis, one column after the other."""
+    """Return one layer per column that writes the column's texts at the right of the axis."""
     layers, right = [], 12
     for column in columns:
         mark = alt.Chart().mark_text(align="left", fontSize=10.5, color=INK, limit=190)
@@ -114,14 +116,14 @@ def _text_columns(columns: Sequence[str]) -> list[alt.Chart]:
 
 
 def interval_list(rows: Rows, axis: str, names: Palette = (("", BLUE),), **options: Any) -> alt.LayerChart:
-    """Draw a static list of intervals. The field `kind` of a row selects its colour."""
+    """Draw values with intervals from rows (name, value, lower, upper). names: colour of each value of the field `kind`."""
     short = distinct_labels([row["name"] for row in rows])
     shown = [{"kind": "", **row, "name": short[row["name"]]} for row in rows]
     return fill_chart(intervals(axis, names, by="kind", **options).properties(width=380, height=alt.Step(24)), shown)
 
 
 def score_comparison(leaderboard: pl.DataFrame) -> alt.LayerChart | alt.Chart:
-    """Draw Brier scores with their intervals, best first.
+    """Draw the Brier scores of a leaderboard with their intervals, the best first.
 
     `leaderboard` contains rows of benchmark/leaderboard. The letters at the right are significance groups. Unranked forecasters are last, in
     grey, with the share of their questions that are scored; the dotted line is the score of always forecasting 0.5.
@@ -156,7 +158,7 @@ def _score(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """Draw the P&L of every episode as a dot, one line per agent and rule set, the best mean first.
+    """Draw the P&L of every episode as a dot, on one line per agent and set of simulator rules, the best mean first.
 
     `backtests` and `summary` contain rows of replay/backtests and replay/summary. The bar is the 95 % interval of the mean over episodes, if
     there is one; the tick is the median. Episodes that left a position unsettled have no dot.
@@ -190,7 +192,7 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
 
 
 def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
-    """Draw Brier scores with intervals by the month in which questions were resolved, one panel per forecaster.
+    """Draw the Brier score with its interval for each month in which questions were resolved, one panel per forecaster.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are computed as on the leaderboard,
     over the clusters of the month; a month with fewer than three clusters has none. `names` are the forecasters in the order of their panels
@@ -205,7 +207,7 @@ def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str
 
 
 def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier", names: Sequence[str] = ()) -> Any:
-    """Draw a metric by the days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
+    """Draw a metric by the number of days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
 
     `scores` are rows of benchmark/scores; the scopes distance:<days> are drawn, in the order of their first number. A metric that gets better
     close to the cutoff hints at remembered outcomes. `names` as in `brier_over_time`; forecasters without a cutoff have no panel.
@@ -267,7 +269,7 @@ def _month_panel(along: str, axis: str, domain: Sequence[float], reference: floa
 
 
 def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
-    """Draw the mean markout per contract by the time after the fill, as maker and as taker, one panel per agent.
+    """Draw the mean markout per contract by time after the fill, separately for maker and taker fills, one panel per agent.
 
     `fills` contains rows of replay/fills. Means are weighted by contracts; the bars are 95 % intervals over episodes, from three episodes on.
     Below zero the market moved against the fills. `names` are the agents in the order of their panels (default: all, sorted).
@@ -309,9 +311,10 @@ def _markouts(fills: pl.DataFrame) -> Rows:
 
 
 def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerChart:
-    """Draw a matrix of `name` by `other`, in the order set by `cells`; rows with `mark` 1 get a dot.
+    """Build a chart without data: a matrix with a row per name and a column per other, in the order set by `cells`.
 
-    value: title of the values. count: number of names. middle: value between the two colours.
+    The rows are filled in later: those of `cells`; `mark` 1 draws a dot. value: title of the values. count: number of names. middle: value between
+    the two colours.
     """
     # No sort lists of names: Vega-Lite would put them into an expression.
     scale = alt.Scale(scheme="blues") if middle is None else alt.Scale(scheme="blueorange", domainMid=middle)
@@ -332,13 +335,13 @@ def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerC
 
 
 def cells(rows: Rows, names: Sequence[str], others: Sequence[str]) -> Rows:
-    """Add its row and column position in the matrix to each cell. rows: name, other, value, note and mark."""
+    """Add to each cell of a matrix the positions of its row and column. rows: name, other, value, note, mark. names, others: in order."""
     down, across = ({name: place for place, name in enumerate(dict.fromkeys(order))} for order in (names, others))
     return [{**row, "row": down.get(row["name"], len(down)), "column": across.get(row["other"], len(across))} for row in rows]
 
 
 def difference_cells(pairs: pl.DataFrame, name: str) -> Rows:
-    """Build the cells of a matrix of differences, row minus column, with a dot if p after Holm's correction is below 0.05.
+    """Build the cells of a matrix of differences, row minus column. A dot marks p below 0.05 after Holm's correction.
 
     pairs: rows of benchmark/comparisons or arena/rankings. name: column of a pair's first member.
     """
@@ -353,7 +356,7 @@ def difference_cells(pairs: pl.DataFrame, name: str) -> Rows:
 
 
 def difference_matrix(comparisons: pl.DataFrame, names: Sequence[str], title: str) -> Any:
-    """Draw the matrix of differences in Brier score between forecasters, in the order of `names`. comparisons: rows of benchmark/comparisons."""
+    """Draw the matrix of Brier score differences between forecasters, in the order of `names`. comparisons: rows of benchmark/comparisons."""
     rows = difference_cells(comparisons, "forecaster")
     if not rows:
         return empty_figure(title, "no pair has a difference")
@@ -362,7 +365,7 @@ def difference_matrix(comparisons: pl.DataFrame, names: Sequence[str], title: st
 
 
 def differences(pairs: pl.DataFrame, axis: str, *, texts: Mapping[int, str] | None = None) -> alt.LayerChart:
-    """Draw the difference of every compared pair with its interval; below 0 the first is better.
+    """Draw the difference of each pair of forecasters with its interval; below 0, the first of the pair is better.
 
     Args:
         pairs: forecaster, other, difference, lower, upper.

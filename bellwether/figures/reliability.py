@@ -1,4 +1,4 @@
-"""Figures of calibration: reliability diagrams with intervals and bands, and histograms of confidence."""
+"""Figures of calibration: reliability diagrams with intervals and bands, calibration curves, and histograms of confidence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNIT = alt.Scale(domain=[0, 1])
 
 
 def diagram_rows(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
-    """Convert rows of benchmark/reliability to rows of a diagram, without empty bins. name: column that names the lines.
+    """Convert rows of benchmark/reliability to rows of `diagram`; empty bins are left out. name: column with the names of the lines.
 
     Columns low and high are the band of a calibrated forecaster.
     """
@@ -52,7 +52,11 @@ def diagram_rows(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
 
 
 def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
-    """Draw observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. rows: from `diagram_rows`."""
+    """Build a chart without data: observed frequency against forecast, a line per name, with intervals. banded: shade the band of calibrated
+    forecasts.
+
+    The rows, from `diagram_rows`, are filled in later.
+    """
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "observed", "lower", "upper"))]
     tips.append(alt.Tooltip("n:Q", title="forecasts"))
     x = alt.X("forecast:Q", title=FORECAST, scale=_UNIT)
@@ -70,7 +74,10 @@ def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
 
 
 def curves(names: Palette, *, banded: bool = True) -> alt.LayerChart:
-    """Draw CORP curves with the bands of calibrated forecasters. rows: name, forecast, recalibrated, and lower and upper of the band."""
+    """Build a chart without data: calibration curves without bins (CORP). banded: shade where the curve of a calibrated forecaster would lie.
+
+    The rows are filled in later: name, forecast, recalibrated, and lower and upper of the band.
+    """
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "recalibrated"))]
     own = alt.Chart().encode(x=alt.X("forecast:Q", title=FORECAST, scale=_UNIT), color=colour(names))
     band = own.mark_area(opacity=0.13).encode(y=alt.Y("lower:Q", title=OBSERVED, scale=_UNIT), y2="upper:Q")
@@ -91,7 +98,7 @@ def reliability_diagram(
     curves: pl.DataFrame | None = None,
     level: float = 0.95,
 ) -> alt.LayerChart | alt.ConcatChart | alt.VConcatChart | alt.Chart:
-    """Draw the observed frequency of yes against the forecast, one panel per forecaster, with the counts of the bins below.
+    """Draw the observed frequency of yes against the forecast, one panel per forecaster, with the number of forecasts per bin below.
 
     Args:
         reliability: Rows of benchmark/reliability.
@@ -150,7 +157,7 @@ def _panel(bins: pl.DataFrame, curve: Rows, size: int, *, banded: bool) -> alt.V
 
 
 def short_count(count: int) -> str:
-    """Format a count in at most four characters up to a billion: 999, 12k, 3.4M."""
+    """Format a count below a billion in at most four characters: 999, 12k, 3.4M."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if count >= size:
             return f"{count / size:.1f}".removesuffix(".0") + unit if count < 10 * size else f"{count // size}{unit}"
@@ -158,7 +165,8 @@ def short_count(count: int) -> str:
 
 
 def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.ConcatChart | alt.LayerChart | alt.Chart:
-    """Draw the share of right decisions at each confidence, one panel per forecaster.
+    """Draw how many forecasts were right and wrong at each confidence, one panel per forecaster. Right: the stated answer, else the more probable
+    one, came true.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. Confidence is max(p, 1 - p); the number on
     a stack is the share of right decisions in percent.
@@ -193,7 +201,10 @@ def _histogram(rows: pl.DataFrame, *, alone: bool) -> alt.LayerChart:
 
 
 def distribution(colour: str) -> alt.Chart:
-    """Draw the number of forecasts per bin as bars. rows: low, high, n."""
+    """Build a chart without data: number of forecasts per bin as bars.
+
+    The rows are filled in later: low, high, n.
+    """
     tips = [alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), alt.Tooltip("n:Q", title="forecasts")]
     x = alt.X("low:Q", title="forecast probability of yes", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("n:Q", title="forecasts", scale=alt.Scale(zero=True))

@@ -16,7 +16,8 @@ from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 
 
 def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Select one row per forecaster and question with a forecast: samples combined, knowable outcomes excluded.
+    """Combine the samples of each forecaster's answers. One row per forecaster and question, without questions whose outcome the forecaster could
+    know.
 
     Columns: forecaster, id, p, y, right (whether the majority answer, else p >= 0.5, equals the outcome), cluster and resolved (time at which the
     market was paid out, else closed).
@@ -41,7 +42,7 @@ def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.Data
 
 
 def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Compute overlays of a reliability diagram: consistency bands (forecaster, bin, lower, upper) and calibration curves.
+    """Compute what a reliability diagram shows besides bins: bands (forecaster, bin, lower, upper) of calibrated forecasts, and calibration curves.
 
     The curves have forecaster, forecast and recalibrated, the frequency of yes that isotonic regression gives the forecast (CORP).
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions.
@@ -59,7 +60,8 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
 
 
 def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Compute Brier scores per forecaster and `by` from rows of `select_answered`, with 95 % intervals as on the leaderboard (null if missing).
+    """Compute the Brier score with its 95 % interval (null if missing) for each forecaster and value of the column `by`. rows: from
+    `select_answered`.
 
     Returns forecaster, `by`, value, lower, upper and n, sorted.
     """
@@ -74,7 +76,7 @@ def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
-    """Compute the mean of non-null `value`, weighted by `weight`, and its 95 % interval over clusters; None if undefined."""
+    """Return the weighted mean of a column, and lower and upper of its 95 % interval over clusters; None where undefined. Nulls are left out."""
     clusters = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
     number = pl.col(weight).cast(pl.Float64)
     sums = clusters.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
@@ -87,6 +89,6 @@ def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) ->
 
 
 def order_by_distance(scope: str) -> tuple[float, bool, str]:
-    """Return a sort key for ranges of days such as <90d, 90d-180d and >=365d, with or without the name of their scope."""
+    """Return a sort key that orders ranges of days such as <90d, 90d-180d and >=365d. scope: the range, with or without `distance:`."""
     number = re.search(r"\d+", scope)
     return (float(number.group()) if number else float("inf"), "<" not in scope, scope)
