@@ -1,4 +1,4 @@
-"""The lake: the rows of every table as Parquet, one file per partition, and the DuckDB warehouse published over it."""
+"""The lake: the rows of every table as Parquet, one file per partition. The DuckDB warehouse is published from these files."""
 
 from bellwether.lake.lake import Lake
 from bellwether.lake.manifest import Manifest

@@ -1,4 +1,4 @@
-"""Guard against older facts: the `known_at` of a partition never decreases."""
+"""Guard of the facts: the `known_at` of a partition (when its rows became known) never decreases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from bellwether.tables import Table
 
 
 def require_newer(lake: Lake, table: Table, partition: Partition, known_at: datetime) -> None:
-    """Raise `LakeError` if the stored rows of `partition` have a later `known_at` than the new rows. known_at: of the new rows, timezone-aware.
+    """Raise `LakeError` if the stored rows of `partition` have a later `known_at` than the new rows.
+    known_at: time (UTC) at which the new rows became known.
 
     A damaged manifest counts as missing: the new rows restore it.
     """

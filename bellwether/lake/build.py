@@ -1,4 +1,4 @@
-"""Construction of the warehouse file: complete, or a copy of the previous file with the changed tables updated."""
+"""Construction of the warehouse file: all tables anew, or a copy of the previous file in which only the changed tables are updated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bellwether.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
-    """Row of `meta.publication` in a warehouse file: when it was built, and from which lake."""
+    """Row of `meta.publication` in a warehouse file: when the file was built, and from which lake."""
 
     published_at: datetime
     looked_at: datetime
@@ -42,7 +42,7 @@ class BuildState:
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """Counts of a built warehouse file, and its damaged and outdated partitions; fields as in `warehouse.Publication`."""
+    """Result of building a warehouse file: numbers of rows, tables and partitions, and the partitions left out. Fields as in `warehouse.Publication`."""
 
     published_at: datetime
     tables: int
@@ -55,7 +55,9 @@ class BuildResult:
 
 
 def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, place: str, complete_every: timedelta) -> BuildResult:
-    """Build the warehouse file `draft`. former: file of the previous publication, from which unchanged rows are copied; may be missing."""
+    """Build the warehouse file `draft`. former: file of the previous publication, from which unchanged rows are copied; may be missing.
+    place: where the file will be published. complete_every: maximum age of the last complete build for which only changed tables are updated.
+    """
     now = datetime.now(UTC)
     # Read the marks first: tables written later have another mark.
     marks = [f"{name} {mark}" for name, mark in lake.marks(tables).items() if mark is not None]
@@ -86,7 +88,7 @@ def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, pla
 
 
 def read_state(path: Path) -> BuildState | None:
-    """Read `meta.publication` of a warehouse file. None if the file is missing, of another version, or modified after its publication."""
+    """Read `meta.publication` of a warehouse file. Return None if the file is missing, written by another version, or modified after its publication."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -101,6 +103,7 @@ def stamp_publication(draft: Path, published_at: datetime) -> None:
 
 @lru_cache(maxsize=4)
 def _read_state(path: Path, _inode: int, _size: int, modified: int) -> BuildState | None:
+    """Read the state of a file last modified at `modified` (nanoseconds). The other arguments identify the file in the cache."""
     rows = _rows(path, "FROM meta.publication", {})
     if not rows or rows[0].keys() != {field.name for field in fields(BuildState)}:
         return None
@@ -114,6 +117,7 @@ def to_nanoseconds(instant: datetime) -> int:
 
 
 def _known_rows(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, KnownRows]:
+    """Read the rows of meta.partitions of these tables from the published file `path`. looked_at: when its publisher began to read the lake."""
     rows: dict[str, list[Row]] = {table.name: [] for table in tables}
     names = {table.sql_name: table.name for table in tables}
     for row in _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)}):
@@ -122,7 +126,7 @@ def _known_rows(path: Path, tables: Sequence[Table], looked_at: datetime) -> dic
 
 
 def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the result rows of `sql` on a published file; empty if the file cannot be read."""
+    """Return the result rows of `sql` on a published file, or no rows if the file cannot be read."""
     try:
         with duckdb_connection.connect() as connection:
             connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
@@ -133,13 +137,14 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def _former_history(path: Path, state: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
-    """Read names and standings of the previous publication; empty if it is of another lake or location."""
+    """Read meta.names and meta.standings of the previous publication. Return {} if that publication has another lake or location."""
     if _rows(path, "SELECT lake, place FROM meta.publication", {}) != [{name: state[name] for name in ("lake", "place")}]:
         return {}
     return {table.name: _rows(path, f"FROM {table.sql_name} ORDER BY ALL", {}) for table in (meta.NAMES, meta.STANDINGS)}
 
 
 def _digest_declarations(tables: Iterable[Table]) -> str:
+    """Return a digest that changes with the declared tables, the views, or the DuckDB version."""
     return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.view_texts()!r}".encode()).hexdigest()
 
 
@@ -153,7 +158,7 @@ def _write(
     tables: Sequence[Table],
     inherited: Mapping[str, Sequence[Row]],
 ) -> BuildResult:
-    """Write the tables of `draft` from the inventories.
+    """Write the tables of `draft` from the inventories (lists of partitions with their files), and return the counts.
 
     former: inventory rows of the previous file if the draft is a copy of it, None if it is empty.
     inherited: names and standings of the previous publication.
@@ -186,6 +191,7 @@ def _write(
 
 
 def _create_all(connection: duckdb.DuckDBPyConnection, inventories: Sequence[Inventory]) -> None:
+    """Create all tables and views in an empty file."""
     tables = [inventory.table for inventory in inventories]
     for schema in sorted({table.group for table in tables} | {"meta"}):
         connection.execute(f"CREATE SCHEMA {identifier(schema)}")
@@ -202,7 +208,7 @@ def _create_all(connection: duckdb.DuckDBPyConnection, inventories: Sequence[Inv
 
 
 def _update(connection: duckdb.DuckDBPyConnection, inventory: Inventory, former: KnownRows) -> None:
-    """Update one table in a copied file: its rows or view, and its rows in `meta`."""
+    """Update one table in a copied file: its rows or its view, and its rows in `meta`. former: its partitions in the copied file."""
     table = inventory.table
     if not table.mart:
         connection.execute(f"DROP VIEW {_name(table)}")
@@ -230,11 +236,12 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: Table, file: str) -> N
 
 
 def _create(connection: duckdb.DuckDBPyConnection, table: Table, files: tuple[str, ...]) -> None:
+    """Create a table with the rows of `files`, or a view over them, as declared."""
     connection.execute(f"CREATE {_kind(table)} {_name(table)} AS {duckdb_connection.select_statement(table, files)}")
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, tables: Iterable[Table]) -> None:
-    """Set the descriptions of views, tables and columns as comments; the comment of a column ends with its unit."""
+    """Set the descriptions of tables, views and columns as DuckDB comments. The comment of a column ends with its unit."""
     comments = []
     for table in tables:
         comments.append(f"COMMENT ON {_kind(table)} {_name(table)} IS {literal(table.row)}")
@@ -252,6 +259,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: Table, rows: pl.DataFr
 
 
 def _kind(table: Table) -> str:
+    """Return the SQL keyword for a table: TABLE for a mart, VIEW otherwise."""
     return "TABLE" if table.mart else "VIEW"
 
 
@@ -260,7 +268,7 @@ def _name(table: Table) -> str:
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime, *, complete: bool) -> BuildResult:
-    """Summarize the file from its own `meta` tables."""
+    """Count the rows, tables and partitions of the built file from its own `meta` tables, and list the partitions left out."""
     tables, partitions, rows, known_at = connection.execute(
         "SELECT count(*), sum(partitions)::BIGINT, sum(rows)::BIGINT, max(known_at) FROM meta.tables"
     ).fetchall()[0]

@@ -1,4 +1,4 @@
-"""Catalog of manifests: a file per partition in a folder, one index per table on a store with conditional writes.
+"""Catalog of a lake's manifests (which file each partition has): in a folder one file each, on an object store one index per table.
 
 Both are read as small texts by name, such as `clean/prices/2026-03-09/manifest.json`.
 """
@@ -39,23 +39,25 @@ _cached_indexes: dict[tuple[str, str], tuple[bytes, str]] = {}
 
 
 class Catalog(Protocol):
-    """Storage of manifests and notes as small texts, grouped by table. `table` is `group/name`."""
+    """Storage of manifests and input records as small texts, grouped by table. `table` is `group/name`."""
 
     def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
-        """Return the names of all texts of a table. listed: names of the table's files, if already known."""
+        """Return the names of all texts of a table. listed: names of all files of the table, if the caller has already listed them."""
 
     def read(self, table: str, names: Sequence[str] | None = None) -> dict[str, bytes]:
-        """Return the existing texts of `names`, or all texts."""
+        """Return the texts of a table by name: those of `names` that exist, or by default all."""
 
     def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
-        """Store the texts of `changes` by name. None deletes a text."""
+        """Store each text of `changes` under its name. None deletes the text."""
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
-        """Return a change mark per table, a text that differs after each commit. "" for a table without commits; None if the catalog has no marks."""
+        """Return per table a change mark, a text that differs after each change.
+        "" for a table without changes so far; None if the catalog has no marks.
+        """
 
 
 class FileCatalog:
-    """Catalog with one file per text."""
+    """Catalog of a lake in a folder: each text is a file."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -86,7 +88,7 @@ class FileCatalog:
 
 
 class IndexCatalog:
-    """Catalog with one object per table. A commit replaces the object, but only if it is unchanged since it was read.
+    """Catalog of a lake in an object store: all texts of a table are in one object, the index. A writer replaces it only if no other has done so.
 
     A table without an index was written by version 0.3 or earlier. Its texts are files until the first commit copies them into an index.
     """
@@ -158,7 +160,7 @@ class IndexCatalog:
         raise AssertionError("the last attempt returns or raises")
 
     def _new_index(self, table: str) -> dict[str, Any]:
-        """Create the first index of a table from the files of earlier versions."""
+        """Create the first index of a table from its text files, which version 0.3 and earlier wrote."""
         return {
             "version": _VERSION,
             "commits": [],
@@ -166,6 +168,7 @@ class IndexCatalog:
         }
 
     def _swap(self, table: str, index: dict[str, Any], etag: str | None) -> bool:
+        """Store an index if its object still has `etag` (None: if there is no object). Return False if another writer was faster."""
         data = gzip.compress(orjson.dumps(index), compresslevel=3, mtime=0)
         new_etag = self._storage.swap(_index_name(table), data, etag)
         if new_etag is None:
@@ -180,7 +183,7 @@ class IndexCatalog:
 
 
 def open_catalog(storage: Storage) -> Catalog:
-    """Return the catalog of a lake."""
+    """Return the catalog for a lake's storage: an index per table on S3, files elsewhere."""
     return IndexCatalog(storage) if isinstance(storage, S3Store) else FileCatalog(storage)
 
 
@@ -202,6 +205,7 @@ def _load(data: bytes) -> dict[str, Any]:
 
 
 def _apply_changes(index: Mapping[str, Any], changes: Mapping[str, bytes | None], commit: str) -> dict[str, Any]:
+    """Return the index with changed texts. commit: id by which a repeated commit is recognized."""
     unchanged = {name: text for name, text in index["texts"].items() if name not in changes}
     new = {name: text.decode(errors="replace") for name, text in changes.items() if text is not None}
     return {"version": _VERSION, "commits": [*index["commits"], commit][-_COMMITS:], "texts": dict(sorted({**unchanged, **new}.items()))}

@@ -25,12 +25,12 @@ def verify_checksum(manifest: Manifest, location: str, file: BinaryIO) -> None:
 
 
 def missing_file_error(manifest: Manifest, location: str) -> LakeError:
-    """Build the error for a file that a manifest names but that does not exist."""
+    """Build the error for a missing file that a manifest names."""
     return LakeError(f"verifying {manifest.table}: {location} is missing; {describe_repair_by_name(manifest.table, manifest.partition)}")
 
 
 def verify_checksum_once(manifest: Manifest, location: str) -> None:
-    """Verify a local file unless this process has done so since its last modification. Raises `LakeError` also if it is missing.
+    """Verify a local file unless this process has done so since the file's last modification. Raises `LakeError` for a missing or damaged file.
 
     Files in an object store are skipped: the store has checksums of its own.
     """
@@ -48,7 +48,7 @@ def verify_checksum_once(manifest: Manifest, location: str) -> None:
 
 
 def is_sound(manifest: Manifest, location: str) -> bool:
-    """Return True if the file exists and has the manifest's checksum; see `verify_checksum_once`."""
+    """Return True if the file exists and has the manifest's checksum. The file is read only once per process and modification."""
     try:
         verify_checksum_once(manifest, location)
     except LakeError:

@@ -17,7 +17,7 @@ A table's name is the same everywhere: the asset `clean/markets` is the folder `
 
 
 def build_dictionary(tables: Iterable[Table] = (*TABLES.values(), *meta.ALL)) -> str:
-    """Return the page: a section per group, a subsection per table, a line per column."""
+    """Return the data dictionary as Markdown: a section per group, a subsection per table, a line per column."""
     tables = tuple(tables)
     index = ((f"`{table.name}`", " × ".join(table.partitioned_by) or "none", table.row) for table in tables)
     parts, group = [_OPENING, *markdown_table(["table", "partition", "one row is"], index), ""], ""

@@ -1,4 +1,4 @@
-"""DuckDB connections over the lake, and slices as views.
+"""DuckDB connections over the lake, with slices (rows of some partitions) as views.
 
 SQL is written in Python only here and in the construction of the warehouse: statements of quoted names and quoted text.
 """
@@ -62,7 +62,7 @@ def literal(text: str) -> str:
 
 @contextmanager
 def connect(path: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an embedded DuckDB, in memory or in the new file `path`, until the end of the block.
+    """Open an embedded DuckDB until the end of the block: in memory, or in the new file `path`.
 
     It downloads nothing and shows times in UTC.
     """
@@ -94,7 +94,7 @@ def find_httpfs() -> Path | None:
 
 
 def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) -> None:
-    """Enable `connection` to read s3:// files with resolved options. Raises `LakeError` if the extension is not installed."""
+    """Enable `connection` to read s3:// files. options: S3 options from `places.resolve`. Raises `LakeError` if DuckDB's extension is not installed."""
     extension = find_httpfs()
     if extension is None:
         raise LakeError(
@@ -114,7 +114,7 @@ def is_s3(location: str) -> bool:
 
 
 def select_statement(table: Table, files: tuple[str, ...]) -> str:
-    """Return the SQL that selects the rows of `files`. Without files it selects no rows, with the table's columns."""
+    """Return the SQL that selects the table's rows from `files`. Without files the query has the table's columns and no rows."""
     if not files:
         nulls = ", ".join(f"CAST(NULL AS {sql_type(column.dtype)}) AS {identifier(column.name)}" for column in table.columns)
         return f"SELECT {nulls} WHERE false"
@@ -124,7 +124,7 @@ def select_statement(table: Table, files: tuple[str, ...]) -> str:
 
 
 def add_input(connection: duckdb.DuckDBPyConnection, name: str, rows: Slice | pl.DataFrame) -> None:
-    """Register `rows` under `name` for SQL. Raises `LakeError` for files that are damaged or have another schema."""
+    """Make `rows` readable in SQL under `name`. Raises `LakeError` for files that are damaged or have other columns than declared."""
     if isinstance(rows, pl.DataFrame):
         connection.register(name, rows.to_arrow())
         return

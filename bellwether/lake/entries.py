@@ -1,4 +1,4 @@
-"""Entries of the lake's storage, and errors of reading and writing them."""
+"""Description of a stored file, and conversion of the errors of reading and writing one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPORARY = ".tmp-"
 
 @dataclass(frozen=True, slots=True)
 class StorageEntry:
-    """Stored file: name below the root, size, and times (UTC) of its last write and of its last change of any kind.
+    """Stored file: name below the storage's root, size, and times (UTC) of the last write and of the last change of any kind.
 
     A copy or move may keep `modified` of a local file, never `changed`. etag: version of an object; empty if the store has none.
     """
@@ -42,7 +42,7 @@ def writing(target: str) -> Iterator[None]:
 
 @contextmanager
 def reading(source: str) -> Iterator[None]:
-    """Convert the error of a failed read to a `LakeError` that names `source`; a missing file remains a `FileNotFoundError`."""
+    """Convert the error of a failed read to a `LakeError` that names `source`. A `FileNotFoundError` is not converted."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Rows that a publication takes over from the previous one: the standings, and the number of each name, by which charts choose colours."""
+"""Rows taken over from the previous publication of the warehouse: standings, and the number of each name, which decides its colour in charts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 
 def name_rows(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return rows of meta.names: those of the previous publication, then the names that are new in `tables`."""
+    """Return the rows of meta.names: those of the previous publication (`former`), followed by names that only the published `tables` have."""
     numbers = {str(row["name"]): int(row["number"]) for row in former}
     for table, sql in _NAMES.items():
         if table in tables:
@@ -44,7 +44,9 @@ def name_rows(connection: duckdb.DuckDBPyConnection, tables: Collection[str], fo
 def standing_rows(
     connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Sequence[Row]
 ) -> list[dict[str, Any]]:
-    """Return rows of meta.standings: those of this publication, and those of the latest earlier publication whose standings differ."""
+    """Return the rows of meta.standings: current standings, and for comparison the most recent earlier ones that differ.
+    former: rows of the previous publication.
+    """
     standings = [row for table, sql in _STANDINGS.items() if table in tables for row in connection.execute(sql).fetchall()]
     current = [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in standings]
     previous = [row for row in former if row["current"]]
@@ -56,7 +58,7 @@ def standing_rows(
 def history_rows(
     connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Mapping[str, Sequence[Row]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of meta.names and meta.standings by table name. former: those rows in the previous publication."""
+    """Return the rows of meta.names and meta.standings by table name. former: rows of both tables in the previous publication."""
     return {
         meta.NAMES.name: name_rows(connection, tables, former.get(meta.NAMES.name, ())),
         meta.STANDINGS.name: standing_rows(connection, tables, published_at, former.get(meta.STANDINGS.name, ())),

@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Partitions of a table in order, as rows of meta.partitions. copies: local copies of files in an object store."""
+    """Partitions of a table in order, as rows of meta.partitions. copies: provides local copies of files in an object store."""
 
     table: Table
     rows: Mapping[Partition, Row]
@@ -39,11 +39,11 @@ class Inventory:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Locations of the files that can be published."""
+        """Locations of the files whose partitions can be published."""
         return tuple(row["file"] for row in self.rows.values() if row["published"])
 
     def local(self, files: Collection[str]) -> tuple[str, ...]:
-        """Return local paths of `files`, which the inventory lists. Files of an object store are downloaded unless a copy exists."""
+        """Return local paths of `files`, some of the inventory's. Files of an object store are downloaded unless a local copy exists."""
         if self.copies is None:
             return tuple(files)
         rows = {row["file"]: (partition, row) for partition, row in self.rows.items()}
@@ -52,7 +52,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """Rows of meta.partitions in the previous publication, reused for files that are unchanged.
+    """Rows of meta.partitions in the previous publication. They are reused for files that have not changed.
 
     rows: by the location of the file.
     since: files unchanged since this instant match their rows.
@@ -63,7 +63,7 @@ class KnownRows:
 
     @classmethod
     def of(cls, rows: Collection[Row], looked_at: datetime) -> KnownRows:
-        """Create from the rows of a publication. looked_at: when its publisher began to read the lake."""
+        """Create from the rows of a publication. looked_at: when the publisher began to read the lake."""
         return cls({row["file"]: row for row in rows}, looked_at - CLOCK_TOLERANCE)
 
 
@@ -71,7 +71,7 @@ NOTHING_KNOWN = KnownRows({}, datetime.min.replace(tzinfo=UTC))
 
 
 def take_inventory(lake: Lake, table: Table, former: KnownRows = NOTHING_KNOWN, *, complete: bool = True) -> Inventory:
-    """List the partitions of a table, and for each whether its manifest and file are intact.
+    """List the partitions of a table, and check for each whether its manifest and file are intact.
 
     A missing or damaged one is described in the partition's row. A file is verified against its checksum unless `former` has it unchanged.
     complete: read every manifest; otherwise unchanged rows are taken from `former`.
@@ -81,7 +81,9 @@ def take_inventory(lake: Lake, table: Table, former: KnownRows = NOTHING_KNOWN, 
 
 
 def _rows_from_index(lake: Lake, table: Table, former: KnownRows, complete: bool) -> dict[Partition, Row]:
-    """Build rows from the table's index. A file is read only if `former` lacks it; only a complete inventory detects missing files."""
+    """Build the rows of all partitions from the table's index.
+    Files with a row in `former` are not read again; only a complete inventory detects missing files.
+    """
     stored = {entry.name: entry.bytes for entry in lake.storage.files(table.name)} if complete else None
     rows = {}
     for name, manifest in lake.read_entries(table):
@@ -99,6 +101,7 @@ def _rows_from_index(lake: Lake, table: Table, former: KnownRows, complete: bool
 
 
 def _rows_from_files(lake: Lake, table: Table, former: KnownRows, complete: bool) -> dict[Partition, Row]:
+    """Build the rows of all partitions from one manifest file each. Files unchanged since `former` are not read again."""
     listed = {entry.name: entry for entry in lake.storage.files(table.name)}
     former_rows = {} if complete else {_relative_name(lake, file).rpartition("/")[0]: row for file, row in former.rows.items()}
     rows: dict[Partition, Row] = {}
@@ -131,11 +134,12 @@ def _relative_name(lake: Lake, location: str) -> str:
 
 
 def _is_unchanged(entry: StorageEntry | None, size: int, former: KnownRows) -> bool:
+    """Return True if a file has this size and was last changed before the previous publication read the lake."""
     return entry is not None and entry.bytes == size and entry.changed < former.since
 
 
 def _examine_partition(lake: Lake, table: Table, manifest: Manifest, *, is_sound: bool) -> Row:
-    """Build the row of a partition. is_sound: skip the checksum of the stored file; local copies are always verified."""
+    """Build the row of a partition after checking its file. is_sound: skip the checksum of the stored file."""
     location = lake.storage.location(manifest.file)
     if manifest.version != table.version:
         return _partition_row(manifest, location, published=False, damage=None)
@@ -149,6 +153,7 @@ def _examine_partition(lake: Lake, table: Table, manifest: Manifest, *, is_sound
 
 
 def _partition_row(manifest: Manifest, location: str, *, published: bool, damage: str | None) -> Row:
+    """Build a row of meta.partitions. published: whether the warehouse has the rows; damage: why not, if the file is damaged."""
     return {
         **{name: getattr(manifest, name) for name in _SHARED_FIELDS},
         "table_name": manifest.table.replace("/", "."),
@@ -160,13 +165,13 @@ def _partition_row(manifest: Manifest, location: str, *, published: bool, damage
 
 
 def _manifest_from_row(table: Table, partition: Partition, row: Row) -> Manifest:
-    """Build the manifest of a partition from its row."""
+    """Build the manifest of a partition from its row of meta.partitions."""
     name = f"{partitions.partition_folder(table, partition)}/{row['file'].rpartition('/')[2]}"
     return Manifest(table.name, partition, name, **{field: row[field] for field in _SHARED_FIELDS})
 
 
 def _damaged_row(table: Table, partition: Partition, location: str, reason: LakeError, *, size: int, written_at: datetime) -> Row:
-    """Build the row of a partition whose manifest is damaged."""
+    """Build the row of a partition whose manifest cannot be parsed. reason: the error."""
     unknown = {"rows": 0, "bytes": size, "sha256": "", "version": table.version, "run_id": "", "known_at": None}
     return {
         **unknown,

@@ -40,7 +40,7 @@ def _utc_now() -> datetime:
 
 
 class Lake:
-    """Tables stored below one folder or object-store URL.
+    """Tables stored below one folder or object-store URL, with one Parquet file per partition.
 
     Attributes:
         uri: a folder, or a URL such as s3://bucket/prefix.
@@ -67,7 +67,7 @@ class Lake:
 
     @property
     def uri(self) -> str:
-        """Absolute folder, or URL."""
+        """Absolute folder, or URL, of the lake."""
         return self.storage.uri
 
     def write(
@@ -80,7 +80,7 @@ class Lake:
         inputs: Mapping[str, str] | None = None,
         code_version: str | None = None,
     ) -> Manifest:
-        """Replace the rows of one partition by `data` atomically, and return the new manifest.
+        """Replace all rows of one partition by `data` atomically, and return the new manifest.
 
         A frame is stored sorted by the table's order; the frames of an iterable are stored in the given order, in bounded memory.
         The same rows give the same bytes. inputs, code_version: see `Manifest`. Writing again under the same `run_id` creates another file.
@@ -102,7 +102,7 @@ class Lake:
         return manifest
 
     def record_inputs(self, table: Table, partition: Partition, *, run_id: str, inputs: Mapping[str, str]) -> None:
-        """Record the input versions of files outside the lake, such as a report."""
+        """Record from which inputs files outside the lake, such as a report, were computed. inputs: digest of each input table."""
         manifest = Manifest(table.name, partition, "", 0, 0, "", table.version, run_id, self.clock(), None, inputs)
         self._catalog.put(table.name, {f"{partitions.partition_folder(table, partition)}/{NOTE_NAME}": dump(manifest)})
 
@@ -114,15 +114,15 @@ class Lake:
 
     @property
     def has_index(self) -> bool:
-        """True if all manifests of a table are in one object, so that reading one costs as much as reading all."""
+        """True if all manifests of a table are in one object, so that reading a single manifest costs as much as reading all."""
         return isinstance(self._catalog, IndexCatalog)
 
     def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:
-        """Return a change mark per table, a text that differs after each write. "" before the first write; None if the lake has no marks."""
+        """Return per table a change mark, a text that differs after each write. "" before the first write; None if the lake has no marks."""
         return self._catalog.marks([table.name for table in tables])
 
     def _publish(self, draft: Path, stem: str) -> str:
-        """Store the draft under the first free name. A file that a manifest may name is never replaced."""
+        """Store the draft under `stem`, with a number appended if that name is taken, and return the name. No existing file is replaced."""
         for suffix in chain([""], (f"-{attempt}" for attempt in count(1))):
             name = f"{stem}{suffix}.parquet"
             if self.storage.publish(draft, name):
@@ -142,7 +142,7 @@ class Lake:
         return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in self._names(table)]
 
     def intact_manifests(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the manifests written under the table's current version whose file exists and has the recorded size.
+        """Return the manifests of the table's current version whose file exists with the recorded size.
 
         Contents are not verified.
         """
@@ -155,13 +155,13 @@ class Lake:
         }
 
     def readable_manifests(self, table: Table, wanted: Iterable[Partition] | None = None) -> dict[Partition, Manifest]:
-        """Return the manifests that can be parsed, of any version, sorted by partition. wanted: partitions; default all."""
+        """Return the manifests that can be parsed, whatever their table version, sorted by partition. wanted: partitions to read; default all."""
         if wanted is not None:
             return self._readable_manifests(table, [_manifest_name(table, partition) for partition in wanted])
         return self._readable_manifests(table, None if self.has_index else self._names(table))
 
     def _readable_manifests(self, table: Table, names: Sequence[str] | None) -> dict[Partition, Manifest]:
-        """Return the readable manifests of `names`, skipping unreadable files. Raises `LakeError` for an unreadable index."""
+        """Return the manifests stored under `names` (default: all), skipping damaged ones. Raises `LakeError` for a damaged index."""
         manifests: dict[Partition, Manifest] = {}
         for few in [names] if self.has_index or names is None else [[name] for name in names]:
             try:
@@ -174,7 +174,7 @@ class Lake:
         return dict(sorted(manifests.items()))
 
     def set_aside_damaged(self, table: Table) -> list[Partition]:
-        """Rename damaged manifests, so that their partitions count as missing and can be rebuilt. Return these partitions."""
+        """Rename damaged manifests, so that their partitions count as missing and can be rebuilt. Returns the partitions."""
         stored = self._catalog.read(table.name)
         damaged = [name for name, manifest in self._parsed(table, stored) if isinstance(manifest, LakeError)]
         for name in damaged:
@@ -182,7 +182,9 @@ class Lake:
         return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in damaged]
 
     def read_entries(self, table: Table, names: Sequence[str] | None = None) -> Iterator[tuple[str, Manifest | LakeError]]:
-        """Yield the manifests stored under `names`, or all; for a damaged one, its error. Raises `LakeError` if a file cannot be read."""
+        """Yield name and manifest of each text in `names` (default: all), or name and error for a damaged manifest.
+        Raises `LakeError` if the storage cannot be read.
+        """
         return self._parsed(table, self._catalog.read(table.name, names))
 
     def _parsed(self, table: Table, stored: Mapping[str, bytes]) -> Iterator[tuple[str, Manifest | LakeError]]:
@@ -197,7 +199,7 @@ class Lake:
         return [name for name in self._catalog.names(table.name, listed) if name.endswith(f"/{FILE_NAME}")]
 
     def parse(self, table: Table, name: str, text: bytes) -> Manifest:
-        """Parse the manifest stored under `name`. Raises `LakeError` if it is damaged or of another table or partition."""
+        """Parse the manifest stored under `name`. Raises `LakeError` if the text is damaged or describes another table or partition."""
         location = self.storage.location(name)
         manifest = load(text, location, describe_repair(table, partitions.partition_of_folder(table, name.rpartition("/")[0])))
         if manifest.table != table.name or _manifest_name(table, manifest.partition) != name:
@@ -205,7 +207,7 @@ class Lake:
         return manifest
 
     def _read(self, table: Table, names: list[str] | None) -> dict[Partition, Manifest]:
-        """Return the manifests stored under `names`, or all. Raises `LakeError` if one is damaged."""
+        """Return the manifests stored under `names`, or all. Raises `LakeError` for a damaged manifest."""
         manifests = {}
         for _, manifest in self.read_entries(table, names):
             if isinstance(manifest, LakeError):
@@ -214,7 +216,7 @@ class Lake:
         return manifests
 
     def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
-        """Return a slice of the current rows of `partitions` (default: all).
+        """Return a slice (rows of some partitions, fixed at this moment) of `partitions`, by default of all.
 
         Raises `LakeError` for a partition that was never written (unless `missing` is "skip") or was written under another version.
         """
@@ -233,7 +235,7 @@ class Lake:
         return self.slice_from(table, manifests)
 
     def slice_from(self, table: Table, manifests: Mapping[Partition, Manifest]) -> Slice:
-        """Return a slice of the rows of `manifests`. Raises `LakeError` for a manifest written under another version of the table."""
+        """Return a slice of the rows that `manifests` name. Raises `LakeError` for a manifest written under another version of the table."""
         outdated = [partition for partition, manifest in manifests.items() if manifest.version != table.version]
         if outdated:
             theirs = manifests[outdated[0]].version
@@ -245,7 +247,7 @@ class Lake:
         return Slice(table, tuple(manifests.values()), files, self.copies)
 
     def verify(self, manifest: Manifest) -> None:
-        """Raise `LakeError` if the file of `manifest` is missing or its checksum differs."""
+        """Raise `LakeError` if the file of `manifest` is missing or has another checksum."""
         location = self.storage.location(manifest.file)
         try:
             if self.copies is not None:
@@ -257,11 +259,11 @@ class Lake:
             raise missing_file_error(manifest, location) from None
 
     def local(self, manifest: Manifest) -> str:
-        """Return the path of the manifest's file, or of a verified copy of one in an object store."""
+        """Return the local path of the manifest's file. A file in an object store is copied and verified first."""
         return self.copies.local([manifest])[0] if self.copies is not None else self.storage.location(manifest.file)
 
     def is_sound(self, manifest: Manifest) -> bool:
-        """Return True if the file of `manifest` exists and has its checksum. Files in an object store are not verified."""
+        """Return True if the file of `manifest` exists and has the recorded checksum. Always True in an object store, without verification."""
         return is_sound(manifest, self.storage.location(manifest.file))
 
     def vacuum(

@@ -26,7 +26,7 @@ _ATTEMPTS = 3
 
 
 class Copies:
-    """Copies of a lake's files in a folder, named after their checksums.
+    """Local copies of a lake's files in an object store. Each copy is named after its checksum.
 
     folder: shared by the processes of a machine; by default a temporary folder of this process. It may be deleted while no process runs.
     """
@@ -35,7 +35,7 @@ class Copies:
         self._storage, self._folder = storage, folder
 
     def local(self, manifests: Sequence[Manifest]) -> tuple[str, ...]:
-        """Return paths of verified copies of the manifests' files. Raises `LakeError` for a file that is missing or damaged."""
+        """Return paths of verified copies of the manifests' files. Raises `LakeError` for a missing or damaged file."""
         if not manifests:
             return ()
         folder = self._folder or Path(_temporary_folder().name)
@@ -45,12 +45,13 @@ class Copies:
             return tuple(pool.map(lambda manifest: self._open_copy(folder, manifest), manifests))
 
     def verify(self, manifest: Manifest) -> None:
-        """Download and verify a file even if there is a copy. Raises `LakeError` if it is damaged, `FileNotFoundError` if it is missing."""
+        """Download a file again and verify its checksum. Raises `LakeError` for a damaged file, `FileNotFoundError` for a missing one."""
         location = self._storage.location(manifest.file)
         with tempfile.TemporaryDirectory(prefix="bellwether-") as folder, reading(location):
             self._fetch(manifest, location, Path(folder) / "file")
 
     def _open_copy(self, folder: Path, manifest: Manifest) -> str:
+        """Return the path of the local copy of a file, downloaded if necessary."""
         path = folder / f"{manifest.sha256}.parquet"
         with suppress(LakeError, FileNotFoundError):
             verify_checksum_once(manifest, str(path))
@@ -70,7 +71,7 @@ class Copies:
         return str(path)
 
     def _fetch(self, manifest: Manifest, location: str, draft: Path) -> None:
-        """Download a file, and retry if its checksum differs from the manifest's."""
+        """Download a file to `draft`, with retries if its checksum differs from the manifest's."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._storage.download(manifest.file, draft)
@@ -85,13 +86,13 @@ class Copies:
 
 @cache
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder that is deleted when the process ends."""
+    """Return a folder that is deleted when the process ends. It is created on first use."""
     return tempfile.TemporaryDirectory(prefix="bellwether-lake-")
 
 
 @cache
 def _delete_unused(folder: Path) -> None:
-    """Delete copies and drafts that were not used for a week; once per process."""
+    """Delete copies and drafts that were not used for a week. Does so once per process."""
     limit = time.time() - _UNUSED
     for path in folder.iterdir():
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Manifest of a partition: the file with its rows, and the origin of that file.
+"""Manifest of a partition: which file contains its rows, and how that file was made.
 
 A partition is defined by its manifest; files that no manifest names do not belong to the lake.
 """
@@ -22,7 +22,7 @@ NOTE_NAME = "inputs.json"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One written partition.
+    """What is known about one written partition: its file, checksum and number of rows, and the run and inputs that produced them.
 
     Attributes:
         table: `group/name`.
@@ -59,7 +59,7 @@ def dump(manifest: Manifest) -> bytes:
 
 
 def load(text: bytes, location: str, advice: str = "materialize that partition again") -> Manifest:
-    """Parse the manifest stored at `location`. Raises `LakeError`, ending with `advice`, if it is damaged."""
+    """Parse the manifest stored at `location`. Raises `LakeError` for a damaged text. advice: end of the error message."""
     try:
         stored: dict[str, Any] = orjson.loads(text)
         times = {name: datetime.fromisoformat(stored[name]) if stored[name] else None for name in ("written_at", "known_at")}

@@ -1,4 +1,4 @@
-"""Release of memory that allocators keep after large pieces of work."""
+"""Release of memory that allocators keep for reuse after large amounts of data were processed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGE = 2 * 2**20
 
 
 def release_memory(processed: int) -> None:
-    """Return unused memory of Arrow and of the C heap to the system. processed: bytes handled before; below `LARGE` nothing happens.
+    """Return unused memory of Arrow and of the C heap to the system. processed: bytes handled by the caller; nothing happens below `LARGE`.
 
     Otherwise a process that handles one day after another grows. Takes milliseconds.
     """
@@ -26,7 +26,7 @@ def release_memory(processed: int) -> None:
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    """Return glibc's `malloc_trim`; None if the C library is another one."""
+    """Return glibc's function `malloc_trim`, which releases unused heap; None with another C library."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

@@ -1,4 +1,4 @@
-"""Tables of the warehouse about itself: publication, partitions, tables, columns, names and standings."""
+"""Declarations of the schema `meta`, by which the warehouse describes itself: publication, partitions, tables, columns, names and standings."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from bellwether.lake.entries import StorageEntry, reading, writing
 
 
 class ObjectStore:
-    """Tree of objects in a bucket of any scheme that fsspec supports."""
+    """Files of a lake as objects below a URL of any scheme that fsspec supports."""
 
     #: Arguments for reading a whole object.
     _whole: Mapping[str, Any] = {}
@@ -104,13 +104,13 @@ class ObjectStore:
 
 
 class S3Store(ObjectStore):
-    """S3 and compatible servers, which replace an object only if it is unchanged since it was read."""
+    """Object store with conditional writes (S3 and compatible servers): an object is replaced only if it is unchanged since it was read."""
 
     # Otherwise s3fs sends a HEAD before each GET.
     _whole: Mapping[str, Any] = {"max_concurrency": 1}
 
     def get(self, name: str, etag: str | None = None) -> tuple[bytes, str] | None:
-        """Return contents and ETag of an object; None if its ETag is still `etag`.
+        """Return contents and ETag of an object. etag: return None instead if the object still has this ETag.
 
         Raises `FileNotFoundError` for a missing object, `OSError` if the store does not respond.
         """
@@ -128,7 +128,7 @@ class S3Store(ObjectStore):
                 return sync(self._fs.loop, body.read), answer["ETag"]
 
     def swap(self, name: str, data: bytes, etag: str | None) -> str | None:
-        """Replace the object whose ETag is `etag`, or create it if that is None; return the new ETag, or None on a conflict.
+        """Replace the object whose ETag is `etag`, or with None create it. Return the new ETag, or None if another writer was faster.
 
         Raises `OSError` if the store does not respond: it may have replaced the object nevertheless.
         """

@@ -1,4 +1,4 @@
-"""Parquet files of the lake, written deterministically and checked against their declaration when read."""
+"""Writing and reading of the lake's Parquet files: the same rows give the same bytes, and columns are checked against the declaration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VIEWS = pl.CompatLevel.newest()
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """Contents of a finished file: number of rows and their latest `known_at`."""
+    """Contents of a finished file: number of rows, and the latest `known_at` among them."""
 
     rows: int
     known_at: datetime | None
@@ -42,7 +42,9 @@ class FileSummary:
 
 @lru_cache(maxsize=256)
 def arrow_schema(table: Table, level: pl.CompatLevel | None = None) -> pa.Schema:
-    """Return the Arrow schema of a table, with each column's description and unit as metadata. level: see `polars.DataFrame.to_arrow`."""
+    """Return the Arrow schema of a table, with description and unit of each column as metadata.
+    level: compatibility level of `polars.DataFrame.to_arrow`.
+    """
     import pyarrow as pa
 
     plain = table.empty().to_arrow(compat_level=level).schema
@@ -75,6 +77,7 @@ def _write_frame(table: Table, partition: Partition, frame: pl.DataFrame, path: 
 
 
 def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFrame], path: Path) -> FileSummary:
+    """Write the chunks of a partition one after another, without holding all rows in memory."""
     keys = Keys(table)
     rows, known_at = 0, None
     with _RowGroups(table, path) as groups:
@@ -93,7 +96,7 @@ def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFr
 
 
 class _RowGroups:
-    """Parquet writer that combines frames into large row groups. size: bytes of all appended rows."""
+    """Parquet writer that combines small frames into large row groups. size: bytes of all appended rows."""
 
     def __init__(self, table: Table, path: Path) -> None:
         self._schema = arrow_schema(table, _VIEWS)
@@ -151,7 +154,9 @@ def scan(files: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
 
 
 def check_columns(table: Table, partition: Partition, path: str, location: str) -> None:
-    """Raise `LakeError` if the file at `path`, at `location` in the lake, is missing, damaged, or has other columns than declared."""
+    """Raise `LakeError` if a file is missing, damaged, or has other columns than declared.
+    path: local file; location: its name in the lake, for the message.
+    """
     try:
         schema = scan([path]).collect_schema()
     except FileNotFoundError:
@@ -166,6 +171,7 @@ def check_columns(table: Table, partition: Partition, path: str, location: str) 
 
 
 def _describe_difference(declared: pl.Schema, stored: pl.Schema) -> str:
+    """Describe which columns or dtypes of a file differ from the declaration."""
     for name, dtype in declared.items():
         if name not in stored:
             return f"{name} is missing, declared {dtype}"

@@ -1,4 +1,4 @@
-"""Partitions as folders of the lake, as column values, and as rows."""
+"""Conversion of partitions (values of a table's partition columns) to folders and typed values, and assignment of rows to partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARSERS: dict[pl.DataType, Callable[[str], Any]] = {pl.String(): str, pl.Date()
 
 
 def partition_folder(table: Table, partition: Partition) -> str:
-    """Return the folder of a partition below the lake's root, its values percent-encoded. Raises `LakeError` if they do not fit the table."""
+    """Return the folder of a partition below the lake's root, with percent-encoded values. Raises `LakeError` for values that do not fit the table."""
     if len(partition) != len(table.partitioned_by) or not all(partition):
         raise LakeError(
             f"table {table.name}: {partition!r} is not a partition of it; it is partitioned by ({', '.join(table.partitioned_by)})"
@@ -33,12 +33,12 @@ def _quote_part(part: str) -> str:
 
 
 def partition_of_folder(table: Table, folder: str) -> Partition:
-    """Return the partition stored in a folder; the inverse of `partition_folder`."""
+    """Return the partition stored in a folder. Inverse of `partition_folder`."""
     return tuple(map(unquote, folder.removeprefix(table.name).split("/")[1:]))
 
 
 def partition_values(table: Table, partition: Partition) -> dict[str, Any]:
-    """Return the values of a partition by column name, in the columns' types. Raises `LakeError` for an invalid text."""
+    """Return the values of a partition by column name, converted to the columns' types. Raises `LakeError` for a value that cannot be converted."""
     values = {}
     for name, text in zip(table.partitioned_by, partition, strict=True):
         dtype = table.schema[name]
@@ -50,7 +50,7 @@ def partition_values(table: Table, partition: Partition) -> dict[str, Any]:
 
 
 def require_partition(table: Table, partition: Partition, frame: pl.DataFrame) -> None:
-    """Raise `SchemaError` if a row of `frame` belongs to another partition; the message shows the key of the first such row."""
+    """Raise `SchemaError` if a row of `frame` belongs to a partition other than `partition`. The message shows the key of the first such row."""
     for name, value in partition_values(table, partition).items():
         own = frame[name] == value
         if not own.all():
@@ -59,7 +59,7 @@ def require_partition(table: Table, partition: Partition, frame: pl.DataFrame) -
 
 
 def split_rows(table: Table, frame: pl.DataFrame, partitions: Iterable[Partition]) -> dict[Partition, pl.DataFrame]:
-    """Split `frame` by partition: one frame for each of `partitions`, empty if the partition has no rows.
+    """Split `frame` by partition: one frame for each of `partitions`, empty for a partition without rows.
 
     Raises `SchemaError` if a row belongs to none of them.
     """

@@ -1,4 +1,4 @@
-"""Preview of a table as safe Markdown, in which untrusted text cannot create formatting or links."""
+"""Preview of a table as Markdown in which text from outside cannot create formatting or links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = 12
 
 
 def preview_markdown(frame: pl.DataFrame) -> str:
-    """Render the first columns of `frame` as a Markdown table, every text truncated and formatted as code."""
+    """Render the first columns of `frame` as a Markdown table. Every text is shortened and formatted as code."""
     columns = frame.columns[:COLUMNS]
     rows = (["" if value is None else _render_code(str(value)) for value in row] for row in frame.select(columns).iter_rows())
     lines = markdown_table([*map(_render_code, columns)], rows)

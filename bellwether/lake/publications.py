@@ -1,4 +1,4 @@
-"""Locations of a published warehouse: a local file, or an object store with one file per publication and a pointer to the latest.
+"""Places of a published warehouse: a local file, or an object store with one object per publication and a pointer to the latest.
 
 Readers of a store open a copy in this machine's cache and keep it while newer publications arrive.
 """
@@ -37,7 +37,7 @@ _KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_kee
 
 
 class Place(Protocol):
-    """Location of a published warehouse.
+    """Place of a published warehouse, of which each publication replaces the previous one.
 
     Attributes:
         name: absolute path or URL.
@@ -46,32 +46,34 @@ class Place(Protocol):
     name: str
 
     def state(self) -> build.BuildState | None:
-        """Return the build state of the latest publication; None if there is no readable one."""
+        """Return the build state (row of `meta.publication`) of the latest publication; None if there is no readable publication."""
 
     def modified(self) -> int:
-        """Return the time of the latest publication in nanoseconds since 1970; 0 if there is none."""
+        """Return the time of the latest publication in nanoseconds since 1970; 0 without a publication."""
 
     def open_file(self) -> AbstractContextManager[Path]:
-        """Provide a local file of the latest publication until the block ends. Raises `LakeError` if there is none."""
+        """Provide a local file with the latest publication until the block ends. Raises `LakeError` if nothing is published."""
 
     def lock_publishing(self, timeout: float) -> AbstractContextManager[None]:
-        """Hold the lock of publishers, which is released if the process dies. Raises `LakeError` after waiting `timeout` seconds."""
+        """Hold the publishers' lock until the block ends or the process dies. Raises `LakeError` after waiting `timeout` seconds."""
 
     def open_former(self) -> AbstractContextManager[Path]:
-        """Provide a local file of the publication to be replaced, until the block ends; without one, a missing path."""
+        """Provide a local file with the publication to be replaced, until the block ends. If nothing is published, the path does not exist."""
 
     def draft(self) -> Path:
-        """Return a new local path for the next publication and delete drafts of dead publishers. Requires the lock."""
+        """Return a local path for building the next publication, and delete drafts of publishers that died. Requires the lock."""
 
     def remove_drafts(self) -> None:
         """Delete all drafts. Requires the lock."""
 
     def replace(self, draft: Path, built: build.BuildResult) -> bool:
-        """Publish a finished draft. Return False if another publisher was faster since `open_former`."""
+        """Publish a finished draft.
+        Return False if another publisher replaced the publication since `open_former`. built: the result of building the draft.
+        """
 
 
 def open_place(where: Path | str) -> Place:
-    """Return the publication place at a local path or an `s3://` URL. Raises `ConfigError` for a store without conditional writes."""
+    """Return the place of a warehouse at a local path or an `s3://` URL. Raises `ConfigError` for an object store without conditional writes."""
     name = str(where)
     if "://" not in name:
         return FilePlace(Path(name).expanduser().absolute())
@@ -83,7 +85,7 @@ def open_place(where: Path | str) -> Place:
 
 
 class FilePlace:
-    """Local file, replaced by renaming a draft over it; open readers keep the previous file."""
+    """Warehouse in a local file. A publication renames a draft over the file; readers that have the file open keep the previous one."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -135,7 +137,7 @@ class FilePlace:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Contents of the pointer of a store: the latest publication, and when each object in `superseded` was replaced."""
+    """Contents of the pointer object in a store: the latest publication, and when each object in `superseded` was replaced."""
 
     object: str
     size: int
@@ -150,7 +152,7 @@ class Pointer:
 
     @classmethod
     def load(cls, text: bytes) -> Pointer:
-        """Parse JSON. Raises `ValueError`, `KeyError` or `TypeError` for invalid contents."""
+        """Parse JSON. Raises `ValueError`, `KeyError` or `TypeError` if that is not a pointer."""
         stored = json.loads(text)
         return cls(
             object=str(stored["object"]),
@@ -163,7 +165,7 @@ class Pointer:
 
 
 class StorePlace:
-    """Prefix of an object store: an immutable object per publication, and a pointer that is switched by a conditional write."""
+    """Warehouse below a URL of an object store: an immutable object per publication, and a pointer to the latest, replaced by a conditional write."""
 
     def __init__(self, store: S3Store) -> None:
         self.name = store.uri
@@ -241,7 +243,7 @@ class StorePlace:
         return True
 
     def _switch_pointer(self, new: Pointer, etag: str | None) -> bool:
-        """Replace the pointer if its ETag is unchanged. Also returns True if an earlier try succeeded whose response was lost."""
+        """Make `new` the pointer if the present one still has `etag`. Returns True too if the write succeeded but its response was lost."""
         failure = None
         try:
             if self._store.swap(POINTER, new.dump(), etag):
@@ -256,7 +258,7 @@ class StorePlace:
         return False
 
     def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime], *, complete: bool) -> None:
-        """Delete objects superseded before the grace period. After a complete publication, delete old unpublished uploads too."""
+        """Delete objects whose grace period is over. After a complete publication, delete old uploads that were never published, too."""
         old, current = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
         with suppress(LakeError):  # deleted by the next complete publication
             if complete:
@@ -267,7 +269,7 @@ class StorePlace:
                 self._store.delete(name)
 
     def _read_pointer(self) -> tuple[Pointer | None, str | None]:
-        """Return the pointer and its ETag; None if there is no pointer."""
+        """Return the pointer and its ETag, or None for both if nothing is published."""
         try:
             with _store_errors(f"{self.name}/{POINTER}"):
                 response = self._store.get(POINTER)
@@ -283,7 +285,7 @@ class StorePlace:
             ) from error
 
     def _open_latest(self) -> tuple[Path, IO[bytes]]:
-        """Open the cached file of the latest publication, locked against removal."""
+        """Open a local copy of the latest publication, locked against removal. Raises `LakeError` if nothing is published."""
         for _ in range(_TRIES):
             pointer, _ = self._read_pointer()
             if pointer is None:
@@ -293,7 +295,7 @@ class StorePlace:
         raise LakeError(f"opening the warehouse {self.name}: its object is missing; publish it again: `bellwether warehouse`")
 
     def _open_cached(self, pointer: Pointer) -> tuple[Path, IO[bytes]]:
-        """Open the cached file of a publication, downloaded if necessary and locked against removal. Raises `FileNotFoundError`."""
+        """Open a local copy of a publication, downloaded if necessary and locked against removal. Raises `FileNotFoundError` if its object is gone."""
         path = self._cache / pointer.object
         if not _is_intact_copy(path, pointer):
             with locked(self._cache / "download.lock"):
@@ -306,7 +308,7 @@ class StorePlace:
         raise FileNotFoundError(path)
 
     def _download(self, pointer: Pointer, path: Path) -> None:
-        """Download a publication to the cache. Requires the cache's lock."""
+        """Download a publication to `path` in the cache and verify its checksum. Requires the cache's lock."""
         _remove_files(self._cache, f"download{TEMPORARY}*")
         draft = self._cache / f"download{TEMPORARY}{secrets.token_hex(4)}"
         for _ in range(_TRIES):
@@ -323,7 +325,7 @@ class StorePlace:
         )
 
     def _remove_unused(self, latest: str) -> None:
-        """Delete the other cached files that no reader has open."""
+        """Delete cached publications other than `latest` that no reader has open."""
         for path in self._cache.glob("*.duckdb"):
             if path.name != latest:
                 with suppress(FileNotFoundError), path.open("rb") as file:
@@ -332,7 +334,7 @@ class StorePlace:
 
 
 def _is_intact_copy(path: Path, pointer: Pointer) -> bool:
-    """Return True if a cached file is the unmodified publication."""
+    """Return True if a cached file is an unmodified copy of the publication."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -341,7 +343,7 @@ def _is_intact_copy(path: Path, pointer: Pointer) -> bool:
 
 
 def _parse_state(stored: Mapping[str, Any] | None) -> build.BuildState | None:
-    """Parse the stored state of a publication; None if another version of the code published it."""
+    """Parse the build state stored in a pointer. Returns None if another version of the code wrote it."""
     if stored is None or stored.keys() != {field.name for field in fields(build.BuildState)}:
         return None
     times = ("published_at", "looked_at", "complete_at")
@@ -359,7 +361,7 @@ def _remove_files(folder: Path, pattern: str) -> None:
 
 @contextmanager
 def _store_errors(source: str) -> Iterator[None]:
-    """Convert errors of a store to `LakeError`, except for a missing object."""
+    """Convert errors of an object store to `LakeError`. A `FileNotFoundError` is not converted."""
     try:
         yield
     except FileNotFoundError:
@@ -370,7 +372,7 @@ def _store_errors(source: str) -> Iterator[None]:
 
 @contextmanager
 def _file_lock(path: Path, place: str, timeout: float) -> Iterator[None]:
-    """Hold the lock of publishers on this machine; the system releases it if the process dies."""
+    """Hold the lock of this machine's publishers until the block ends. The system releases it if the process dies."""
     with writing(str(path)):
         file = path.open("w")
     with file:
@@ -380,7 +382,7 @@ def _file_lock(path: Path, place: str, timeout: float) -> Iterator[None]:
 
 @contextmanager
 def _postgres_lock(url: str, place: str, timeout: float) -> Iterator[None]:
-    """Hold the lock of publishers on all machines; Postgres releases it when the connection ends."""
+    """Hold the lock of all machines' publishers until the block ends. Postgres releases it when the connection ends."""
     import sqlalchemy as sa
 
     key = int.from_bytes(hashlib.sha256(f"warehouse {place}".encode()).digest()[:8], signed=True)
@@ -401,6 +403,7 @@ def _postgres_lock(url: str, place: str, timeout: float) -> Iterator[None]:
 
 
 def _wait_for_lock(take: Callable[[], bool], place: str, timeout: float) -> None:
+    """Call `take` until it succeeds. Raises `LakeError` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not take():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Access of command-line queries, restricted to the published warehouse and the files of its lake."""
+"""Restrictions of queries from the command line: they only read, and only the published warehouse and the files of its lake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ_ONLY = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE
 
 
 def require_read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raise `ConfigError` for SQL that does more than read, and `duckdb.Error` for invalid SQL."""
+    """Raise `ConfigError` for SQL that does more than read. Invalid SQL raises `duckdb.Error`."""
     for statement in connection.extract_statements(sql):
         if statement.type == duckdb.StatementType.EXPLAIN and (begin := _EXPLAIN.match(statement.query)):
             require_read_only(connection, statement.query[begin.end() :])
@@ -28,7 +28,7 @@ def require_read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def require_parameters(connection: duckdb.DuckDBPyConnection, sql: str, names: Collection[str]) -> None:
-    """Raise `ConfigError` unless `names` are exactly the `$name` parameters of the SQL, and `duckdb.Error` for invalid SQL."""
+    """Raise `ConfigError` unless `names` are exactly the `$name` parameters in the SQL. Invalid SQL raises `duckdb.Error`."""
     wanted = {name for statement in connection.extract_statements(sql) for name in statement.named_parameters}
     if missing := sorted(wanted - set(names)):
         values = " ".join(f"--set {name}=VALUE" for name in missing)
@@ -39,13 +39,13 @@ def require_parameters(connection: duckdb.DuckDBPyConnection, sql: str, names: C
 
 
 def restrict_access(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> None:
-    """Restrict `connection` to the lake's folder, which is derived from `files`, and lock its settings."""
+    """Allow `connection` to read no files except below the common folder of `files`, and lock its settings."""
     folders = [name.rpartition("/")[0] for name in files]
     allowed = f"[{literal(_common_folder(folders) + '/')}]" if folders else "[]"
     connection.execute(f"SET allowed_directories = {allowed}; SET enable_external_access = false; SET lock_configuration = true")
 
 
 def _common_folder(folders: list[str]) -> str:
-    """Return the common folder, or the common prefix in an object store."""
+    """Return the deepest folder, or prefix of an object store, that contains all `folders`."""
     scheme, separator, _ = folders[0].rpartition("://")
     return scheme + separator + commonpath([folder.removeprefix(scheme + separator) for folder in folders])

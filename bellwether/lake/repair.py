@@ -1,4 +1,4 @@
-"""Advice on how to restore a lost or damaged partition."""
+"""Advice for error messages on how to restore a lost or damaged partition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFERENCE = {
 
 
 def describe_repair(table: Table, partition: Partition) -> str:
-    """Return advice on restoring a partition, as the end of an error message."""
+    """Return advice on restoring a partition, worded as the end of an error message."""
     of = "/".join(partition)
     if table is QUESTIONS:
         return f"restore the file from a backup: the questions of {of} are not drawn again"
@@ -32,11 +32,12 @@ def describe_repair(table: Table, partition: Partition) -> str:
 
 
 def describe_repair_by_name(name: str, partition: Partition) -> str:
-    """Return advice on restoring a partition of a table that this version may not know."""
+    """Return advice on restoring a partition. name: of a table that this version of the code may not know."""
     return describe_repair(TABLES[name], partition) if name in TABLES else "materialize that partition again"
 
 
 def _repair_command(table: Table, partition: Partition) -> str | None:
+    """Return the command that rebuilds a partition; None if there is no command for this table."""
     if table.name.startswith("arena/"):
         # The command would start a missing cohort: only tables written with the cohort name its week.
         week = f"{partition[0]}`" if table.partitioned_by == ("week",) and table is not EVIDENCE else "WEEK` of any week that was run"

@@ -14,7 +14,7 @@ _PIECE = 65_536
 
 
 def sort_rows(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = ()) -> pl.DataFrame:
-    """Sort `frame` by the table's order, ties broken by the key, so that the same rows always have the same order.
+    """Sort `frame` by the columns of `table.order`, then by the key, so that the same rows always have the same order.
 
     `frame` has exactly the table's columns; those named `constant` have a single value.
     Raises `SchemaError` if the key is not unique.
@@ -32,7 +32,7 @@ def sort_rows(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = 
 
 
 def is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
-    """Return True if every row is greater than the previous one, compared column by column (no nulls).
+    """Return True if every row is greater than the one before, compared by `columns` in turn. Requires columns without nulls.
 
     Rows are usually in order: this is much cheaper than sorting, and proves that no two keys are equal.
     """
@@ -66,7 +66,7 @@ def _is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
 
 
 class Keys:
-    """Uniqueness check for the keys of a partition that arrives in chunks. Stores a 64-bit hash per row."""
+    """Check that the keys of a partition are unique although its rows arrive in chunks. Keeps only a 64-bit hash per row."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -81,7 +81,7 @@ class Keys:
             self._hashes.append(pl.Series("hash", [0], dtype=pl.UInt64).new_from_index(0, frame.height))
 
     def require_unique(self, rows: pl.LazyFrame) -> None:
-        """Raise `SchemaError` for a duplicate key. `rows` are all added rows; they are read only if two hashes are equal."""
+        """Raise `SchemaError` for a duplicate key. rows: all rows added so far, which are read only if two hashes are equal."""
         hashes = pl.concat(self._hashes) if self._hashes else pl.Series(dtype=pl.UInt64)
         if hashes.n_unique() == hashes.len():
             return

@@ -1,4 +1,4 @@
-"""Slices: partitions of a table as inputs of an asset, with their manifests read at one moment."""
+"""Slices: rows of some partitions of a table, fixed at one moment, as inputs of an asset."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Slice:
 
     @property
     def rows(self) -> int:
-        """Number of rows, without reading any."""
+        """Number of rows according to the manifests, so that no file is read."""
         return sum(manifest.rows for manifest in self.manifests)
 
     def local(self) -> tuple[str, ...]:
-        """Return local paths of the files; those in an object store are copied and verified. Raises `LakeError` if one is damaged."""
+        """Return local paths of the files. Files in an object store are copied and verified first. Raises `LakeError` for a damaged file."""
         return self.files if self.copies is None else self.copies.local(self.manifests)
 
     def check(self) -> tuple[str, ...]:
-        """Verify the files and return local paths. Raises `LakeError` for a missing file, wrong columns or a wrong checksum.
+        """Verify columns and checksum of each file, and return local paths. Raises `LakeError` for a missing file, wrong columns or a wrong checksum.
 
         Each file is verified once per process.
         """
@@ -53,46 +53,46 @@ class Slice:
         return files
 
     def check_columns(self) -> tuple[str, ...]:
-        """Check the columns in the files' footers and return local paths. Raises `LakeError` for a missing file or wrong columns."""
+        """Verify the columns of each file by its footer, and return local paths. Raises `LakeError` for a missing file or wrong columns."""
         files = self.local()
         for path, location, manifest in zip(files, self.files, self.manifests, strict=True):
             parquet.check_columns(self.table, manifest.partition, path, location)
         return files
 
     def exclude(self, partitions: Collection[Partition]) -> Slice:
-        """Return the slice without `partitions`."""
+        """Return a slice without these partitions."""
         pairs = [pair for pair in zip(self.manifests, self.files, strict=True) if pair[0].partition not in partitions]
         return replace(self, manifests=tuple(manifest for manifest, _ in pairs), files=tuple(file for _, file in pairs))
 
     def restrict(self, partitions: Collection[Partition]) -> Slice:
-        """Return the slice with only `partitions`."""
+        """Return a slice with only these partitions."""
         return self.exclude({manifest.partition for manifest in self.manifests} - set(partitions))
 
     def damaged(self) -> frozenset[Partition]:
-        """Return the partitions whose file is missing or damaged. Files are verified once per process, and not in an object store."""
+        """Return the partitions whose file is missing or damaged. Each file is verified once per process; files in an object store are not verified."""
         return frozenset(
             manifest.partition for manifest, file in zip(self.manifests, self.files, strict=True) if not is_sound(manifest, file)
         )
 
     def scan(self) -> pl.LazyFrame:
-        """Scan the rows lazily, with the declared schema even without files. Raises the errors of `check`."""
+        """Return a lazy frame of the rows, with the declared columns even if there are no files. Raises the errors of `check`."""
         if not self.files:
             return self.table.empty().lazy()
         return parquet.scan(self.check(), self.table.schema)
 
     def head(self, rows: int = 5) -> pl.DataFrame:
-        """Return the first rows of the first partition that has rows."""
+        """Return the first rows of the first nonempty partition."""
         first = next((manifest.partition for manifest in self.manifests if manifest.rows), None)
         if first is None:
             return self.table.empty()
         return parquet.scan(self.restrict([first]).local(), self.table.schema).head(rows).collect()
 
     def read(self) -> pl.DataFrame:
-        """Return the rows in memory, partition by partition in stored order. Raises `LakeError` for a damaged file."""
+        """Read all rows, partition by partition in stored order. Raises `LakeError` for a damaged file."""
         return self.query(lambda rows: rows)
 
     def query(self, build: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
-        """Return the result of a lazy query, which reads only the rows that it needs. Raises `LakeError` that names a damaged file."""
+        """Return the result of the lazy query that `build` makes from the rows. Raises `LakeError` that names a damaged file."""
         try:
             return build(self.scan()).collect()
         except (OSError, pl.exceptions.PolarsError) as error:

@@ -1,4 +1,4 @@
-"""Execution of a table's SQL over slices of the lake, in its own DuckDB."""
+"""Execution of the SQL that computes a table, on slices of the lake (rows of some partitions), in a DuckDB of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sql_text(name: str) -> str:
 
 
 def run_sql(table: Table, inputs: Mapping[str, Slice | pl.DataFrame], params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """Return the rows that `sql/<table.name>.sql` computes from `inputs`, in the table's columns, dtypes and order.
+    """Run `sql/<table.name>.sql` on `inputs` and return its rows with the table's columns, dtypes and order.
 
     Each input is readable in SQL by its name; `$name` parameters are bound. Nothing is cast afterwards.
     Raises `SchemaError` if the result does not fit the declared table, `LakeError` if DuckDB cannot run the query.
@@ -34,7 +34,7 @@ def run_sql(table: Table, inputs: Mapping[str, Slice | pl.DataFrame], params: Ma
 
 
 def evaluate(table: Table, text: str, inputs: Mapping[str, Slice | pl.DataFrame], params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """Return the rows of the query `text` over `inputs`. Result and errors are those of `run_sql`."""
+    """Run the query `text` on `inputs` and return its rows. Result and errors are as in `run_sql`."""
     with duckdb_connection.connect() as connection:
         try:
             for name, rows in inputs.items():

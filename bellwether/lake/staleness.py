@@ -1,4 +1,4 @@
-"""Detection of out-of-date partitions from their manifests, which record the versions of their inputs.
+"""Detection of out-of-date partitions: their manifests record the versions of the inputs from which they were computed.
 
 Each table's inputs are in the Dagster graph; `orchestration/runner.py` starts the runs.
 """
@@ -23,7 +23,7 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True, slots=True)
 class TableInputs:
-    """Inputs of a table.
+    """A computed table and the tables from which it is computed.
 
     Attributes:
         table: the computed table.
@@ -44,7 +44,7 @@ class TableInputs:
 
 
 def is_read(table: Table, partition: Partition, source: Table, other: Partition) -> bool:
-    """Return True if computing `partition` of `table` reads the partition `other` of its input `source`.
+    """Return True if computing `partition` of `table` reads the partition `other` of the input table `source`.
 
     They agree in the columns by which both are partitioned. Of an input in `table.history` all partitions up to its own are read.
     """
@@ -55,7 +55,7 @@ def is_read(table: Table, partition: Partition, source: Table, other: Partition)
 
 
 class Staleness:
-    """Comparison of partitions with their inputs at one moment. Each table is listed once, on first use.
+    """Comparison of partitions with their inputs at one moment. The partitions of each table are listed once, on first use.
 
     today: UTC day of the world's clock. Today's partitions of frequently written tables are left out of the versions.
     """
@@ -66,7 +66,7 @@ class Staleness:
         self._marks: dict[str, str | None] = {}
 
     def stored_partitions(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the partitions whose file exists and was written under the table's current version.
+        """Return the partitions whose file exists and was written under the table's current version, with their manifests.
 
         On a store a process lists a table again only after a commit: a sensor tick without one costs a single request.
         """
@@ -85,7 +85,7 @@ class Staleness:
         return self._lake.recorded_inputs(table) if table.outside else self._lake.intact_manifests(table)
 
     def versions(self, recipe: TableInputs, partition: Partition) -> dict[str, str]:
-        """Return a digest per input table, computed from the checksums of the partitions that `partition` reads."""
+        """Return a digest for each input table, computed from the checksums of the partitions that are read to compute `partition`."""
         digests = {}
         for source in recipe.inputs:
             lines = [f"{'/'.join(other)}={manifest.sha256}" for other, manifest in self._inputs(recipe, partition, source)]
@@ -93,11 +93,11 @@ class Staleness:
         return digests
 
     def find_outdated(self, recipe: TableInputs, wanted: Iterable[Partition], *, sound: bool = False) -> list[Partition]:
-        """Return the missing and out-of-date partitions among `wanted`. sound: verify files too, and count damaged ones as missing."""
+        """Return those of `wanted` that are missing or out of date. sound: also verify files, and count damaged ones as missing."""
         return [partition for partition in wanted if self._is_outdated(recipe, partition, sound=sound)]
 
     def find_buildable(self, recipe: TableInputs) -> set[Partition]:
-        """Return the partitions whose inputs are stored: all inputs if the table is partitioned, any of them otherwise."""
+        """Return the partitions that can be computed from stored inputs: a partitioned table needs all its inputs, other tables any."""
         columns, stored = recipe.table.partitioned_by, {source: self.stored_partitions(source) for source in recipe.followed}
         if not columns:
             return {()} if any(stored.values()) else set()
@@ -122,11 +122,12 @@ class Staleness:
         return any(manifest.inputs.get(source.name) != current[source.name] for source in recipe.followed)
 
     def _predates_inputs(self, recipe: TableInputs, partition: Partition, manifest: Manifest) -> bool:
-        """Return True if an input was written after this partition. Used for manifests without versions of inputs."""
+        """Return True if an input was written after this partition. Used for old manifests, which do not record input versions."""
         inputs = (other for source in recipe.followed for _, other in self._inputs(recipe, partition, source))
         return any(other.written_at > manifest.written_at and other.run_id != manifest.run_id for other in inputs)
 
     def _inputs(self, recipe: TableInputs, partition: Partition, source: Table) -> list[tuple[Partition, Manifest]]:
+        """Return the stored partitions of `source` that are read to compute `partition`."""
         if source.partitioned_by in {(), recipe.table.partitioned_by} and source.name not in recipe.table.history:
             same = partition if source.partitioned_by else ()
             manifest = self._manifest(source, same)
@@ -140,7 +141,7 @@ class Staleness:
 
 
 class LoadedLake(Staleness):
-    """Comparison of partitions with the inputs that a running step has loaded.
+    """Staleness for a running step: inputs that the step has already loaded count with the versions it loaded.
 
     loaded: manifests of the loaded partitions, by table. since: start of the run; a partition that another run has written since has an unknown
     version, because the step may not have read it.
@@ -153,7 +154,7 @@ class LoadedLake(Staleness):
         self._loaded, self._since, self._run_id = loaded, since, run_id
 
     def stored_partitions(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the partitions of a table: the loaded manifests, and those in the lake for the rest."""
+        """Return the partitions of a table with their manifests: as loaded by the step, otherwise as stored in the lake."""
         if table.name not in self._stored:
             loaded = dict(self._loaded.get(table.name, {}))
             others = [partition for partition in self._lake.partitions(table) if partition not in loaded]

@@ -1,4 +1,4 @@
-"""Storage of the lake's files: a folder or an object store.
+"""Storage of the lake's files in a folder or an object store.
 
 Files are always complete: written aside and renamed in a folder, stored as one finished object in a store.
 """
@@ -24,7 +24,7 @@ __all__ = ["TEMPORARY", "Folder", "Storage", "StorageEntry", "open_storage", "re
 
 
 class Storage(Protocol):
-    """Tree of files below `uri`, an absolute folder or a URL; names are relative to it and separated by `/`."""
+    """Files below `uri`, an absolute folder or a URL. File names are relative to `uri`, with `/` as separator."""
 
     uri: str
     reader_options: Mapping[str, str]
@@ -33,44 +33,46 @@ class Storage(Protocol):
         """Return the absolute path or URL of a file."""
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents of the existing files among `names`."""
+        """Return the contents by name of those files in `names` that exist."""
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading; raises `FileNotFoundError`."""
+        """Open a file for reading. Raises `FileNotFoundError`."""
 
     def download(self, name: str, target: Path) -> None:
-        """Copy a file to the new local file `target`; raises `FileNotFoundError`."""
+        """Copy a file to the new local file `target`. Raises `FileNotFoundError`."""
 
     def put(self, name: str, data: bytes) -> None:
         """Store `data` under `name`, replacing an existing file atomically."""
 
     def stash(self, name: str, data: bytes) -> None:
-        """Store reproducible data as `put` does, but not durably: it may be lost or damaged in a power failure."""
+        """Store `data` like `put`, but without waiting until it is on disk. For data that can be computed again, as a power failure may lose it."""
 
     def draft(self, name: str) -> AbstractContextManager[Path]:
-        """Provide a local path for building the file `name`; it is deleted afterwards."""
+        """Provide a local path at which the file `name` is built, to be stored with `publish`. The path is deleted when the block ends."""
 
     def publish(self, draft: Path, name: str) -> bool:
-        """Store the finished draft under `name`. Returns False, without any change, if the name is taken."""
+        """Store the finished draft under `name`. Returns False and changes nothing if a file of that name exists."""
 
     def files(self, prefix: str) -> list[StorageEntry]:
-        """List every file below the folder `prefix`; empty if the folder is missing."""
+        """List all files below the folder `prefix`. Returns no entries if the folder is missing."""
 
     def delete(self, name: str) -> None:
-        """Delete one file if it exists."""
+        """Delete one file, if that file exists."""
 
     def prune(self, prefix: str) -> None:
         """Delete the empty folders below `prefix`, if the storage has folders."""
 
     def touch(self, folder: str) -> None:
-        """Change the mark of an existing folder. The change may be lost in a power failure."""
+        """Change the mark (see `mark`) of an existing folder. A power failure may undo this change."""
 
     def mark(self, folder: str) -> str | None:
-        """Return a change mark of a folder, a text that differs after `touch` and after changes of its entries. "" if missing, None without marks."""
+        """Return the change mark of a folder, a text that differs after `touch` and after changes of its entries.
+        "" for a missing folder; None if the storage has no marks.
+        """
 
 
 def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:
-    """Open the storage at a folder or an object-store URL.
+    """Return the storage at a folder or an object-store URL. durable: flush files of a folder to disk.
 
     Options of an `s3://` URL have the names of `bellwether.places`; those of other schemes are passed verbatim to fsspec and Polars.
     durable: whether writes to a folder survive a power failure. Raises `ConfigError` for an unknown option or scheme.
@@ -81,7 +83,7 @@ def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable:
 
 
 class Folder:
-    """Tree of files in a local folder.
+    """Storage in a local folder.
 
     durable: whether writes survive a power failure; otherwise the system writes to disk later.
     """
@@ -150,6 +152,7 @@ class Folder:
         return True
 
     def _make(self, folder: Path) -> None:
+        """Create a folder and its missing parents, flushed to disk if the storage is durable."""
         if folder.is_dir():
             return
         self._make(folder.parent)
@@ -157,6 +160,7 @@ class Folder:
         self._sync(folder.parent)
 
     def _sync(self, path: Path) -> None:
+        """Flush a file or folder to disk if the storage is durable."""
         if self._durable:
             sync(path)
 
@@ -164,7 +168,7 @@ class Folder:
         return sorted(self._walk(str(self._root / prefix), len(str(self._root / "x")) - 1), key=lambda entry: entry.name)
 
     def _walk(self, folder: str, root: int) -> Iterator[StorageEntry]:
-        """Yield the files below `folder`; `root` is the length of the prefix to remove from their paths."""
+        """Yield the files below `folder`. root: length of the prefix to remove from their paths."""
         try:
             entries = list(os.scandir(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -201,7 +205,7 @@ class Folder:
 
 
 def _reserve_name(target: Path) -> bool:
-    """Reserve a free name with an empty file, so that only one of two writers gets it. Returns False if it is taken."""
+    """Create an empty file under a free name, so that only one of several writers gets that name. Returns False if the name is taken."""
     try:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Upgrades of partitions of an older version that only lack columns; they are not rebuilt, because facts cannot be collected again."""
+"""Upgrades of partitions of an older table version that only lack columns. Such partitions are not rebuilt, as facts cannot be collected again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _upgraded: set[tuple[str, str]] = set()
 
 
 def upgrade_partitions(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> int:
-    """Add the missing columns to partitions of the versions in a table's `added`. Returns the number of upgraded partitions.
+    """Add missing columns to partitions written under an older table version listed in `Table.added`. Returns the number of upgraded partitions.
 
     Each table of a lake is processed once per process. Damaged partitions are skipped; reading them raises an error. Raises `LakeError` if one
     cannot be written.

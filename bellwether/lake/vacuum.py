@@ -1,4 +1,4 @@
-"""Deletion of files that no manifest names: superseded files, and drafts of dead writers."""
+"""Deletion of files that no manifest names: superseded files, and drafts of writers that died."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINIMUM_AGE = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class VacuumResult:
-    """Deleted files: names below the lake's root, and total bytes."""
+    """Deleted files: their names below the lake's root, and their total bytes."""
 
     files: tuple[str, ...]
     bytes: int
@@ -28,7 +28,7 @@ class VacuumResult:
 def vacuum(
     storage: Storage, catalog: Catalog, tables: Iterable[Table], *, older_than: timedelta, now: datetime, keep: Collection[str]
 ) -> VacuumResult:
-    """Delete the files of `tables` that have been superseded or abandoned for longer than `older_than`.
+    """Delete files of `tables` that were superseded, or left as drafts, longer than `older_than` ago. keep: locations that are not deleted.
 
     The age of a superseded file counts from the manifest that superseded it. Files whose location is in `keep` stay.
     Raises `LakeError` for an age below `MINIMUM_AGE`.
@@ -50,7 +50,7 @@ def vacuum(
 
 
 def require_grace_period(older_than: timedelta) -> None:
-    """Raise `LakeError` for a grace period below `MINIMUM_AGE`."""
+    """Raise `LakeError` if `older_than` is less than `MINIMUM_AGE`."""
     if older_than < MINIMUM_AGE:
         raise LakeError(
             f"vacuuming the lake: the grace period {older_than} is too short, a running writer may still need its files; give at least {MINIMUM_AGE}"
@@ -58,7 +58,7 @@ def require_grace_period(older_than: timedelta) -> None:
 
 
 def _superseded_files(text: bytes | None, entries: list[StorageEntry], since: datetime) -> list[StorageEntry]:
-    """Return files of a folder that were superseded or abandoned before `since`; none if the manifest is damaged."""
+    """Return the files of a folder that were superseded or left as drafts before `since`. text: the manifest; if it is damaged, no file is returned."""
     try:
         manifest = load(text, "") if text else None
     except LakeError:

@@ -1,4 +1,4 @@
-"""Verification of a lake: every file against the checksum of its manifest."""
+"""Verification of a whole lake: the checksum of every file against its manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.tables import TABLES, Table
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Partition whose file is missing or damaged; the reason ends with how to restore it."""
+    """Partition whose file is missing or damaged. reason: ends with advice on how to restore the file."""
 
     table: str
     partition: str
@@ -23,7 +23,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Result of a verification: numbers of verified files and bytes, and the damaged partitions."""
+    """Result of verifying a lake: number and bytes of the verified files, and the damaged partitions."""
 
     files: int
     bytes: int
@@ -31,7 +31,7 @@ class Verification:
 
 
 def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progress: Progress | None = None) -> Verification:
-    """Compare the SHA-256 of every file that a manifest of the lake names. Changes nothing."""
+    """Compare every file that a manifest names with the recorded SHA-256. Nothing is changed."""
     named = [(table, *entry) for table in tables for entry in lake.read_entries(table)]
     size, damaged = 0, []
     with (progress or Silent()).stage("files", len(named)) as advance:

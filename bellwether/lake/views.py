@@ -1,4 +1,4 @@
-"""Views of the warehouse over its tables; `sql/views/<name>.sql` defines `views.<name>`."""
+"""Views that the warehouse offers in addition to its tables. `sql/views/<name>.sql` defines `views.<name>`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ MACROS = {"price_before": ("hours",)}
 
 
 def view_texts() -> dict[str, str]:
-    """Read the SQL of every view and macro."""
+    """Read the SQL of every view and macro, by name."""
     return {name: sql_text(f"views/{name}") for name in (*VIEWS, *MACROS)}
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
-    """Create the views if all declared tables exist. Their comments are the leading comments of their SQL. tables: names `group/name`."""
+    """Create the views if `tables` contains all declared tables.
+    The leading comment of each SQL text becomes the view's comment. tables: names `group/name`.
+    """
     if not set(TABLES) <= set(tables):
         return
     connection.execute("CREATE SCHEMA views")

@@ -1,4 +1,4 @@
-"""The warehouse: one DuckDB file over the lake, built separately and published as a whole, so that readers are never disturbed.
+"""The warehouse: one DuckDB file built from the lake. Each publication replaces the whole file, and open readers keep the previous one.
 
 Big tables are views over exactly the files of their manifests; marts contain their rows; `meta` describes the publication.
 A place is a local path or an `s3://` URL (`bellwether.lake.publications`).
@@ -86,7 +86,9 @@ def publish(
 
 
 def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: timedelta, patience: float) -> tuple[build.BuildResult, int]:
-    """Build and publish; retry for `patience` seconds if another publisher was faster. Returns the result and the file's size in bytes."""
+    """Build and publish, and start again for up to `patience` seconds if another publisher was faster.
+    Returns the result and the file's size in bytes.
+    """
     deadline = time.monotonic() + patience
     while True:
         draft = place.draft()
@@ -116,7 +118,7 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a warehouse as `connect` does, including one that was copied together with its lake."""
+    """Open a warehouse as `connect` does, but also accept a file that was copied together with its lake."""
     # A separate connection: DuckDB would reuse an older file of the same name that this process has open.
     with open_place(path).open_file() as file, duckdb_connection.connect() as connection:
         try:
@@ -133,7 +135,7 @@ def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _require_own_lake(connection: duckdb.DuckDBPyConnection, place: Path | str) -> None:
-    """Raise `LakeError` for a file that was copied together with its lake, since its views still read the original lake."""
+    """Raise `LakeError` if the file was copied together with its lake, because its views would still read the original lake."""
     try:
         row = connection.execute("SELECT lake, place FROM meta.publication").fetchone()
     except duckdb.Error:
@@ -149,7 +151,7 @@ def _require_own_lake(connection: duckdb.DuckDBPyConnection, place: Path | str) 
 
 
 def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """Return the rows of one query on a published warehouse; `$name` parameters are bound. Read-only.
+    """Return the rows of one query on a published warehouse, which only reads. params: values of the `$name` parameters.
 
     Raises `LakeError` as `connect` does, `ConfigError` for invalid SQL and for SQL that does more than read.
     """
@@ -172,7 +174,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
 
 
 def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Make DuckDB download small files of a store whole, each with one request. Does nothing for queries of nested views."""
+    """Make DuckDB download files as a whole, with one request each, if the files that the query reads are small. Does nothing for queries on `views`."""
     described = (
         "SELECT table_name, sum(bytes) FROM meta.tables JOIN meta.partitions USING (table_name) WHERE stored_as = 'view' GROUP BY ALL"
     )
@@ -182,12 +184,13 @@ def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def publication_time(path: Path | str) -> int:
-    """Return the time of the latest publication in nanoseconds since 1970; 0 without one. Raises `LakeError` for an unreadable store."""
+    """Return the time of the latest publication in nanoseconds since 1970; 0 if nothing is published. Raises `LakeError` for an unreadable store."""
     return open_place(path).modified()
 
 
 def covered_files(path: Path | str, tables: Iterable[Table] | None = None) -> frozenset[str]:
-    """Return the locations of the lake's files in a published warehouse, including damaged files left out. tables: default all.
+    """Return the locations of the lake's files that a published warehouse lists, including damaged files whose rows were left out.
+    tables: default all.
 
     Empty without a warehouse.
     """
@@ -201,7 +204,7 @@ def covered_files(path: Path | str, tables: Iterable[Table] | None = None) -> fr
 
 
 def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]:
-    """Return `covered_files`; empty if the warehouse cannot be read or was published by another version of the code."""
+    """Return `covered_files`, or no files if the warehouse cannot be read or another version of the code published it."""
     try:
         return covered_files(path, tables)
     except LakeError:
@@ -209,7 +212,7 @@ def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]
 
 
 def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
-    """Return the locations of the lake's files that a warehouse published now would cover."""
+    """Return the locations of the lake's files that a warehouse published now would list."""
     files = set()
     for table in tables:
         for name, manifest in lake.read_entries(table):
@@ -221,7 +224,7 @@ def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) 
 
 
 def tables_written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(TABLES.values())) -> list[Table]:
-    """Return the tables that may have been written since the warehouse was published, according to their change marks.
+    """Return the tables that may have been written since the warehouse was published, judged by their change marks.
 
     It detects `Lake.write`, not manual changes to files: a complete publication detects those.
     """
