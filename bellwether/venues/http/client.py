@@ -63,7 +63,7 @@ class Bucket(Protocol):
 
 
 class BucketSource(Protocol):
-    """Source of the buckets that processes share by name."""
+    """Source of rate limits that several processes share; each has a name."""
 
     def limiter(self, name: str, max_rate: float, time_period: float, /) -> Bucket:
         """Return the bucket `name`, which allows `max_rate` tokens per `time_period` seconds."""
@@ -90,7 +90,7 @@ class RateLimit:
         return AsyncLimiter(*self._size)
 
     def shared_bucket(self, url: str) -> Bucket | None:
-        """Return the bucket shared by all processes that read the interface at `url`; None if it is not shared."""
+        """Return the bucket that all processes use for the interface at `url`; None if each process limits its own rate."""
         return self.shared.limiter(f"venue {url}", *self._size) if self.shared else None
 
     @property
@@ -139,7 +139,7 @@ def _create_tls_context() -> ssl.SSLContext:
 
 
 def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[VenuePage]]:
-    """Make a method of a client from a route: it yields the pages of the listing that `build` returns."""
+    """Turn the function `build`, which describes a listing, into a client's method that fetches and yields the listing's pages."""
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[VenuePage]:
@@ -149,7 +149,7 @@ def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P],
 
 
 def call_method(build: Callable[P, VenueCall]) -> Callable[Concatenate[Any, P], Awaitable[VenuePage]]:
-    """Make a method of a client from a route: it returns the response to the call that `build` returns."""
+    """Turn the function `build`, which describes a call, into a client's method that sends the call and returns the response."""
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[VenuePage]:
@@ -285,6 +285,7 @@ class HttpClient:
         return await together(requests, most=self.limits.connections)
 
     async def _attempt(self, call: VenueCall, ordinal: int, number: int) -> VenuePage:
+        """Send `call` once. ordinal: number that the page gets. number: of this attempt, for error messages."""
         started = time.monotonic()
         await self._bucket.acquire(self.limits.tokens_per_read)
         self._count(attempts=1, limited=time.monotonic() - started)
@@ -311,7 +312,7 @@ class HttpClient:
         return page
 
     async def _pause_all(self, failure: TransientFailure) -> None:
-        """Make all processes wait as long as the venue requests, unless that exceeds the retry bounds."""
+        """Make all processes wait as long as the venue's `Retry-After` demands, unless that exceeds the retry bounds."""
         if self._shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
             await self._shared.pause(failure.retry_after)
 
@@ -348,5 +349,5 @@ class HttpClient:
                 yield page
 
     async def pause(self, number: int) -> None:
-        """Wait for the back-off after `number` failures in a row."""
+        """Wait for the jittered back-off that follows `number` failures in a row."""
         await self._sleep(self._backoff.draw(number))

@@ -1,5 +1,7 @@
 """Pull of one day of a venue: its markets and their data, or only the markets that were open in the day's previous pull.
 
+A step is a named group of a pull's requests. A reject is curable if a later response may contain a valid record.
+
 A venue defines its listings, the choice among several records of a market, and the data per market (`DayWork`, `BaseDayPull`).
 """
 
@@ -105,18 +107,18 @@ class BaseDayPull(ABC):
 
     @abstractmethod
     def requested(self, page: VenuePage) -> Iterable[str]:
-        """Return the ids or tickers that the request of a page names."""
+        """Return the market ids or tickers that the request of a page contains."""
 
     @abstractmethod
     def parse_price_pages(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
-        """Parse several pages of prices together, limited to the plan's days; None if a page has a problem."""
+        """Parse several pages of prices in one pass, limited to the plan's days; return None if any of them has an invalid price."""
 
     @abstractmethod
     def parse_price_page(self, step: str, page: VenuePage) -> ParsedRecords:
         """Parse one page of prices, limited to the plan's days."""
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
-        """Yield rejects of a kind that only this venue has."""
+        """Yield the rejects of a kind that no other venue has."""
         return ()
 
     def events(self) -> Iterator[pl.DataFrame]:
@@ -217,9 +219,8 @@ class DayWork(ABC, Generic[M, D]):
 
     @abstractmethod
     def list_named_calls(self, names: Iterable[str], answered: set[str | None]) -> Iterable[Listing]:
-        """Yield the calls that request markets by name.
-
-        answered: ids in the responses so far, which the caller updates between two calls.
+        """Yield the calls that request the markets `names` by id. answered: ids in the responses so far, which are not requested again; the
+        caller updates it between two calls.
         """
 
     @abstractmethod
@@ -227,11 +228,11 @@ class DayWork(ABC, Generic[M, D]):
         """Request the events, prices and other data of the markets."""
 
     async def complete_followed(self, puller: Puller, markets: M) -> None:
-        """Request additional data of the markets that were requested again."""
+        """Request what markets that were requested again have only now, such as winners."""
 
     @abstractmethod
     def list_open_markets(self, puller: Puller, markets: M) -> list[str]:
-        """Return the ids of the markets without a final resolution, which are requested again later."""
+        """Return the ids of the markets without a final resolution; a later pull requests them again."""
 
     def is_settled(self, puller: Puller, markets: M) -> bool:
         """Return True if every market of the day has a final resolution."""
@@ -274,7 +275,7 @@ class DayWork(ABC, Generic[M, D]):
         return self.result(puller, markets)
 
     async def _follow(self, puller: Puller, base: Puller, stats: RequestStats) -> D:
-        """Request again the markets that were open when the day was pulled, and the markets of its curable rejects."""
+        """Request only what was not final in the pull `base`: the markets that were open, and the markets with curable rejects."""
         collector = await self.collect_markets(base, set())
         previous, curable = collector.choose_records(), collector.find_curable()
         names, responded_at = {*self.list_open_markets(base, previous), *curable}, collector.responded_at
@@ -293,13 +294,15 @@ class DayWork(ABC, Generic[M, D]):
         return self.result(puller, markets)
 
     async def add_named(self, puller: Puller, collector: BaseMarketCollector[M], known_ids: set[str]) -> None:
-        """Request by name the known markets that are not listed."""
+        """Request by name those markets in `known_ids` that no listing has returned."""
         async for page in puller.follow(NAMED, self.list_named_calls(known_ids - collector.seen_ids(), collector.returned[NAMED])):
             await puller.process(NAMED, page, partial(collector.add, NAMED))
         collector.reject_absent(NAMED)
 
     def _read_known_ids(self) -> set[str]:
-        """Return the ids of markets and curable rejects in the day's last finished pull; empty if its pages are missing or damaged."""
+        """Return the ids of the markets and curable rejects in the day's last finished pull; empty if the pages of that pull are missing or
+        damaged.
+        """
         with suppress(LakeError):
             last = self.pages.latest_finished(LISTING, self.day.isoformat())
             if last is None:

@@ -1,4 +1,8 @@
-"""Collection of a day's markets from the pages of its pull, and the reasons why the day is not final."""
+"""Collection of a day's markets from the pages of the day's pull, and the reasons why the day is not final.
+
+A step is a named group of a pull's requests. A reject is an invalid or missing record; it is curable if a later response may contain a
+valid one.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,9 @@ NAMED, FOLLOWED = "named", "followed"
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """Kind of record of a table. field, column: of its identifier, in the response and in the table."""
+    """Kind of records, such as markets, that one raw table has. field: name of their identifier in the response. column: its name in the
+    table.
+    """
 
     table: Table
     field: str
@@ -46,7 +52,9 @@ class RecordType:
         return Quarantine(self.table, self.field, day, origin)
 
     def reject_missing(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
-        """Yield rejects for the `missing` records, which the venue did not return; `requested` has the last call for each record."""
+        """Yield rejects for the `missing` records, which the venue did not return. requested: by record, the page of the last call that
+        named it.
+        """
         places = sorted((requested[name].page, name) for name in missing)
         for _, group in groupby(places, key=itemgetter(0)):
             names = [name for _, name in group]
@@ -55,7 +63,7 @@ class RecordType:
 
 @dataclass(frozen=True, slots=True)
 class DayTables:
-    """Tables of a venue's day.
+    """Raw tables of one venue that the pull of a day fills.
 
     names: pattern of the ids that can be requested by name. cursor: response field with the next cursor.
     """
@@ -69,13 +77,13 @@ class DayTables:
     cursor: str
 
     def select_named(self, rejects: pl.DataFrame) -> pl.DataFrame:
-        """Return the rejects with an id that can be requested."""
+        """Return the rejects whose record has a valid id, so that the record can be requested by name."""
         return rejects.filter(pl.col("record_id").str.contains(self.names))
 
 
 @dataclass(frozen=True)
 class BaseDayMarkets(ABC):
-    """Markets of a day, one per row of `rows`. rejects: invalid records. parsed: cache of parsed pages."""
+    """Markets of a day, one per row of `rows`. rejects: rows for invalid records. parsed: cache of parsed pages."""
 
     tables: ClassVar[DayTables]
 
@@ -159,9 +167,10 @@ class BaseMarketCollector(ABC, Generic[M]):
         """Choose one record per market."""
 
     def add(self, step: str, page: VenuePage, *, last: bool = False) -> bool:
-        """Add the markets and rejects of a page; return False, and add nothing, if the page cannot be processed.
+        """Add the markets and rejects of a page; return False, and add nothing, if the page cannot be processed. last: add even such a
+        page, as a reject.
 
-        last: add the page even then, as a reject. Rejects of the same record for the same reason are added once.
+        Rejects of the same record for the same reason are added once.
         """
         parsed = self.parse(step, page)
         if not last and not is_processed(parsed):
@@ -179,7 +188,7 @@ class BaseMarketCollector(ABC, Generic[M]):
         return True
 
     def _note_returned(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
-        """Note which requested markets a page contains; a market that has moved to another day becomes a reject."""
+        """Note which requested markets a page contains. A market that is now dated on another day becomes a reject."""
         field_, column, reason = self.moved
         days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows[column], strict=True)
         problems = {ordinal: RejectReason(field_, str(at), reason) for ordinal, day, at in days if day != self.day}
@@ -190,7 +199,7 @@ class BaseMarketCollector(ABC, Generic[M]):
             self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
 
     def reject_absent(self, step: str) -> set[str]:
-        """Return the ids that a step requested and no response contains; each becomes a reject."""
+        """Return the ids that the step requested but no response contains, and add a reject for each."""
         absent = self.named_calls.keys() - self.returned[step]
         new = absent.difference(pl.concat(self.rejects).filter(pl.col("reason") == NOT_LISTED)["record_id"])
         self.rejects += self.tables.markets.reject_missing(self.day, self.named_calls, new, NOT_LISTED)
@@ -198,7 +207,7 @@ class BaseMarketCollector(ABC, Generic[M]):
         return absent
 
     def drop_moved(self, pages: PageStore) -> None:
-        """Remove the markets that belong to another day."""
+        """Remove the markets that belong to another day, on which they are stored."""
 
     def seen_ids(self) -> set[str | None]:
         """Return the ids of all markets and rejects so far."""
@@ -209,5 +218,5 @@ class BaseMarketCollector(ABC, Generic[M]):
         return {*self.choose_records().rows[self.tables.markets.column], *self.find_curable()}
 
     def find_curable(self) -> dict[str, str]:
-        """Return the reason of each curable reject by its id, if the id can be requested."""
+        """Return the curable rejects that can be requested by name, as a map from id to reason."""
         return dict(self.tables.select_named(select_curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())

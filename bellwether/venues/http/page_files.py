@@ -89,7 +89,7 @@ def _to_page(row: Mapping[str, Any]) -> VenuePage:
 
 
 def write(path: Path, pages: Iterable[tuple[str, VenuePage]]) -> None:
-    """Write the pages of a pull, each with its step, as one Parquet file; equal pages give equal bytes."""
+    """Write the pages of a pull, each with the name of its step (group of requests), as one Parquet file; equal pages give equal bytes."""
     rows: list[tuple[Any, ...]] = []
     size = written = 0
     # No dictionary of bodies, which hardly repeat: it would keep a second copy of them.
@@ -121,7 +121,7 @@ def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 class PageFile:
-    """Open `pages.parquet` of a pull. Only the file that was read last keeps pages in memory, because a run reads many files."""
+    """An open file `pages.parquet` of a pull. Only the file that was read last keeps pages in memory, because a run reads many files."""
 
     _holder: ClassVar[PageFile | None] = None
 
@@ -159,6 +159,7 @@ class PageFile:
         return _to_page(self._rows[row])
 
     def _cache(self, group: int, rows: list[dict[str, Any]]) -> None:
+        """Keep the rows of one row group (`group`) in memory, and drop those of any other file."""
         other = PageFile._holder
         if other is not None and other is not self:
             other._rows, other._group = [], -1

@@ -1,5 +1,7 @@
 """Store of verbatim pages, from which a pull can be resumed, and parsed again without requests.
 
+A step is a named group of a pull's requests, and a page's ordinal is its number in the step. A pull may extend a finished one, its base.
+
 `raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull. During the pull each page is a file, `<step>/00000.page`; finally all
 pages are in one file, `pages.parquet`, and `done.json`, written last, marks the pull as finished. Finished pulls never change: a refresh
 creates the next pull.
@@ -30,7 +32,7 @@ Note = Mapping[str, Any]
 
 
 class _PageCache:
-    """Cache of stored pages without their parsed JSON, up to `CACHED_BYTES` of bodies, and of the open `pages.parquet`."""
+    """Cache of a pull: the open `pages.parquet`, and up to `CACHED_BYTES` of page bodies, without their parsed JSON."""
 
     def __init__(self) -> None:
         self.file: PageFile | None = None
@@ -80,7 +82,7 @@ class StoredPull:
         return self.base.count(step) if self.base and step not in pages else int(pages.get(step, 0))
 
     def page(self, step: str, ordinal: int) -> VenuePage:
-        """Return one page of a finished pull. Raises `LakeError` if it is missing or damaged."""
+        """Return one page of a finished pull, or a page just written. Raises `LakeError` if it is missing or damaged."""
         if self.base and self.note and step not in self.note["pages"]:
             return self.base.page(step, ordinal)
         page = self.cache.page(step, ordinal) or (
@@ -127,9 +129,8 @@ class StoredPull:
         return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
 
     def _read_running(self, step: str, ordinal: int, *, written: bool = False) -> VenuePage | None:
-        """Read a page of a running pull from its own file, from a file of an earlier version, or from `pages.parquet`.
-
-        written: read the page's own file even if it did not exist when the pull was opened.
+        """Read a page of a pull in progress from whichever file contains it: the page's own, one of an earlier version, or `pages.parquet`.
+        written: the page's own file may be newer than the opening of the pull.
         """
         name = self._name(step, ordinal)
         if written or name in self.files:
@@ -206,7 +207,9 @@ class PageStore:
         return self._pull(folder, names) if names else None
 
     def _latest(self, listing: str, partition: str) -> tuple[str, list[str]]:
-        """Return the folder of a partition's last pull (0001 without a pull), and the files of all its pulls."""
+        """Return the folder of the partition's last pull (number 0001 if there is no pull yet), and the files of all pulls of the
+        partition.
+        """
         prefix = f"{self._root}/{listing}/{partition}"
         names = [entry.name for entry in self._storage.files(prefix)]
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
@@ -253,7 +256,9 @@ class PageStore:
         return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
     def _list_protected(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
-        """Return the numbers of the pulls to keep: the last, the last finished, those in `keep`, and their base pulls."""
+        """Return the numbers of the pulls to keep: the last, the last finished, those in `keep`, and the finished pulls that any of these
+        extends.
+        """
         if len(numbers) == 1:
             return set(numbers)
         listing, name = partition.split("/")

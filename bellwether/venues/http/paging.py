@@ -1,4 +1,7 @@
-"""Iteration over the pages of a listing, which detects endless listings and invalid pages."""
+"""Iteration over the pages of a listing, which detects endless listings and invalid pages.
+
+A hole is an empty page whose cursor continues. A loop is a cursor or content that an earlier page had.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class Listing:
         return None if following in (None, "") else str(following)
 
     def is_hole(self, page: VenuePage, cursor: str | None = None) -> bool:
-        """Return True if `page` is empty although its cursor continues, so that records may be missing."""
+        """Return True for a hole: `page` is empty although its cursor continues, so that records may be missing."""
         return not page.items(self.items) and self.next_cursor(page, cursor) is not None
 
     @property
@@ -92,14 +95,13 @@ async def iterate_pages(
     holes: bool = False,
     ahead: bool = False,
 ) -> AsyncGenerator[VenuePage, None]:
-    """Yield the pages of `listing`, numbered from `first`.
+    """Yield the pages of `listing`, numbered from `first`. fetch: requests a page. pause: waits before the retry of a page whose cursor
+    continues. holes: accept up to `MOST_HOLES` consecutive holes, which the caller has to report. ahead: request the next page before the
+    current one is yielded.
 
     A listing ends with a missing cursor, not with a short page. A page is requested again, up to `PAGE_RETRIES` times, if it is empty, if
     its cursor or its records repeat an earlier page, or if it has no new records in a listing by offset. After that, an empty page without
     a cursor is accepted as the end.
-
-    fetch: requests a page. pause: waits before the retry of a page whose cursor continues. holes: accept up to `MOST_HOLES` consecutive
-    empty pages whose cursor continues; the caller has to report them. ahead: request the next page before the current one is yielded.
 
     Raises `PagingError`, before the page is yielded, for a loop, for more than `MOST_PAGES` pages, and for a hole that is not accepted.
     """
@@ -147,7 +149,9 @@ async def _yield_turns() -> None:
 async def _request_page(
     listing: Listing, fetch: Callable[[], Awaitable[VenuePage]], guard: _Guard, cursor: str | None, pause: Pause
 ) -> VenuePage:
-    """Request a page until it is not doubtful. After the last retry, prefer a response that ends the listing."""
+    """Request a page, and repeat the request while the page is empty or repeats earlier records. After the last retry, prefer a response
+    that ends the listing.
+    """
     pages: list[VenuePage] = []
     for number in range(1 + PAGE_RETRIES):
         if pages and listing.next_cursor(pages[-1], cursor) is not None:
@@ -159,7 +163,7 @@ async def _request_page(
 
 
 class _Guard:
-    """Detector of loops and holes: the cursors, contents and number of consecutive holes so far."""
+    """Detector of loops and holes. It remembers the cursors and contents of earlier pages, and counts consecutive holes."""
 
     def __init__(self, listing: Listing, most_holes: int) -> None:
         self._listing = listing
@@ -173,7 +177,7 @@ class _Guard:
         self._pages = 0
 
     def is_doubtful(self, page: VenuePage, cursor: str | None) -> bool:
-        """Return True if the page should be requested again."""
+        """Return True if the page is empty or repeats earlier records, and should be requested again."""
         items = page.items(self._listing.items)
         if not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None:
             return True
@@ -204,7 +208,7 @@ class _Guard:
         return PagingError(page.request, 1 + PAGE_RETRIES, cause, "Pages before it are stored; run again later", kind="paging")
 
     def _loop(self, page: VenuePage, items: list[Any], following: str | None) -> str | None:
-        """Describe how the page repeats an earlier one; None if it does not."""
+        """Describe how the page, or the cursor `following` it, repeats an earlier page; None without a repetition."""
         if following is None:
             return None
         if following in self._cursors:

@@ -20,7 +20,8 @@ _FIRST_STEPS = ("cutoff", "markets")
 
 
 def choose_pull(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: bool, today: date | None = None) -> StoredPull:
-    """Choose the pull of `day` to continue; a pull that requests only open markets has a base.
+    """Return the pull with which to continue `day`: the finished one if it can be reused, else an unfinished or new one. If only open
+    markets need requests, the finished pull becomes its base.
 
     plan: price plan; a pull with another plan is not reused. refresh: request the whole day again. today: keep the stored pull if its next
     attempt is due after this date; None: never wait.
@@ -42,20 +43,22 @@ def choose_pull(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: b
 
 
 def is_waiting(note: Note, today: date) -> bool:
-    """Return True if the next attempt that a pull's note schedules is after `today`."""
+    """Return True if the pull's note schedules the next attempt for a day after `today`."""
     next_look = note.get("next_look")
     return next_look is not None and today < date.fromisoformat(next_look)
 
 
 def list_next_requests(pages: PageStore, days: Iterable[date]) -> dict[date, date]:
-    """Return the date of the next attempt by day, for the `days` that wait for curable rejects."""
+    """Return the date of the next attempt for each of the `days` that has curable rejects and nothing else to request."""
     pulls = {day: pages.latest_finished(LISTING, day.isoformat()) for day in days}
     dates = {day: (pull.note or {}).get("next_look") for day, pull in pulls.items() if pull is not None}
     return {day: date.fromisoformat(text) for day, text in dates.items() if text is not None}
 
 
 def list_open_days(pages: PageStore, days: Iterable[date], *, include_unresolved: bool) -> Iterator[date]:
-    """Yield the `days` whose last pull was not final. include_unresolved: also the days that lack only resolutions."""
+    """Yield the `days` whose last finished pull was not final. include_unresolved: also days on which only resolutions of markets are
+    missing.
+    """
     for day in days:
         pull = pages.latest_finished(LISTING, day.isoformat())
         note = (pull.note if pull else None) or {"final": True}
@@ -64,7 +67,7 @@ def list_open_days(pages: PageStore, days: Iterable[date], *, include_unresolved
 
 
 def build_completion(day: date, responded_at: datetime, *, settled: bool, complete: bool, waiting: bool, named: bool) -> dict[str, Any]:
-    """Describe for a pull's note whether the day is final, and when the next attempt is due.
+    """Build the part of a pull's note that states whether the day is final, and when the next attempt is due.
 
     responded_at: time of the venue's response, aware. settled: all markets have a final resolution. complete: the day was over, and no page
     is missing. waiting: it has curable rejects, which are retried until `PATIENCE` has passed. named: each reject can be requested by id.

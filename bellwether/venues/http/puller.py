@@ -1,4 +1,7 @@
-"""Requests of one pull: stored pages are read, and only missing ones are fetched and stored."""
+"""Requests of one pull: stored pages are read, and only missing ones are fetched and stored.
+
+A step is a named group of a pull's requests. A pull may extend a finished one, its base.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ def _accept_any(page: VenuePage) -> None:
 
 
 def _passes(fits: PageCheck, page: VenuePage) -> bool:
+    """Return True if the check `fits` raises nothing for the page."""
     try:
         fits(page)
     except (BellwetherError, MalformedBody):
@@ -59,7 +63,9 @@ class Puller:
         self._writing: asyncio.Future[None] | None = None
 
     async def request(self, step: str, call: VenueCall, *, fits: PageCheck) -> VenuePage:
-        """Make the only call of a step, unless its response is stored, and return the response; see `request_all`."""
+        """Make the only call of a step, unless its response is stored, and return the response. fits: check of the response; see
+        `request_all`.
+        """
         await self.request_all(step, [call], fits=fits)
         return self.pull.page(step, 0)
 
@@ -72,10 +78,8 @@ class Puller:
         client: HttpClient | None = None,
         fits: PageCheck = _accept_any,
     ) -> None:
-        """Make the calls of a step concurrently, except those whose response is stored, and store the responses by position.
-
-        accept: see `HttpClient.fetch`. client: default: that of the pull. fits: raises for a page of an unexpected shape, which is then
-        requested again, once.
+        """Make the calls of a step concurrently, except those whose response is stored, and store the responses. fits: raises for a page of
+        an unexpected shape, which is then requested once more. client: default: that of the pull. accept: see `HttpClient.fetch`.
         """
         if self.pull.note is not None:
             return
@@ -97,7 +101,9 @@ class Puller:
             await _finish_write(self._write(step, replace(page)))
 
     async def process(self, step: str, page: VenuePage, take: PageHandler) -> None:
-        """Pass a page to `take`. If it cannot be processed, request and store it again, and pass it with `last`."""
+        """Pass a page to `take`. If `take` returns False, request and store the page again, and call `take` with `last=True`, which must
+        accept any page.
+        """
         if take(page):
             return
         if self.pull.note is None:
@@ -107,7 +113,7 @@ class Puller:
         take(page, last=True)
 
     def pages(self, step: str) -> Iterator[VenuePage]:
-        """Yield the stored pages of a step; of the base pull if this pull has not begun the step."""
+        """Yield the stored pages of a step. A step that this pull has not begun is read from its base pull."""
         if self.pull.note is not None:
             return self.pull.pages(step)
         if step in self._pages:
@@ -165,7 +171,7 @@ async def _finish_write(writing: asyncio.Future[None] | None) -> None:
 
 
 class _Source:
-    """Pages of one listing, stored or fetched; `fetched` has the ordinals of the fetched ones."""
+    """Pages of one listing, read from the store or fetched from the venue. `fetched` has the ordinals of fetched pages."""
 
     def __init__(self, client: HttpClient, pull: StoredPull, step: str, listing: Listing) -> None:
         self._client = client

@@ -24,7 +24,7 @@ class TooLargeError(VenueError):
 
 
 class OversizedBody(Exception):
-    """Body longer than its bound."""
+    """A response's body is longer than the maximum."""
 
 
 async def read_body(response: httpx.Response, most: int, body: bytearray | None = None) -> bytes:
@@ -61,7 +61,7 @@ class _IdentityDecoder:
 
 
 class _DeflateDecoder:
-    """Decoder of gzip or deflate, one member at a time."""
+    """Decoder of gzip or deflate; a body may consist of several compressed parts (members)."""
 
     def __init__(self, fail: Callable[[str], Exception]) -> None:
         self._member = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -69,6 +69,7 @@ class _DeflateDecoder:
 
     @property
     def is_whole(self) -> bool:
+        """True if the last compressed part has ended."""
         return self._member.eof
 
     def __call__(self, chunk: bytes) -> Iterator[bytes]:

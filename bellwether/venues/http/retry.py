@@ -70,7 +70,9 @@ _PASSING = {408: TIMEOUT, 425: SERVER, 429: RATE_LIMIT}
 
 
 def refuse_redirect(call: str, attempts: int, response: httpx.Response, setting: str) -> RefusedError:
-    """Build the error for a redirected call. Redirects are not followed; the message contains the target."""
+    """Build the error for a redirected call, with the target; redirects are not followed. setting: name of the setting that has the
+    address.
+    """
     address = strip_user(response.headers["Location"])[:300]
     status, lasting = response.status_code, response.status_code in (301, 308)
     cause = f"HTTP {status}: the address has moved{'' if lasting else ' for now'} to {address!r}"
@@ -87,7 +89,7 @@ def compute_delay(failures: int, rng: Random, *, base: float, cap: float, least:
 
 
 class Backoff:
-    """Wait and stop functions for Tenacity; `rng` makes the jitter reproducible."""
+    """Functions that tell Tenacity how long to wait and when to stop. rng: makes the random waits reproducible."""
 
     def __init__(self, retry: RetryPolicy, rng: Random) -> None:
         self._retry = retry

@@ -52,7 +52,9 @@ class _MarketCollector:
         self._rejects = 0
 
     async def add_pages(self, pages: AsyncIterator[VenuePage], source: str = "live", wanted: pl.Expr | None = None) -> _MarketCollector:
-        """Add the pages of a listing of contracts, or of events with nested contracts. wanted: predicate that selects contracts."""
+        """Add the pages of a listing of contracts, or of events with nested contracts. wanted: predicate that selects contracts. source:
+        live or historical.
+        """
         async with aclosing(pages) as iteration:  # type: ignore[type-var]
             async for page in iteration:
                 self._at = self._at or page.fetched_at
@@ -106,7 +108,9 @@ async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Exp
 
 
 async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[MarketRows, frozenset[str]]:
-    """Fetch the contracts that `names` identify by ticker or by event ticker, live or archived; also return the names of events."""
+    """Fetch contracts, live or archived. names: tickers of contracts, or of events for all their contracts. Also return those names that
+    are events.
+    """
     collector, names = _MarketCollector(), list(dict.fromkeys(names))
     for batch in split_batches(names, routes.MOST_TICKERS):
         await collector.add_pages(client.markets(tickers=batch, mve_filter=None))
@@ -152,9 +156,8 @@ async def fetch_books(client: KalshiClient, tickers: Iterable[str]) -> dict[str,
 
 
 async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Row]]:
-    """Fetch the hourly candles of contracts as rows of raw/kalshi_candles, by ticker and in order of time.
-
-    spans: first and last end of a candle (inclusive) by ticker. A contract without candles has an empty list.
+    """Fetch the hourly candles of contracts as rows of raw/kalshi_candles, by ticker and in order of time. spans: by ticker, the first and
+    last end of a candle, inclusive. A contract without candles has an empty list.
     """
     candles: dict[str, dict[datetime, Row]] = {ticker: {} for ticker in spans}
     of_span: dict[tuple[datetime, datetime], list[str]] = defaultdict(list)
@@ -192,11 +195,11 @@ def _add_candles(candles: dict[str, dict[datetime, Row]], page: VenuePage, sourc
 
 
 def _count_per_call(first: datetime, last: datetime) -> int:
-    """Return the number of contracts whose hourly candles of a span may be requested together."""
+    """Return the number of contracts whose hourly candles from `first` to `last` fit into one call."""
     return max(1, min(routes.MOST_TICKERS, routes.MOST_CANDLES // ((last - first) // timedelta(hours=1) + 1)))
 
 
 async def _fetch_cutoff(client: KalshiClient) -> datetime | None:
-    """Fetch the instant since when settled contracts are listed; None if the venue does not state it."""
+    """Fetch the venue's cutoff, before which settled contracts are archived; None if the venue does not state it."""
     page = await client.historical_cutoff()
     return parse_instant(page.answer.get("market_settled_ts"))

@@ -22,7 +22,7 @@ REFUSED_BATCH = frozenset({400, 404, 405, 410, 413, 422})
 
 
 class OffsetLimitError(RefusedError):
-    """The venue refuses an offset beyond about 2,000 records; a listing by keyset has no such limit."""
+    """The venue refuses an offset beyond about 2,000 records; a listing by keyset (with cursors instead of offsets) has no such limit."""
 
     def __init__(self, refused: RefusedError, offset: int) -> None:
         self.status = refused.status
@@ -51,7 +51,7 @@ class GammaClient(HttpClient):
     markets = listing_method(routes.markets)
 
     async def adapt_listing(self, listing: Listing) -> Listing:
-        """Convert `listing` to paging by offset if the server does not support keysets.
+        """Convert a listing by keyset (with cursors) to paging by offset if the server does not support keysets.
 
         Raises the error of the first call if it fails for another reason.
         """
@@ -61,6 +61,7 @@ class GammaClient(HttpClient):
         return listing if self._knows_keyset else routes.use_offsets(listing)
 
     async def _detect_keyset(self) -> bool:
+        """Return True if the server supports keysets, by a request that is made once."""
         first = routes.markets(closed=False, limit=1)
         page = await self.get(first.path, first.params, accept=UNKNOWN_ROUTE)
         return page.status not in UNKNOWN_ROUTE
@@ -101,5 +102,6 @@ class ClobClient(HttpClient):
         return pages
 
     async def _single_midpoints(self, batch: VenueCall) -> list[VenuePage]:
+        """Fetch the midpoints of the tokens of a batch one by one."""
         calls = [routes.midpoint(token_id) for token_id in routes.parse_tokens(batch.body)]
         return await self.fetch_all(calls, accept=frozenset({404}))

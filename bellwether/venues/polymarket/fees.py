@@ -64,7 +64,7 @@ class Regime(Enum):
 
     @property
     def by_value(self) -> bool:
-        """True if the fee is proportional to the value of a trade instead of its shares, and withheld in shares from buys."""
+        """True if the regime's formula has the price as an additional factor, and fees are withheld in shares from buys."""
         return self in (Regime.SHORT_CRYPTO, Regime.BY_VALUE)
 
 
@@ -147,11 +147,11 @@ def _power(base: Decimal, exponent: int | Decimal) -> Decimal:
 
 
 def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None = None, base_fee: int | None = None) -> FeeSchedule:
-    """Return the fee terms of a trade at the aware time `at` in the market described by a Gamma object.
+    """Return the fee terms of a trade at the aware time `at`. market: object of Gamma. category: of the market's event, for objects that
+    state no fee type. base_fee: the response of the CLOB's /fee-rate, in basis points; 0 is a market without fees.
 
-    category: of the market's event, for objects that state no fee type. base_fee: the response of the CLOB's /fee-rate, in basis points; 0
-    is a market without fees. The object's own `feeSchedule` is used if it belongs to the regime of `at`; otherwise a table by category, and
-    `source` states so. Raises `SchemaError` for invalid terms, and for fees charged by unknown terms.
+    The object's own `feeSchedule` is used if it belongs to the regime of `at`; otherwise a table by category, and `source` states so.
+    Raises `SchemaError` for invalid terms, and for fees charged by unknown terms.
     """
     regime = Regime.at(at)
     if regime is Regime.NONE or not _charges(market, base_fee):
@@ -168,6 +168,7 @@ def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None
 
 
 def _by_kind(kind: str, regime: Regime, at: datetime) -> FeeSchedule:
+    """Return the terms that the tables of a regime have for a kind of market, such as crypto, at a time."""
     if regime is Regime.BY_SHARES and kind in _CHANGES and at >= _CHANGES[kind][0]:
         _, rate, exponent, rebate = _CHANGES[kind]
     else:
@@ -177,7 +178,7 @@ def _by_kind(kind: str, regime: Regime, at: datetime) -> FeeSchedule:
 
 
 def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
-    """Return True if the market has fees, by the first field that states it."""
+    """Return True if the market has fees: by `base_fee` if given, else by the first field of the market that states it."""
     if base_fee is not None:
         return base_fee > 0
     enabled = market.get("feesEnabled")
@@ -187,6 +188,7 @@ def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
 
 
 def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedule:
+    """Parse the terms that the market's own `feeSchedule` states."""
     if not isinstance(stated, Mapping):
         raise _unfit(market, "feeSchedule", stated, "no JSON object")
     exponent = _ratio(market, stated, "exponent", most=10)
@@ -204,6 +206,7 @@ def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedu
 
 
 def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, most: int = 1) -> Decimal | None:
+    """Parse field `name` of a stated fee schedule as a number in [0, most]; None if missing. Raises `SchemaError` otherwise."""
     value = stated.get(name)
     if value is None:
         return None
@@ -227,6 +230,7 @@ def _kind(market: Mapping[str, Any], category: str | None, regime: Regime) -> st
 
 
 def _exact(name: str, value: Decimal | int) -> Decimal:
+    """Return the argument `name` as a finite Decimal of 0 or more. Raises `ConfigError` otherwise."""
     if isinstance(value, bool) or not isinstance(value, Decimal | int):
         raise ConfigError(f"computing a fee: {name} is {value!r}, a {type(value).__name__}; give a Decimal, so that no digit is lost")
     exact = Decimal(value)

@@ -1,4 +1,4 @@
-"""Resolution of Polymarket markets by evidence from Gamma, UMA and the CLOB.
+"""Resolution of Polymarket markets by evidence: what Gamma, UMA (the oracle) and the CLOB state about a market's result.
 
 A closed market is not necessarily resolved, and prices at 0 and 1 are no outcome while a resolution is only proposed or disputed.
 Contradictory sources give no outcome. Every resolution names its rule and contains the evidence.
@@ -84,7 +84,7 @@ def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFr
 
 
 def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
-    """Collect the outcomes that the CLOB flags as winners, by condition; matching tokens get Gamma's names of outcomes."""
+    """Collect, by market, the outcomes that the CLOB flags as winners, under the names that Gamma uses for the same tokens."""
     names = (
         markets.filter(pl.col("token_ids").list.len() == pl.col("outcomes").list.len())
         .select("day", "key", pl.col("token_ids").alias("token_id"), name="outcomes")
@@ -100,7 +100,7 @@ def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame
 
 
 def resolve_markets(evidence: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns `RESOLUTION` to `evidence`, which has at least the columns `EVIDENCE`."""
+    """Add each market's resolution, the columns `RESOLUTION`, to the table `evidence`, which has at least the columns `EVIDENCE`."""
     classified = evidence.with_columns(**_classify_evidence()).with_columns(_find_flagged(evidence)).with_columns(**_draw_conclusions())
     rules = _rules()
     decided = classified.with_columns(rule=_first(rules, "rule"))
@@ -124,7 +124,7 @@ def _lower(name: str) -> pl.Expr:
 
 
 def _classify_evidence() -> dict[str, pl.Expr]:
-    """Return expressions for UMA's last status, the kind of prices, and other properties of the evidence."""
+    """Return expressions by name for facts that the rules use, such as UMA's last status and whether prices are at 0 and 1."""
     prices, count = pl.col("outcome_prices"), pl.col("outcomes").list.len()
     whole = (prices.list.len() == count) & (count > 1)
     history = pl.col("uma_statuses").list.last().str.strip_chars().str.to_lowercase()
@@ -149,7 +149,7 @@ def _classify_evidence() -> dict[str, pl.Expr]:
 
 
 def _find_flagged(evidence: pl.DataFrame) -> pl.Series:
-    """Return the position of the CLOB's first winner among Gamma's outcomes; null if it is missing there."""
+    """Return which of Gamma's outcomes the CLOB flags as winner, as a position in the list; null if it is missing there."""
     named = evidence.select("outcomes", flagged=pl.col("winners").list.first().str.strip_chars().str.to_lowercase()).with_row_index("row")
     places = named.filter(pl.col("outcomes").list.len() > 0).explode("outcomes").with_columns(place=pl.int_range(pl.len()).over("row"))
     matches = places.filter(pl.col("outcomes").str.strip_chars().str.to_lowercase() == pl.col("flagged")).unique(
@@ -159,7 +159,7 @@ def _find_flagged(evidence: pl.DataFrame) -> pl.Series:
 
 
 def _draw_conclusions() -> dict[str, pl.Expr]:
-    """Return boolean expressions: which source states a final result, and whether the sources disagree."""
+    """Return boolean expressions by name: whether each source states a final result, and whether the sources contradict each other."""
     by_uma = pl.col("uma").is_in(["resolved", "settled"]).fill_null(False)
     by_clob = (pl.col("uma").is_null() | (pl.col("uma") == "requested")) & ((pl.col("flags") > 0) | pl.col("half"))
     by_silence = pl.col("uma").is_null() & _lower("resolution_status").is_null() & pl.col("is_old") & ~by_clob
@@ -177,7 +177,9 @@ def _draw_conclusions() -> dict[str, pl.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRule:
-    """Rule with a condition (`applies`) and the resolution that follows. place: position of the winner among the outcomes."""
+    """Rule of resolution: the condition `applies`, and the status and other columns that follow. place: position of the winner among the
+    outcomes.
+    """
 
     name: str
     applies: pl.Expr
@@ -187,7 +189,7 @@ class ResolutionRule:
     place: pl.Expr = field(default_factory=lambda: pl.lit(None, pl.Int64))
 
     def part(self, name: str) -> pl.Expr:
-        """Return one column of the resolution that follows: rule, status, reason, final or place."""
+        """Return one column of the rule's resolution. name: rule, status, reason, final or place."""
         texts = {"rule": self.name, "status": self.status, "reason": self.reason}
         if name in texts:
             return pl.lit(texts[name], pl.String)
@@ -223,13 +225,13 @@ def _rules() -> tuple[ResolutionRule, ...]:
 
 
 def _first(rules: Sequence[ResolutionRule], name: str) -> pl.Expr:
-    """Return one column of the resolution, by the first rule that applies."""
+    """Return the column `name` (as in `ResolutionRule.part`) of the first rule that applies to each market."""
     last = rules[-1].part(name)
     return reduce(lambda rest, rule: pl.when(rule.applies).then(rule.part(name)).otherwise(rest), reversed(rules[:-1]), last)
 
 
 def _compute_value() -> pl.Expr:
-    """Return the payout of YES, or of the first of two named outcomes, in dollars; null if unknown."""
+    """Compute the payout in dollars of YES, or of the first outcome if the outcomes have other names; null if unknown."""
     names = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
     second = (pl.col("market_type") == "binary") & (names.list.last() == "yes")
     position = pl.when(second).then(1).otherwise(0)

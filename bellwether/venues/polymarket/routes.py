@@ -70,7 +70,7 @@ def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listin
 
 
 def use_offsets(listing: Listing) -> OffsetListing:
-    """Convert a listing by keyset to paging by offset, in which responses are bare lists and offsets end at about 2,000."""
+    """Convert a listing by keyset (with cursors) to paging by offset, in which responses are plain lists and offsets end at about 2,000."""
     return OffsetListing(listing.path.removesuffix(_KEYSET), listing.params, listing.items, listing.identity)
 
 

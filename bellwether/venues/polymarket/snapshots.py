@@ -72,7 +72,9 @@ async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRo
 
 
 async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
-    """Fetch the winning outcomes and the 50-50 flag of the CLOB by condition id; unknown ids are left out."""
+    """Fetch, by condition id, the outcomes that the CLOB flags as winners, and whether the market resolved 50-50; unknown ids are left
+    out.
+    """
     wanted = pl.Series(list(dict.fromkeys(condition_ids)), dtype=pl.String())
     calls = [routes.clob_market(condition_id) for condition_id in wanted]
     pages = [page for page in await clob.fetch_all(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
@@ -129,10 +131,10 @@ Points = list[tuple[datetime, Decimal]]
 async def fetch_past_prices(
     clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, traded: Collection[str] | None = None
 ) -> dict[str, Points]:
-    """Fetch the hourly prices of tokens, in order of time; a token without prices has an empty list.
+    """Fetch the hourly prices of tokens, in order of time; empty without prices. spans: first and last instant (inclusive) by token.
+    traded: tokens whose prices every `COARSE_MINUTES` are fetched if hourly ones are missing; None: all.
 
-    spans: first and last instant (inclusive) by token. traded: tokens for which prices every `COARSE_MINUTES` are requested if hourly ones
-    are missing; None for all. Points without a price from 0 to 1 are left out.
+    Points without a price from 0 to 1 are left out.
     """
     prices = await _fetch_spans(clob, spans, FINE_MINUTES)
     empty = {token: spans[token] for token, points in prices.items() if not points and (traded is None or token in traded)}
@@ -187,7 +189,7 @@ async def _collect_rows(
 
 
 def _merge_rows(parts: Sequence[MarketRows]) -> MarketRows:
-    """Merge several snapshots; the last record of a market counts."""
+    """Merge several snapshots; if a market is in several, the last record counts."""
     rows = {row["market_id"]: row for part in parts for row in part.rows}
     at = min((part.at for part in parts if part.at is not None), default=None)
     return MarketRows(tuple(rows.values()), at, sum(part.rejects for part in parts))

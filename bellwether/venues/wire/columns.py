@@ -77,14 +77,16 @@ class WireColumns:
             return [record.get(name) for record in self.records]
 
     def note_where(self, mask: pl.Series, name: str, reason: str, *, instead: str | None = None) -> None:
-        """Note a problem of every record whose `mask` is true: in its field `name`, or in `instead` if `name` is null."""
+        """Note a problem of every record whose `mask` is true, in its field `name`. instead: field to blame if `name` is null in the
+        record.
+        """
         for index in mask.arg_true():
             record = self.records[index]
             field = instead if instead is not None and record.get(name) is None else name
             self.problems.note(index, self._prefix + field, record.get(field), reason)
 
     def part(self, name: str) -> WireColumns:
-        """Return the columns of a nested object; its problems are noted for the outer object."""
+        """Return the columns of a nested object, field `name`; problems in them are noted for the outer object."""
         nested = self._of_types(name, (dict,), "not a JSON object")
         return WireColumns([value or {} for value in nested], self.problems, f"{self._prefix}{name}.")
 
@@ -120,6 +122,7 @@ class WireColumns:
         return self._since_1970(name, _SECOND // 1000, millis, "missing, or no milliseconds since 1970")
 
     def _since_1970(self, name: str, unit: int, numbers: Sequence[Any], unfit: str) -> pl.Series:
+        """Convert numbers of `unit` microseconds since 1970 to times. unfit: reason noted for values that are not integers."""
         inside = [number if type(number) is int and 0 <= number * unit < END_SECOND * _SECOND else None for number in numbers]
         series = pl.Series(name, inside, dtype=pl.Int64())
         if series.null_count():
@@ -129,7 +132,9 @@ class WireColumns:
         return (series * unit).cast(TIME)
 
     def note_crossed(self, bid: pl.Series, ask: pl.Series, name: str, *, instead: str | None = None) -> None:
-        """Note a problem of every record whose bid is above its ask, in its field `name` (or `instead` if that is null)."""
+        """Note a problem of every record whose bid is above its ask, in its field `name`. instead: field to blame if `name` is null in the
+        record.
+        """
         if (bid > ask).any():
             self.note_where(bid > ask, name, CROSSED, instead=instead)
 
@@ -163,7 +168,7 @@ class WireColumns:
         return self._dumped(name, self.values(name), self._prefix + name)
 
     def _dumped(self, name: str, values: Sequence[Any], field: str | None) -> pl.Series:
-        """Serialize `values` as JSON text; a value that is nested too deeply is noted as a problem of `field`."""
+        """Serialize the values of `name` as JSON text; a value that is nested too deeply is noted as a problem of `field`."""
         try:
             dumped = [None if value is None else orjson.dumps(value) for value in values]
         except orjson.JSONEncodeError:
@@ -182,7 +187,9 @@ class WireColumns:
         self.note_where(texts.str.contains(_NO_TICKER), name, "not a ticker")
 
     def _time(self, texts: pl.Series, times: pl.Series) -> pl.Series:
-        """Return `times`, parsed from `texts`, without invalid ones; problems are noted except for missing, empty and zero times."""
+        """Return `times`, which were parsed from `texts`, with implausible ones as null. A text without a valid time is noted as a problem,
+        unless it is empty or a zero time.
+        """
         if times.null_count() > texts.null_count():
             self.note_where(times.is_null() & (texts != ""), texts.name, "not a time (RFC 3339 with a zone)")
         # As numbers, because a wrong time may be outside of Python's calendar.
@@ -221,7 +228,7 @@ class WireColumns:
         return series
 
     def _of_types(self, name: str, types: tuple[type, ...], reason: str) -> Sequence[Any]:
-        """Return the values of a field; a value of any other type than `types` is noted as a problem and becomes None."""
+        """Return the values of field `name`. A value that has none of the `types` is noted as a problem and becomes None."""
         values = self.values(name)
         if set(map(type, values)) <= {*types, NoneType}:
             return values
@@ -241,7 +248,7 @@ def _as_text(value: Any, rule: DecimalRule) -> Any:
 
 
 def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, str]) -> dict[str, bool]:
-    """Return True by name if any text is null or contains the forbidden pattern, or if any does not match the required one."""
+    """Return by column whether any text is null, contains its `forbidden` pattern, or does not match its `required` pattern."""
     unfit = [pl.col(name).str.contains(pattern).fill_null(True).any() for name, pattern in forbidden.items()]
     missed = [~pl.col(name).str.contains(pattern).all() for name, pattern in required.items()]
     return pl.DataFrame(strings).select(*unfit, *missed).row(0, named=True) if strings else {}
@@ -257,10 +264,10 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 def find_repeats(
     keys: pl.DataFrame, objects: Sequence[Any], problems: RejectReasons, *, field: str, kind: str, earlier: Mapping[Any, Any] = NOTHING
 ) -> frozenset[int]:
-    """Return the positions of objects that are equal to an earlier object with the same key.
+    """Return the positions of objects that repeat an earlier object with the same key; a different object with the same key is noted as a
+    problem of `field`. kind: name of the objects in that message. earlier: objects of previous pages by key.
 
-    A different object with the same key is noted as a problem of `field`. Objects with a problem are ignored. kind: name of the objects in
-    that message. earlier: objects of previous pages by their key, which is then a single column.
+    Objects with a problem are ignored. With `earlier`, the keys are a single column.
     """
     repeats: set[int] = set()
     first: dict[tuple[Any, ...], Any] = {(key,): item for key, item in earlier.items()}

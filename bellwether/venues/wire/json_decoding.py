@@ -54,7 +54,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_record(value: Any) -> Any:
-    """Return a response that is itself a record; `UnusableValue` if it contains a value that no table can store."""
+    """Check a response that is itself one record: return it, or `UnusableValue` if it contains a value that no table can store."""
     return _record(value)
 
 
@@ -73,6 +73,7 @@ def _decode_leniently(body: bytes, strict: ValueError) -> Any:
 
 
 def _loads(text: str) -> Any:
+    """Parse JSON text, with very long integers as floats."""
     return json.loads(text, strict=False, parse_int=_number)
 
 
@@ -107,6 +108,7 @@ def _replace_unusable(value: Any) -> Any:
 
 
 def _record(item: Any) -> Any:
+    """Return a JSON object unchanged, or `UnusableValue` if it contains a value that no table can store."""
     if not isinstance(item, dict):
         return item
     problem = _find_unusable({name: value for name, value in item.items() if name not in RECORD_LISTS})

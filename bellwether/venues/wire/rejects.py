@@ -1,4 +1,8 @@
-"""Rejects: objects that do not fit a table, as rows of raw/<venue>_rejects with the field, the value and the reason."""
+"""Rejects: objects that do not fit a table, as rows of raw/<venue>_rejects with the field, the value and the reason.
+
+The origin of an object is the page that contains it. A reject is curable if a later response may be valid, for example because a missing
+value appears.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Page that contains an object.
+    """Page that contains an object: its request, number and response time.
 
     request: method, path and query. page: ordinal within its pull. fetched_at: time of the response, aware, UTC.
     """
@@ -68,7 +72,7 @@ class RejectReason:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRecords:
-    """Parsed page: `rows` of a table, the `ordinals` of their objects within the page, and `rejects`."""
+    """Result of parsing a page: valid `rows` of a table, the positions of their objects within the page (`ordinals`), and `rejects`."""
 
     rows: pl.DataFrame
     ordinals: Sequence[int]
@@ -76,7 +80,7 @@ class ParsedRecords:
 
 
 class ParsedPages(dict[Place, ParsedRecords]):
-    """Cache of parsed pages by step and ordinal, up to `FEW_ROWS` rows, so that a small day is parsed once."""
+    """Cache of parsed pages by step (group of requests) and ordinal. It keeps up to `FEW_ROWS` rows, so that a small day is parsed once."""
 
     def __setitem__(self, place: Place, parsed: ParsedRecords) -> None:
         if parsed.rows.height + sum(page.rows.height for page in self.values()) <= FEW_ROWS:
@@ -96,7 +100,7 @@ class Quarantine:
     origin: Origin
 
     def rows(self, objects: Sequence[Any], problems: Mapping[int, RejectReason], days: Mapping[int, date | None]) -> pl.DataFrame:
-        """Build one reject per object with a problem. days: days of the objects, by position."""
+        """Build one reject per object with a problem. problems: by position in `objects`. days: day of each object, by position."""
         if not problems:
             return _no_rejects(read_venue(self.table)).clone()
         return REJECTS[read_venue(self.table)].frame(
@@ -112,7 +116,7 @@ class Quarantine:
         return self.rows([{self.identity: name} for name in names], dict.fromkeys(range(len(names)), RejectReason(None, None, reason)), {})
 
     def reject_hole(self, answer: Any) -> pl.DataFrame:
-        """Build the reject of a page that is empty although its cursor continues. answer: its content."""
+        """Build the reject of a hole, a page that is empty although its cursor continues. answer: content of the page."""
         return self.rows([answer], {0: RejectReason(None, None, HOLE)}, {})
 
     def _row(self, ordinal: int, item: Any, problem: RejectReason, day: date | None) -> dict[str, Any]:
@@ -132,10 +136,8 @@ class Quarantine:
     def sift(
         self, frame: pl.DataFrame, objects: Sequence[Any], problems: Mapping[int, RejectReason], *, unwanted: frozenset[int] = frozenset()
     ) -> ParsedRecords:
-        """Split `frame` into valid rows and rejects.
-
-        frame: one row per object, with the columns of the table except those of the origin, which are added. unwanted: positions of rows
-        to drop.
+        """Split the objects of the page into valid rows and rejects. frame: one row per object, with the columns of the table except those
+        of the origin, which are added. unwanted: positions of rows to drop, such as duplicates.
         """
         dropped = problems.keys() | unwanted
         ordinals = [index for index in range(frame.height) if index not in dropped] if dropped else range(frame.height)
@@ -145,7 +147,7 @@ class Quarantine:
 
 
 def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) -> ParsedRecords:
-    """Return the result of `parse`; if it raises an exception, the reject of the whole page."""
+    """Call `parse` and return the result; if it raises an exception, return the reject of the whole page instead."""
     try:
         return parse()
     except (Exception, PanicException) as error:
@@ -166,12 +168,12 @@ def is_processed(parsed: ParsedRecords) -> bool:
 
 
 def select_curable(rejects: pl.DataFrame) -> pl.DataFrame:
-    """Return the rejects that a later response may cure, and that keep their day from being final."""
+    """Return the rejects that a later response may cure, in the tables whose rejects keep a day from being final."""
     return rejects.filter(pl.col("reason").is_in(CURABLE) & pl.col("table").is_in(_KEEP_OPEN))
 
 
 def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRecords:
-    """Replace the origin of records that were parsed together: object i comes from the page `origins[i]`."""
+    """Give records that were parsed together from several pages their own page each: object i comes from the page `origins[i]`."""
     rejects = parsed.rejects
     return ParsedRecords(
         _with_origins(parsed.rows, [origins[ordinal] for ordinal in parsed.ordinals]),
@@ -181,7 +183,9 @@ def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRe
 
 
 def build_origin_columns(origins: Sequence[Origin], counts: Sequence[int]) -> pl.DataFrame:
-    """Build the origin columns of several pages, with `counts[i]` rows of page `origins[i]`; the column `number` is i."""
+    """Build the columns that state each row's page. counts: number of consecutive rows of each page. The column `number` has the page's
+    position in `origins`.
+    """
     pages = pl.DataFrame(
         [(origin.request, origin.page, origin.fetched_at, origin.fetched_at) for origin in origins],
         schema={"request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
@@ -227,7 +231,7 @@ def _fetched_columns(origin: Origin, height: int) -> list[pl.Series]:
 
 
 def to_origin_columns(origin: Origin) -> dict[str, Any]:
-    """Return the columns that identify the page of a row; `known_at` is the time of the response."""
+    """Return the columns that identify the page of a row, by name; `known_at` is the time of the response."""
     return {"request": origin.request, "page": origin.page, "fetched_at": origin.fetched_at, "known_at": origin.fetched_at}
 
 

@@ -29,7 +29,7 @@ def parse_instant(text: object) -> datetime | None:
 
 
 def split_span(start: datetime, end: datetime, longest: timedelta) -> Iterator[tuple[datetime, datetime]]:
-    """Yield consecutive spans that cover start to end, each at most `longest`."""
+    """Split the time from `start` to `end` into consecutive spans of at most `longest`."""
     while end - start > longest:
         yield start, start + longest
         start += longest

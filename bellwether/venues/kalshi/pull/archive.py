@@ -1,4 +1,6 @@
-"""Scan of Kalshi's archive of settled markets. The archive cannot be filtered by time, so each new cutoff needs a complete scan."""
+"""Scan of Kalshi's archive of settled markets. The cutoff is the venue's instant before which settled markets are only in the archive. The
+archive cannot be filtered by time, so each new cutoff needs a complete scan. A hole is an empty page whose cursor continues.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ STEP = "markets"
 
 
 def parse_cutoff(page: VenuePage) -> datetime:
-    """Parse the cutoff: markets settled before it are only in the archive. Raises `VenueError` if the response lacks it."""
+    """Parse the cutoff in the response of /historical/cutoff. Raises `VenueError` if the response lacks it."""
     text = page.answer.get("market_settled_ts")
     cutoff = parse_instant(text)
     if cutoff is None:
@@ -79,10 +81,12 @@ class ArchivePull:
         return pl.concat([rejects if day is None else rejects.filter(pl.col("day") == day), *self._holes(day)])
 
     def _holes(self, day: date | None) -> list[pl.DataFrame]:
+        """Return a reject for each hole, dated `day` or, if None, by the response."""
         pages = [self.pull.page(STEP, ordinal) for ordinal in self.holes]
         return [Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin).reject_hole(page.answer) for page in pages]
 
     def _superseded_on(self, page: VenuePage) -> pl.DataFrame:
+        """Return the replaced records of a page."""
         return self.superseded.filter(pl.col("page") == page.ordinal)
 
     def summary(self) -> dict[str, object]:
@@ -107,7 +111,7 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
 
 
 def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
-    """Return the scan that produced `rows` of raw/kalshi_archive; None if no market of `day` can be archived.
+    """Return the stored scan from which the table raw/kalshi_archive was made (`rows`); None if no market of `day` can be in the archive.
 
     Markets of a day that began before `cutoff` can be archived. Raises `LakeError` if the scan is missing, or older than `cutoff`.
     """
@@ -129,7 +133,7 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
 
 
 async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
-    """Fetch and store the archive; return the note, which contains the superseded records, rejects and holes."""
+    """Fetch and store the archive; return the note of the pull, which lists the replaced records, the pages with rejects, and the holes."""
     keys, reject_pages, holes = [], list[int](), list[int]()
     known_at: datetime | None = None
     listing = routes.historical_markets()
@@ -170,6 +174,7 @@ def _finished(pull: StoredPull, requests: int = 0) -> ArchivePull:
 
 
 def _same_instant(note: Note | None, known_at: datetime | None) -> bool:
+    """Return True if a scan's note states `known_at`, the time of the newest page."""
     stored = note["known_at"] if note else None
     return (datetime.fromisoformat(stored) if stored else None) == known_at
 

@@ -15,10 +15,11 @@ from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS, VenueCal
 
 @dataclass(frozen=True, slots=True)
 class CandlePlan(PullPlan):
-    """Plan of the candles to pull; combos are never included."""
+    """Plan of the candles to pull. Combos, markets on several other markets at once, are never included."""
 
     def select_markets(self, markets: pl.DataFrame) -> pl.DataFrame:
-        """Select the markets whose candles are pulled, sorted by close time; a `sample` if there are more than `markets`.
+        """Return the markets whose candles are pulled, sorted by close time: all, or a reproducible sample if there are more than the
+        plan's `markets`.
 
         `markets` has the columns ticker, close_time, is_combo and archived.
         """

@@ -1,4 +1,7 @@
-"""Choice of one record per market: the newest counts. Conflicting records become rejects, duplicates are dropped."""
+"""Choice of one record per market: the newest counts. Older records that contradict it become rejects, duplicates are dropped.
+
+A record's key has its place in the pull and the columns by which records are compared. A superseded record was not chosen.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,8 @@ SUPERSEDED = pl.Schema(
 
 
 def build_keys(parsed: ParsedRecords, listing: int) -> pl.DataFrame:
-    """Build the keys of a page's markets, from which `select_records` chooses.
-
-    listing: number of the source; of equally new records, the one with the lowest number counts.
+    """Build the keys of a page's markets for `select_records`. listing: number of the source of the page; of equally new records, the one
+    with the lowest number counts.
     """
     places = [
         pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()),
@@ -45,7 +47,7 @@ def build_keys(parsed: ParsedRecords, listing: int) -> pl.DataFrame:
 
 
 def select_records(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Split the keys into the chosen record of each ticker and the superseded records.
+    """Split the keys into the chosen record of each ticker and all other records, which are superseded.
 
     The newest `updated_at` is chosen; among equally new records the first one with a result, else the first. A superseded record that
     contradicts the chosen one in `AGREED` has the `field`, its `value` and a `reason`; records that repeat a contradiction, and duplicates,
@@ -77,14 +79,15 @@ def select_records(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _take_first_difference(express: Callable[[str], pl.Expr]) -> pl.Expr:
-    """Return `express(field)` for the first field in which a record differs from the chosen one; null without a difference."""
+    """Return `express(column)` for the first column in which a record differs from the chosen record of its market; null if they are
+    equal.
+    """
     return pl.coalesce(pl.when(pl.col(name).ne_missing(pl.col(f"{name}_kept"))).then(express(name)) for name in AGREED)
 
 
 def reject_contradictions(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
-    """Return rejects for the `objects` of a page that contradict the chosen record.
-
-    superseded: superseded records of the page with a reason.
+    """Build rejects for those `objects` of a page that contradict the chosen record of their market. superseded: rows of `select_records`
+    for this page that have a reason.
     """
     problems = {row["ordinal"]: RejectReason(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
     return quarantine.rows(objects, problems, dict(superseded.select("ordinal", "day").iter_rows()))

@@ -84,6 +84,7 @@ def _lists_candles(page: VenuePage) -> None:
 
 
 def _source(page: VenuePage) -> str:
+    """Return "historical" for a page of the archive's routes, else "live"."""
     return "historical" if page.request.startswith("GET /historical/") else "live"
 
 
@@ -124,7 +125,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await puller.request_all("candles", self.plan.build_calls(markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
 
     def list_open_markets(self, puller: Puller, markets: DayMarkets) -> list[str]:
-        """Return the live markets that have not been paid out."""
+        """Return the tickers of the live markets that have not been paid out."""
         return markets.rows.filter(pl.col("status") != PAID_OUT, ~pl.col("archived"))["ticker"].to_list()
 
     def is_settled(self, puller: Puller, markets: DayMarkets) -> bool:

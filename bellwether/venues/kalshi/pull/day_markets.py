@@ -1,5 +1,7 @@
 """Collection of a day's markets from several sources, with one record per market.
 
+A record's key has its place in the pull and the columns by which records are compared. A superseded record was not chosen.
+
 Sources are the live listing, the markets nested in the day's events, later responses about markets that were open, and the archive. Only
 keys stay in memory; rows are read page by page.
 """
@@ -87,7 +89,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return keys["event_ticker"].unique().sort().to_list()
 
     def choose_records(self) -> DayMarkets:
-        """Choose one record per market; only later responses count for a market that was requested again."""
+        """Choose the newest record of each market. If a market was requested again later, its earlier records do not count."""
         keys = pl.concat(self.keys)
         later = keys.filter(pl.col("listing") == _FOLLOWED)["ticker"].unique()
         is_replaced = (pl.col("listing") != _FOLLOWED) & pl.col("ticker").is_in(later.implode())
@@ -152,6 +154,7 @@ class DayMarkets(BaseDayMarkets):
             yield self._reject_archived(archive, archived)
 
     def _reject_archived(self, archive: pl.LazyFrame, disputed: pl.DataFrame) -> pl.DataFrame:
+        """Build the rejects for archived records that contradict the chosen ones."""
         rows = archive.filter(pl.col("ticker").is_in(disputed["ticker"].implode())).drop("day", "page").collect()
         return (
             rows.join(disputed, on="ticker")
@@ -161,4 +164,5 @@ class DayMarkets(BaseDayMarkets):
         )
 
     def _superseded_on(self, step: str, ordinal: int) -> pl.DataFrame:
+        """Return the superseded records of a page."""
         return self.superseded.filter((pl.col("listing") == STEPS.index(step)) & (pl.col("page") == ordinal))

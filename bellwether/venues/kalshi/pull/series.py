@@ -28,7 +28,7 @@ class SeriesPull:
     requests: int
 
     def series(self) -> Iterator[pl.DataFrame]:
-        """Yield frames of raw/kalshi_series, each series once, with its first record."""
+        """Yield frames of raw/kalshi_series with one row per series; if a series occurs repeatedly, its first record counts."""
         return (parsed.rows for parsed in self._parsed())
 
     def rejects(self) -> pl.DataFrame:

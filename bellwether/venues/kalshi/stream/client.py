@@ -134,7 +134,7 @@ class KalshiStream:
 
     @property
     def open(self) -> set[str]:
-        """Markets that still trade, by the venue's messages."""
+        """Markets that still trade, according to the venue's messages."""
         return self.trading.open
 
     @property
@@ -178,7 +178,9 @@ class KalshiStream:
                 raise VenueError(refusal.call, max(attempts, 1), refusal.cause, _ADVICE[refusal.kind], kind=refusal.kind) from None
 
     async def _wait(self, failure: TransientFailure, retry: RetryPolicy, attempts: int, since: float) -> None:
-        """Wait before the next attempt, or raise `VenueError` once the retry limit is reached."""
+        """Wait before the next attempt, or raise `VenueError` once the retry limit is reached. attempts: failed ones in a row. since:
+        monotonic seconds of the first one.
+        """
         self.stats.failures[failure.kind] = self.stats.failures.get(failure.kind, 0) + 1
         pause = Backoff(retry, self._rng).draw(min(max(attempts, 1), _MOST_DOUBLINGS))
         if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
@@ -190,7 +192,7 @@ class KalshiStream:
 
 @dataclass(slots=True)
 class _BookRequest:
-    """Request for the books of a subscription after a gap.
+    """Pending request for complete books, made because a subscription has lost messages (a gap).
 
     awaited: markets whose books have not arrived. requested_at: monotonic seconds. resubscribed: the books were requested by a new
     subscription. again: another gap has occurred since.
@@ -280,6 +282,7 @@ class _Session:
         return seq > last + 1
 
     async def _process_gap(self, sid: int) -> None:
+        """Count a gap in a subscription's sequence numbers, and request complete books if they are affected."""
         self._stats.gaps += 1
         if self._channels.get(sid) == LIFECYCLE:
             self._trading.in_doubt = True
@@ -291,12 +294,13 @@ class _Session:
         await self._request_books(sid)
 
     async def _request_books(self, sid: int) -> None:
+        """Send the command that requests complete books of a subscription's markets."""
         self._stats.snapshot_requests += 1
         self._request = _BookRequest(sid, set(self._wanted.tickers), time.monotonic())
         self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
 
     async def _resubscribe(self) -> None:
-        """Request the missing books by a new subscription. Raises `TransientFailure` if they already were."""
+        """Replace the subscription by a new one, to receive the missing books. Raises `TransientFailure` if that has already been tried."""
         request = self._request
         if request is None:
             return
@@ -308,6 +312,7 @@ class _Session:
         await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": self._wanted.yes_prices})
 
     async def _note_book(self, market: str | None) -> None:
+        """Note that the complete book of a market has arrived."""
         request = self._request
         if request is None or market is None:
             return
@@ -322,14 +327,14 @@ class _Session:
     # --- responses -------------------------------------------------------------------------------------------------------
 
     async def _process_numbered(self, kind: str | None, data: bytes) -> None:
-        """Process a numbered message that is not a level change."""
+        """Process a message with a sequence number that is not a change of a price level."""
         if kind == SNAPSHOT and self._request is not None:
             await self._note_book(read_ticker(read_body(parse_message(data))))
         elif kind == LIFECYCLE:
             self._trading.process(parse_message(data))
 
     async def _process_response(self, kind: str | None, data: bytes) -> None:
-        """Process a message without a number: a response to a command, or a ticker message."""
+        """Process a message without a sequence number: a response to a command, or a ticker message."""
         if kind == "subscribed":
             body = read_body(parse_message(data))
             if type(body.get("sid")) is int and type(body.get("channel")) is str:
@@ -374,7 +379,7 @@ class _Session:
     # --- silence ---------------------------------------------------------------------------------------------------------
 
     async def _watch_over(self) -> None:
-        """Abort a connection that does not respond in time; `messages` then raises the failure."""
+        """Check repeatedly that the connection responds in time, and abort it otherwise; `messages` then raises the failure."""
         heard, since, probed, begun = 0, time.monotonic(), False, time.monotonic()
         patience = self._patience
         while True:
@@ -401,7 +406,9 @@ class _Session:
                 return
 
     async def _settle_doubt(self) -> None:
-        """If lifecycle messages may have been lost, request the status of the markets; if none trades, abort the connection."""
+        """If messages about the end of markets may have been lost, fetch the markets' status; if none trades any longer, abort the
+        connection.
+        """
         if not self._trading.in_doubt or self._over_among is None:
             return
         self._trading.in_doubt = False

@@ -42,7 +42,7 @@ START = StreamStart()
 
 
 class Envelope(NamedTuple):
-    """Type of a message, its subscription and its sequence number; None if missing."""
+    """Type of a message, number of its subscription, and sequence number; a missing field is None."""
 
     kind: str | None
     sid: int | None
@@ -79,7 +79,7 @@ def read_body(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_ticker(body: dict[str, Any]) -> str | None:
-    """Return the ticker in a message's body; None if missing."""
+    """Return the market's ticker in a message's body; None if missing."""
     return _text(body.get("market_ticker"))
 
 

@@ -45,7 +45,7 @@ class _NoRedirects(connect):
     """WebSocket connection without redirects, because the signed headers must not reach another host."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """Return the redirect as an error."""
+        """Refuse the redirect: return it as an error instead of its target."""
         return exc
 
 

@@ -90,7 +90,7 @@ class KalshiPolling:
                 yield page
 
     async def _new_trades(self, ticker: str) -> list[VenuePage]:
-        """Return pages with new trades, oldest first."""
+        """Return the pages that contain trades of a market not seen in earlier polls, oldest page first."""
         known_ids, new, pages = self._seen[ticker], set[str](), []
         async for page in self._client.trades(ticker=ticker, after=self._newest[ticker] - _SECOND):
             trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
@@ -104,7 +104,7 @@ class KalshiPolling:
         return pages[::-1]
 
     async def _drop_closed(self) -> list[str]:
-        """Drop and return the markets that no longer trade, by their status or because the venue no longer lists them."""
+        """Drop the markets that no longer trade, by their status or because the venue no longer lists them, and return their tickers."""
         listed = await _fetch_listed(self._client, self.open)
         for ticker in self.open:
             self._unlisted[ticker] = 0 if ticker in listed else self._unlisted[ticker] + 1
@@ -129,5 +129,5 @@ async def _fetch_listed(client: KalshiClient, tickers: Sequence[str]) -> dict[st
 
 
 def _read_created(trade: dict[str, Any]) -> datetime:
-    """Return the time of a trade; a time long ago if it is missing."""
+    """Return the time of a trade; if it is missing, a time before all others."""
     return parse_instant(trade.get("created_time")) or _NEVER

@@ -41,7 +41,7 @@ class StreamSubscription:
 
 
 class ErrorMeaning(Enum):
-    """Meaning of an error response: the key is invalid, the command was refused, or a new connection is needed."""
+    """Meaning of an error response: the API key is invalid, the command was refused, or the connection must be replaced."""
 
     KEY = "authentication"
     REFUSED = "refused"
@@ -66,12 +66,12 @@ def format_command(number: int, name: str, params: dict[str, Any] | None = None)
 
 
 def get_snapshot(number: int, sid: int, tickers: Sequence[str]) -> str:
-    """Format the command that requests complete books of the markets of a subscription."""
+    """Format the command that requests complete books. sid: number of the subscription. tickers: its markets."""
     return format_command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
 
 
 def unsubscribe(number: int, sids: Iterable[int]) -> str:
-    """Format the command that ends subscriptions."""
+    """Format the command that ends subscriptions. sids: their numbers."""
     return format_command(number, "unsubscribe", {"sids": list(sids)})
 
 
@@ -84,7 +84,7 @@ _ENDS = frozenset({"determined", "settled"})
 
 
 class TradingStatus:
-    """Markets that still trade, by messages of market_lifecycle_v2.
+    """Markets that still trade, updated by messages of the channel market_lifecycle_v2.
 
     A market ends when it is determined or settled, or deactivated after its close. closes: close time (aware) by ticker, which a message
     may replace. in_doubt: messages may have been lost, so that a market that counts as open may have ended.

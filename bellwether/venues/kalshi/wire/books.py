@@ -23,7 +23,7 @@ _BOOK = ObjectShape(tickers=("ticker",))
 
 
 def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
-    """Return the books in a response, each with its ticker; a response with one book lacks it, so it comes from the request."""
+    """Return the books in a response, each with its ticker. A response with a single book has no ticker, so the request's is used."""
     if "orderbooks" in answer:
         books = answer["orderbooks"]
         return books if isinstance(books, list) else [] if books is None else [books]
@@ -80,7 +80,9 @@ class _WireBook:
 
 
 def _wire_book(index: int, record: Record, problems: RejectReasons) -> _WireBook:
-    """Return the book in a record, in its newest format; a record without a book is noted as a problem."""
+    """Return the book in a record, from its newest format if it has several. A record without a book is noted in `problems` as object
+    `index`.
+    """
     for name in ("orderbook_fp", "orderbook"):
         book = record.get(name)
         if book is None:
@@ -107,7 +109,9 @@ def _wire_side(index: int, book: str, side: str, plain: Record, problems: Reject
 
 
 def _side(side: str, books: Sequence[_Side], problems: RejectReasons) -> pl.Series:
-    """Parse one side of all books into lists of levels, sorted by price; an invalid level is noted as a problem of its book."""
+    """Parse one side (`yes` or `no`) of all books into lists of levels, sorted by price. An invalid level is noted as a problem of its
+    book.
+    """
     sent = [(index, level) for index, book in enumerate(books) for level in book.levels]
     levels = _typed_levels(books, sent)
     fits = levels.select((pl.col("price").is_between(0, 1, closed="none") & (pl.col("size") >= 0)).fill_null(False)).to_series()
@@ -124,7 +128,7 @@ def _side(side: str, books: Sequence[_Side], problems: RejectReasons) -> pl.Seri
 
 
 def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl.DataFrame:
-    """Parse book, price and size of the levels in `sent`; null for invalid values."""
+    """Parse levels into columns: number of the book, price and size; invalid values are null. sent: (number of the book, level as sent)."""
     pairs = [level if type(level) is list and len(level) == 2 else (None, None) for _, level in sent]
     prices = [_text(price, PRICE_OF_CONTRACT, integers=books[index].cents) for (index, _), (price, _) in zip(sent, pairs, strict=True)]
     sizes = [_text(size, CONTRACTS, integers=True) for _, size in pairs]

@@ -63,7 +63,7 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
 
 @dataclass(frozen=True, slots=True)
 class CandlePage:
-    """Response with candles. requested: tickers in the request."""
+    """Response with candles of one or more markets. requested: tickers in the request."""
 
     answer: Mapping[str, Any]
     origin: Origin

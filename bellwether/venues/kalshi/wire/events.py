@@ -52,9 +52,10 @@ SERIES = ObjectShape(
 
 
 def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> ParsedRecords:
-    """Parse the series of one page into rows of raw/kalshi_series; rejects are dated by the response.
+    """Parse the series of one page into rows of raw/kalshi_series. earlier: objects of previous pages by ticker; a second object of a
+    series is dropped if it is equal, else it is a reject.
 
-    earlier: objects of previous pages by ticker. A second object of a series is dropped if it is equal, else it is a reject.
+    The day of a reject is that of the response.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "ticker", problems), problems)

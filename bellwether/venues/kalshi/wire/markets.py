@@ -66,11 +66,11 @@ MARKET = ObjectShape(
 
 
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> ParsedRecords:
-    """Parse the markets of one page into rows of `table`, with the UTC day of the close time.
+    """Parse the markets of one page into rows of `table`, each with the UTC day of its close. source: live or historical. day: of rejects
+    without a valid close time.
 
     `X_dollars` and `X_fp` are preferred to the integer cents and counts `X` of older formats. These are rejects: objects without a ticker,
-    an event, a known status or a close time; finalized ones without a result; and any with an invalid value. source: live or historical.
-    day: day of rejects without a valid close time.
+    an event, a known status or a close time; finalized ones without a result; and any with an invalid value.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "ticker", problems), problems)
@@ -94,7 +94,9 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
 
 
 def _outcome(columns: WireColumns, result: pl.Series) -> Typed:
-    """Return the current name of the status, and the result; an unknown status, or a missing result, is noted as a problem."""
+    """Return the columns status, under its current name, and result. An unknown status, or a final one without a result, is noted as a
+    problem.
+    """
     names = [STATUS_SYNONYMS.get(name, name) if type(name) is str else None for name in columns.values("status")]
     status = pl.Series(names, dtype=pl.String())
     if not STATUSES.issuperset(names):

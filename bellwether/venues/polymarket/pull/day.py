@@ -1,4 +1,7 @@
-"""Pull of the markets whose scheduled end is on one UTC day, with their events, winners and past prices."""
+"""Pull of the markets whose scheduled end is on one UTC day, with their events, winners and past prices.
+
+A step is a named group of a pull's requests. Fine prices have the period of the plan, coarse ones are hours apart.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ class DayPull(BaseDayPull):
         return (rows.unique(["market_id", "at"], keep="first", maintain_order=True) for rows in self.price_frames())
 
     def other_rejects(self) -> Iterator[pl.DataFrame]:
-        """Yield rejects for markets that the CLOB does not know or describes differently, and for traded markets without prices."""
+        """Yield rejects for markets that the CLOB lacks or describes differently, and for traded markets without prices."""
         yield from (parsed.rejects for parsed in self._all_winners())
         yield from self._without_prices()
 
@@ -108,6 +111,7 @@ class DayPull(BaseDayPull):
         return ParsedRecords(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
 
     def _minutes(self, step: str) -> int:
+        """Return the period of the prices that a step requests, in minutes."""
         return COARSE_MINUTES if step == _COARSE else self.plan.period_minutes
 
     def _all_winners(self) -> list[ParsedRecords]:
@@ -116,7 +120,7 @@ class DayPull(BaseDayPull):
         return self._winners
 
     def _without_prices(self) -> Iterator[pl.DataFrame]:
-        """Yield rejects for traded markets without fine and coarse prices, with the last call for them."""
+        """Yield a reject for each traded market without any prices, neither fine nor coarse."""
         last: dict[str, VenuePage] = {}
         priced: set[str] = set()
         for page in self.pull.pages(_COARSE):
@@ -149,7 +153,7 @@ def _parse_known_winners(pages: Sequence[VenuePage], day: date) -> ParsedRecords
 
 
 def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[VenuePage]:
-    """Yield the CLOB's last page about each condition."""
+    """Yield the last response of the CLOB about each market. pages: returns the pages of a step."""
     later = {page.request for page in pages(_FOLLOWED_WINNERS)}
     yield from (page for page in pages(_WINNERS) if page.request not in later)
     yield from pages(_FOLLOWED_WINNERS)
@@ -195,7 +199,8 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return collector
 
     async def _closings(self, puller: Puller) -> AsyncIterator[VenuePage]:
-        """Yield pages of closed markets, latest first, up to the beginning of the day; Gamma cannot filter by closing time.
+        """Yield pages of closed markets, latest closing first, until the beginning of the day is reached; Gamma cannot filter by closing
+        time.
 
         Yields nothing if Gamma is paged by offset, which ends too early.
         """
@@ -226,6 +231,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await self._prices(puller, _COARSE, self.plan.build_coarse_calls(markets.rows, empty - priced))
 
     async def complete_followed(self, puller: Puller, markets: DayMarkets) -> None:
+        """Request the winners of the markets that were requested again and have closed."""
         followed = markets.rows.filter("closed", pl.col("step") == FOLLOWED)["condition_id"].drop_nulls()
         await self._winners(puller, _FOLLOWED_WINNERS, followed.unique().sort().to_list())
 
@@ -246,9 +252,10 @@ class _Day(DayWork[DayMarkets, DayPull]):
 
 
 def _by_id(build: Callable[..., Listing], ids: Sequence[str], answered: set[str | None], most: int) -> Iterator[Listing]:
-    """Yield the calls that request records by id: closed records, then open ones, then closed ones that were open before.
+    """Yield the calls that request records by id: first among closed records, then among open ones, then again among closed ones, for
+    records that closed meanwhile.
 
-    Each call requests only ids that are not in `answered`, to which the caller adds the ids in each response.
+    Each call requests only ids that are not in `answered`, to which the caller adds the ids in each response. most: ids per call.
     """
     for closed in (True, False, True):
         for batch in split_batches([id_ for id_ in ids if id_ not in answered], most):
@@ -277,7 +284,7 @@ def _lists_prices(page: VenuePage) -> None:
 
 
 def _has_content(page: VenuePage) -> bool:
-    """Return False for a page with an empty list of prices; True for any other page."""
+    """Return True if a page of prices has any; an unexpected response counts as content."""
     try:
         return page.status in _UNKNOWN or bool(page.items("history"))
     except (BellwetherError, MalformedBody):

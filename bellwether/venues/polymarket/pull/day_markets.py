@@ -38,9 +38,8 @@ COLUMNS = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "de
 
 
 def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> ParsedRecords:
-    """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject.
-
-    by_close: ids of the markets that belong to the day on which they closed.
+    """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject. by_close: ids of the markets that belong
+    to the day on which they closed.
     """
     closed = None if step == CLOSINGS else by_close
     return parse_or_reject(
@@ -90,13 +89,15 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return parse_requested_ids(page)
 
     def _add_closings(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the markets that closed long before their scheduled end, or have none; add those of this day to `by_close`."""
+        """Return the markets that closed long before their scheduled end, or that have no scheduled end. Add the ids of those that closed
+        on this day to `by_close`.
+        """
         early = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
         self.by_close.update(early.filter(pl.col("day") == self.day)["market_id"])
         return early
 
     def choose_records(self) -> DayMarkets:
-        """Choose one record per market: a closed one before an open one, then the one updated last, then the first.
+        """Choose one record per market: closed records before open ones, then the one with the latest update.
 
         Only later responses count for a market that was requested again.
         """

@@ -1,4 +1,7 @@
-"""Choice of the markets whose past prices are pulled, and the calls that request them."""
+"""Choice of the markets whose past prices are pulled, and the calls that request them.
+
+Fine prices have the period of the plan, coarse ones are hours apart. Some time after a market resolves, the venue has only coarse prices.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,11 @@ COARSE_MINUTES = 720
 
 @dataclass(frozen=True, slots=True)
 class PricePlan(PullPlan):
-    """Plan of the past prices to pull. Some time after a market resolves, the venue keeps only coarse prices."""
+    """Plan of the past prices to pull."""
 
     def select_markets(self, markets: pl.DataFrame) -> pl.DataFrame:
-        """Select the markets whose prices are pulled, sorted by id; a `sample` if there are more than `markets`.
+        """Return the markets whose prices are pulled, sorted by id: all, or a reproducible sample if there are more than the plan's
+        `markets`.
 
         `markets` has the columns market_id, price_token and close_time; markets without a token have no prices.
         """
@@ -36,7 +40,7 @@ class PricePlan(PullPlan):
         return self._calls(self.select_markets(markets), self.period_minutes)
 
     def build_coarse_calls(self, markets: pl.DataFrame, empty: Collection[str]) -> list[VenueCall]:
-        """Build the calls for coarse prices of traded markets, for the tokens without fine prices (`empty`).
+        """Build the calls for coarse prices of traded markets. empty: tokens for which the venue has no fine prices.
 
         `markets` also has the columns volume and start_time; markets shorter than the coarse period are left out.
         """

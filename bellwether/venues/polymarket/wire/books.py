@@ -88,7 +88,7 @@ def _side(records: Sequence[Record], side: str, books: WireColumns) -> pl.DataFr
 
 
 def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: RejectReasons) -> pl.DataFrame:
-    """Return the valid levels, numbered from the best, with the number of invalid levels of their book.
+    """Return the valid levels of all books, numbered from the best, each with the number of invalid levels of its book.
 
     A level is valid if it has a positive size and a price between 0 and 1 that is a multiple of the book's tick size.
     """

@@ -129,7 +129,7 @@ def _record(record: Record) -> Record:
 
 
 def _protocol(record: Record) -> str | None:
-    """Return the protocol version, "v1" or "v2"; None if it is unknown.
+    """Return the protocol version of a market, "v1" or "v2"; None if it is neither.
 
     A market without a version is v1, unless it has only position ids.
     """
@@ -150,17 +150,18 @@ def _event(event: Any) -> Any:
 
 
 def _either(record: Record, name: str, twin: str) -> Any:
+    """Return the field `name` of a record, or `twin` if that is missing or empty."""
     return record.get(twin) if record.get(name) in (None, "") else record[name]
 
 
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close: Collection[str] | None = ()) -> ParsedRecords:
-    """Parse Gamma's markets of one page into rows of raw/polymarket_markets.
+    """Parse Gamma's markets of one page into rows of raw/polymarket_markets. day: of rejects without an endDate. by_close: ids of markets
+    (None: all) that may belong to the day on which they closed.
 
-    A row's day is the UTC day of its endDate. Markets in `by_close` (None: all markets) get the day of closedTime instead if their endDate
-    is missing or more than `DISTANT` after closedTime; a missing endDate becomes closedTime. day: day of rejects without an endDate.
-
-    These are rejects: objects without an id or an endDate, with invalid ids, with more or fewer prices or tokens than outcomes, with an
-    invalid value, or with unknown trading ids. Missing keys are null, missing lists are empty.
+    A row's day is the UTC day of its endDate. Markets in `by_close` get the day of closedTime instead if their endDate is missing or more
+    than `DISTANT` after closedTime; a missing endDate becomes closedTime. These are rejects: objects without an id or an endDate, with
+    invalid ids, with more or fewer prices or tokens than outcomes, with an invalid value, or with unknown trading ids. Missing keys are
+    null, missing lists are empty.
     """
     problems = RejectReasons()
     price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
@@ -208,7 +209,7 @@ def _check_forms(columns: WireColumns, typed: Typed) -> None:
 
 
 def _check_trading_ids(columns: WireColumns, typed: Typed) -> None:
-    """Note markets without valid trading ids as problems.
+    """Note every market without valid trading ids as a problem.
 
     Markets without an order book need none: they are not deployed yet, or older than order books.
     """

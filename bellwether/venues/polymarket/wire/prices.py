@@ -37,7 +37,7 @@ def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id:
 
 @dataclass(frozen=True, slots=True)
 class PriceHistory:
-    """Past prices of one token on one page: points {t, p}."""
+    """Past prices of one token on one page, as points {t, p} (Unix seconds and price)."""
 
     points: Sequence[Any]
     origin: Origin

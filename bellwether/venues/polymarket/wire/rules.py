@@ -81,7 +81,7 @@ def unpack_list(value: Any) -> Any:
 
 
 def unpack_ids(value: Any) -> Any:
-    """Unpack like `unpack_list`, and convert integers to text."""
+    """Parse a JSON list of ids like `unpack_list`, and convert integers to text."""
     items = unpack_list(value)
     return [format_id(item) for item in items] if type(items) is list else items
 
@@ -92,7 +92,7 @@ def normalize_condition(condition: E) -> E:
 
 
 def unpack_decimals(value: Any, places: int) -> Any:
-    """Unpack like `unpack_list`, and convert every element to decimal text of at most `places` decimals."""
+    """Parse a JSON list like `unpack_list`, and convert each element to decimal text of at most `places` decimals."""
     items = unpack_list(value)
     return [to_plain_decimal(item, places) for item in items] if type(items) is list else items
 
@@ -136,5 +136,5 @@ def parse_price_lists(columns: WireColumns, field: str, texts: pl.Series) -> pl.
 
 
 def prepare_records(records: Sequence[Record], **readers: Any) -> list[Record]:
-    """Convert fields of `records`. readers: conversion by field."""
+    """Return copies of `records` with converted fields. readers: conversion by name of the field."""
     return [{**record, **{name: read(record.get(name)) for name, read in readers.items()}} if record else record for record in records]

@@ -46,7 +46,9 @@ def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parse
 
 
 def _tokens(tokens: Sequence[Any], owners: Sequence[int], markets: WireColumns) -> pl.DataFrame:
-    """Parse the outcomes of all markets; a problem of an outcome is noted for its market."""
+    """Parse the outcomes (`tokens`) of all markets. owners: for each outcome, the position of its market, for which its problems are
+    noted.
+    """
     problems = RejectReasons()
     records = prepare_records(tokens, token_id=format_id, price=partial(to_plain_decimal, places=PRICE_PLACES))
     frame = pl.DataFrame(WireColumns(records, problems, "tokens.").typed(TOKEN))
