@@ -35,12 +35,12 @@ def make_picture(picture: Picture) -> Markdown:
 
 
 def sorted_files(files: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Sort (name, description) of a report's files by name, pictures last."""
+    """Sort the files of a report as (name, description): by name, with pictures last. files: description by name."""
     return sorted(files.items(), key=lambda file: (file[0].endswith(".png"), file[0]))
 
 
 class Draft:
-    """Report in a temporary folder. files: size and digest by file name. about: description by file name."""
+    """Report while it is written to a temporary folder. files: size and digest by file name. about: description by file name."""
 
     def __init__(self, folder: Path, stamp: str) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class Draft:
         self.about: dict[str, str] = {}
 
     def pictures(self, figures: Iterable[Figure]) -> dict[str, Picture]:
-        """Write figures as PNG files; return the pictures by name of the figure."""
+        """Draw figures to PNG files; return their file names and captions by name of the figure."""
         pictures = {}
         for figure in figures:
             file = figure.file(self._stamp)
@@ -58,13 +58,13 @@ class Draft:
         return pictures
 
     def json(self, name: str, content: Mapping[str, Any], about: str) -> None:
-        """Write a JSON file."""
+        """Write a JSON file. about: the file's description."""
         self.write(
             name, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE, default=str), about
         )
 
     def write(self, name: str, content: bytes, about: str) -> None:
-        """Write a file."""
+        """Write a file. about: the file's description."""
         (self._folder / name).write_bytes(content)
         self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         self.about[name] = about
@@ -87,7 +87,9 @@ def store_report(storage: Storage, folder: str, stamp: str, write_files: Callabl
 
 
 def _remove_older(storage: Storage, folder: str, earlier: list[str], names: list[str], benchmark: str) -> None:
-    """Remove older reports: their metadata and the files that it lists. Other files are kept."""
+    """Remove the files of older reports: metadata files, and what they list. Other files are kept. earlier: files before writing. names:
+    files of the new report.
+    """
     candidates = {name.removeprefix(f"{folder}/") for name in earlier} - set(names)
     older = [f"{folder}/{name}" for name in sorted(candidates) if _METADATA.fullmatch(name)]
     for name, content in storage.read(older).items():
@@ -100,7 +102,7 @@ def _remove_older(storage: Storage, folder: str, earlier: list[str], names: list
 
 
 def _listed_files(content: bytes, benchmark: str) -> set[str] | None:
-    """Parse metadata of a report and return its file names; None if `content` is not metadata of this `benchmark`."""
+    """Parse the metadata of a report and return the file names in it; None if `content` is not metadata of this `benchmark`."""
     try:
         metadata = orjson.loads(content)
     except orjson.JSONDecodeError:

@@ -36,7 +36,7 @@ class Figure:
 
     @classmethod
     def of(cls, name: str, caption: str, chart: Callable[..., Any], *arguments: Any, about: str = "", **options: Any) -> Figure:
-        """Build a figure from a function that returns an Altair chart, and its arguments."""
+        """Build a figure from a function that returns an Altair chart; `arguments` and `options` are passed to it."""
 
         def draw() -> bytes:
             from bellwether.figures.canvas import png
@@ -47,7 +47,7 @@ class Figure:
 
 
 def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
-    """Yield the figures that compare all forecasters. Scores by distance from the cutoff need a forecaster with a cutoff."""
+    """Yield the figures that compare all forecasters. The one by distance from the knowledge cutoff needs a forecaster that has a cutoff."""
     from bellwether.figures import costs, intervals
 
     release, rows = inputs.release, (inputs.forecasts, inputs.questions)
@@ -84,7 +84,7 @@ def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iter
 
 
 def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
-    """Draw the reliability diagram with its overlays as a PNG, from rows of benchmark/reliability, benchmark/forecasts and benchmark/questions."""
+    """Draw the reliability diagram of one forecaster as a PNG, with consistency band and CORP curve. bins: rows of benchmark/reliability."""
 
     def draw() -> Any:
         from bellwether.figures.reliability import reliability_diagram
@@ -96,7 +96,9 @@ def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: 
 
 
 def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
-    """Draw the share of right decisions at each confidence as a PNG, from rows of benchmark/forecasts and benchmark/questions."""
+    """Draw how often one forecaster was right at each level of confidence, as a PNG, from rows of benchmark/forecasts and
+    benchmark/questions.
+    """
 
     def draw() -> Any:
         from bellwether.figures.reliability import confidence_histograms
@@ -107,7 +109,7 @@ def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: 
 
 
 def _render_cached(draw: Callable[[], Any], kind: str, title: str, *frames: pl.DataFrame) -> bytes:
-    """Render a chart as a PNG, cached by kind, title and rows in any order."""
+    """Render a chart as a PNG, or return the cached one. kind, title, and the rows of `frames` in any order identify a picture."""
     from bellwether.figures.canvas import png
 
     key = hashlib.sha256(repr((kind, title, [(frame.schema, frame.height) for frame in frames])).encode())

@@ -30,20 +30,21 @@ TABLES: dict[str, Table] = {
 
 
 def latest_time(rows: pl.DataFrame) -> datetime:
-    """Return the latest `known_at` of the rows, UTC."""
+    """Return the latest `known_at` of the rows (UTC)."""
     latest = rows["known_at"].max()
     assert isinstance(latest, datetime)
     return latest
 
 
 def format_stamp(at: datetime) -> str:
-    """Format an instant for file names."""
+    """Format an instant for use in file names."""
     return at.strftime("%Y%m%d_%H%M%S")
 
 
 @dataclass(frozen=True, slots=True)
 class ReportInputs:
-    """Rows of one release, in any order. Raises `ConfigError` if the release has no leaderboard, or if rows are of several releases.
+    """Benchmark rows of one release, in any order. Raises `ConfigError` if the release has no leaderboard, or if rows belong to several
+    releases.
 
     Attributes:
         questions to dataset_analysis: rows of the benchmark tables of the same names, without credentials.
@@ -84,7 +85,7 @@ class ReportInputs:
 
     @property
     def stamp(self) -> str:
-        """Time of the report for file names; the same data give the same names."""
+        """Time of the report as a text for file names; it depends only on the data."""
         return format_stamp(self.known_at)
 
     @property
@@ -94,7 +95,8 @@ class ReportInputs:
 
 
 def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> ReportInputs:
-    """Read a release from a published warehouse. `add_registry` adds recipe and configurations. revision: as in `ReportInputs`.
+    """Read the tables of a release from a published warehouse, without recipe and configurations (see `add_registry`). revision: as in
+    `ReportInputs`.
 
     Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no leaderboard of the release.
     """
@@ -111,7 +113,9 @@ def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = N
 
 
 def add_registry(inputs: ReportInputs) -> ReportInputs:
-    """Add the recipe and configurations of the current registry to `inputs`; unregistered ones are absent."""
+    """Add the release's recipe and the forecasters' configurations from the current registry to `inputs`; what is not registered is left
+    out.
+    """
     entries = registry.forecasters()
     recipe = release(inputs.release) if ReleaseName.parse(inputs.release).base in releases() else None
     return replace(
@@ -122,6 +126,6 @@ def add_registry(inputs: ReportInputs) -> ReportInputs:
 
 
 def configuration(entry: Any) -> dict[str, Any]:
-    """Convert a forecaster's registry entry to values for JSON: kind, version, and description and parameters or settings of the model."""
+    """Convert a forecaster's registry entry to values for JSON: kind, version and, for a model, its description and parameters or settings."""
     fields = entry if isinstance(entry, BaseModel) else entry.model
     return {"kind": entry.kind, "version": entry.version, **fields.model_dump(mode="json")}

@@ -49,7 +49,7 @@ class Predictions:
         return [prediction for prediction in self.scored if prediction["predicted_answer"] is not None]
 
     def confusion(self) -> dict[str, int]:
-        """Return the confusion matrix (tp, fp, fn, tn) of the scored decisions; yes is positive."""
+        """Count the answered, scored predictions by decision and outcome (tp, fp, fn, tn); yes is positive."""
         cells = {"tp": 0, "fp": 0, "fn": 0, "tn": 0}
         for prediction in self.answered:
             right = "t" if prediction["correct"] else "f"
@@ -57,7 +57,9 @@ class Predictions:
         return cells
 
     def usage(self) -> dict[str, Any]:
-        """Return total tokens, attempts and micro-dollars, and mean latency in ms, of all rows including excluded ones. None if unknown."""
+        """Return total tokens, attempts and micro-dollars, and mean latency in ms, over all rows, excluded questions too. Unknown values
+        are None.
+        """
         rows, cost = self.rows, micro_dollars(self.rows["cost"])
         known_costs = [micro for micro in cost if micro is not None]
         latency = rows["latency"].mean()
@@ -69,7 +71,7 @@ class Predictions:
         }
 
     def counts(self, column: str) -> dict[str, int]:
-        """Count the rows by value of a column, most frequent value first, without nulls."""
+        """Count the rows by the values of `column`, the most frequent value first, without nulls."""
         frequencies = self.rows[column].drop_nulls().value_counts(name="n").sort("n", column, descending=[True, False])
         return {str(value): n for value, n in frequencies.iter_rows()}
 
@@ -93,7 +95,7 @@ def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, ques
 
 
 def micro_dollars(costs: Iterable[Decimal | None]) -> list[int | None]:
-    """Convert dollars to whole micro-dollars, rounded towards zero."""
+    """Convert dollars to whole micro-dollars, rounded towards zero; None stays None."""
     return [None if cost is None else int(cost * MICRO) for cost in costs]
 
 
@@ -103,7 +105,7 @@ def dollars(micro: int | None) -> float | None:
 
 
 def _prediction(question: Mapping[str, Any], line: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Build the prediction of a question. line: its row of `Answers.sheet`. rows: samples that are combined in it."""
+    """Build the prediction for one question. line: the question's row of `Answers.sheet`. rows: the samples that this row combines."""
     p_yes, only = line["p"], rows[0] if len(rows) == 1 else None
     answer = None if p_yes is None else line["answer"] or ("yes" if p_yes >= 0.5 else "no")
     combined = None if p_yes is None else p_yes if answer == "yes" else 1 - p_yes
@@ -145,7 +147,7 @@ def _response(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usage_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum the usage of the answers to one question. The cost is None if a cost is unknown."""
+    """Sum tokens, attempts and cost of the samples of one question. The cost is None if that of any sample is unknown."""
     latencies = [row["latency"] for row in rows if row["latency"] is not None]
     costs = micro_dollars(row["cost"] for row in rows)
     cost = None if None in costs or not costs else sum(micro for micro in costs if micro is not None)

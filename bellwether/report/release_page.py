@@ -173,19 +173,22 @@ def release_page(
 
 
 def list_ranked_pairs(inputs: ReportInputs) -> list[Row]:
-    """Return all pairs in the order of the leaderboard. The forecaster of a row is ranked better than the other."""
+    """Return the comparisons of all pairs in the order of the leaderboard. In each row `forecaster` is the one ranked better, and `other`
+    the one ranked lower.
+    """
     place = {name: index for index, name in enumerate(inputs.forecasters)}
     rows = [_reverse_pair(row, place) for row in inputs.comparisons.iter_rows(named=True)]
     return sorted(rows, key=lambda row: (place[row["forecaster"]], place[row["other"]]))
 
 
 def select_leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Select the pairs that contain the first of `names`, and the pairs of neighbours in `names`."""
+    """Select the comparisons of the first of `names` with all others, and of neighbours in `names`."""
     place = {name: index for index, name in enumerate(names)}
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
 
 
 def _reverse_pair(row: Row, place: Mapping[str, int]) -> Row:
+    """Return a comparison with the better ranked forecaster first. place: rank by name."""
     if place[row["forecaster"]] < place[row["other"]]:
         return row
     values = {name: None if row[source] is None else -row[source] for name, source in _TURNED.items()}
@@ -201,20 +204,22 @@ def _pairs(inputs: ReportInputs) -> dict[str, Any]:
 
 
 def _without_interval(inputs: ReportInputs) -> list[tuple[str, list[str]]]:
-    """Return (reason, forecasters) of the missing intervals of Brier scores."""
+    """Return (reason, forecasters) for the Brier scores whose interval is missing."""
     some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
     return some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason").rows()
 
 
 def _usage(predictions: Mapping[str, Predictions], board: Sequence[Row]) -> dict[str, Any]:
-    """Return the usage of each language model, and the total known cost in micro-dollars."""
+    """Return the usage of each language model, and the models' total known cost in micro-dollars, as values of the template."""
     callers = [row["forecaster"] for row in board if predictions[row["forecaster"]].rows["attempts"].count()]
     usage = {name: predictions[name].usage() for name in callers}
     return {"usage": usage, "cost": sum(used["cost_microdollars"] or 0 for used in usage.values())}
 
 
 def _exposure(line: Row, forecasts: pl.DataFrame) -> Row | None:
-    """Add cutoff and distances from it to a leaderboard row; None if the forecaster has no cutoff and could know no question."""
+    """Add the knowledge cutoff and the days from it to a leaderboard row. None if the forecaster has no cutoff and could have known no
+    question.
+    """
     cutoff, days = forecasts["knowledge_cutoff"].max(), forecasts["days_from_cutoff"]
     return line | {"cutoff": cutoff, "least": days.min(), "median": days.median()} if cutoff is not None or line["could_know"] else None
 
@@ -228,7 +233,7 @@ def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple
 
 
 def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
-    """Yield the forecasters whose answers came from another model than the requested one, or from several models."""
+    """Yield a row for each forecaster whose answers came from another model than the one requested, or from several models."""
     for forecaster, names in groupby(_served(inputs), key=lambda row: row["forecaster"]):
         models = list(names)
         others = [row for row in models if not is_requested(row["model"], row["served_model"])]
@@ -237,7 +242,7 @@ def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
 
 
 def _served(inputs: ReportInputs) -> list[Row]:
-    """Count forecasts by forecaster, requested model and served model, if stated."""
+    """Count forecasts by forecaster, requested model, and the model that the server stated."""
     names = ("forecaster", "model", "served_model")
     stated = inputs.forecasts.filter(pl.col("served_model").is_not_null() & pl.col("model").is_not_null())
     return stated.group_by(names).len().sort(names).to_dicts()

@@ -99,7 +99,7 @@ def build_model_file(inputs: ReportInputs, forecaster: str, predictions: Predict
 
 
 def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
-    """Build a forecaster's configuration from its registry entry, or from its forecasts if unregistered; KalshiBench's fields come first."""
+    """Build a forecaster's configuration from the registry or, if it is unregistered, from its forecasts; KalshiBench's fields come first."""
     entry = inputs.configurations.get(forecaster, {})
     rows = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     model = entry.get("model") or next(iter(rows["model"].drop_nulls()), None)
@@ -151,7 +151,7 @@ def leaderboards(inputs: ReportInputs) -> dict[str, list[dict[str, Any]]]:
 
 
 def groups(inputs: ReportInputs) -> dict[str, list[str]]:
-    """Return the forecasters of each significance group by letter, best first. Forecasters of one group do not differ significantly."""
+    """Return the names in each significance group, by letter and best first. Forecasters that share a group do not differ significantly."""
     members: dict[str, list[str]] = {}
     for row in _lines(inputs):
         for letter in letters(row["group"]):
@@ -160,7 +160,7 @@ def groups(inputs: ReportInputs) -> dict[str, list[str]]:
 
 
 def letters(group: str | None) -> list[str]:
-    """Split the significance letters of a forecaster: "ab" and "a1b1" have two each."""
+    """Split the letters of a forecaster's significance groups: "ab" to a and b, "a1b1" to a1 and b1."""
     groups: list[str] = []
     for character in group or "":
         if character.isdigit() and groups:
@@ -171,7 +171,7 @@ def letters(group: str | None) -> list[str]:
 
 
 def metadata(inputs: ReportInputs, predictions: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Build `metadata_<stamp>.json`: release, rules, versions of the software, and files of the report."""
+    """Build `metadata_<stamp>.json`: release, rules, versions of the software, and files of the report. files: size and digest by name."""
     questions = inputs.questions
     outcomes = questions["ground_truth"].value_counts(name="n")
     counted = dict(outcomes.iter_rows())
@@ -202,7 +202,7 @@ def metadata(inputs: ReportInputs, predictions: Mapping[str, Predictions], files
 
 
 def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
-    """Return accuracy, Brier score and number of forecasts by category, largest category first."""
+    """Return accuracy, Brier score and number of forecasts by category, the largest category first. scopes: metrics by scope."""
     categories = {
         scope.removeprefix("category:"): {
             "accuracy": _value(metrics, "accuracy"),
@@ -216,7 +216,7 @@ def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
 
 
 def bin_label(row: Mapping[str, Any]) -> str:
-    """Format the label of a bin as in KalshiBench: 0.3-0.4."""
+    """Format the label of a bin as KalshiBench does, such as 0.3-0.4."""
     return f"{row['lower_edge']:.1f}-{row['upper_edge']:.1f}"
 
 
@@ -283,7 +283,7 @@ def _price(value: Any) -> float | None:
 
 
 def package_version(package: str) -> str | None:
-    """Return the version of an installed package; None if missing."""
+    """Return the version of an installed package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -32,7 +32,8 @@ _MOST_AGENTS, _MOST_LINES = 20, 60
 
 
 def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -> list[str]:
-    """Write the report to the folder of its name below `reports` (a folder, an object-store URL or a storage) and return its locations.
+    """Write the trading report to its folder below `reports` (a folder, an object-store URL or a storage), and return the locations of its
+    files.
 
     The same inputs give the same bytes. An older report of the name is removed when the new one is complete. Raises `LakeError` when a file cannot
     be written.
@@ -42,7 +43,9 @@ def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -
 
 
 def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Yield the figures of the report. Figures of fills, curves and books need rows of fills, rows of equity and tapes."""
+    """Yield the figures of the report. Those of fills, equity curves and order books are left out if the inputs lack fills, equity or
+    tapes.
+    """
     from bellwether.figures import equity, intervals
 
     name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
@@ -61,7 +64,7 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
 
 
 def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Yield for each of the busiest episodes a figure of the book, and one of the fills of its busiest agent."""
+    """Yield two figures for each of the busiest episodes: the order book, and the fills of the agent that traded most."""
     from bellwether.figures.canvas import tail
 
     episodes = [episode for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)) if episode in inputs.tapes]
@@ -78,7 +81,7 @@ def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
 
 
 def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFrame]:
-    """Return the agent with the most known fills, and these fills."""
+    """Return the agent with the most recorded fills in an episode, and the fills."""
     fills = inputs.fills.filter(pl.col("episode") == episode)
     parts = fills.partition_by("agent", "rules", as_dict=True, maintain_order=True)
     key = max(sorted(parts), key=lambda key: parts[key].height, default=None)
@@ -130,7 +133,7 @@ def _execution(backtests: pl.DataFrame, row: Mapping[str, Any]) -> dict[str, Any
 
 
 def _shorten_table(lines: Lines) -> dict[str, Any]:
-    """Shorten a table to `_MOST_LINES` lines; its last line, the total, is kept."""
+    """Shorten a table to `_MOST_LINES` lines, of which the last is the total."""
     rows, cut = list(lines.rows), len(lines.rows) - _MOST_LINES
     if cut > 0:
         rows = [*rows[: _MOST_LINES - 1], rows[-1]]
@@ -138,7 +141,9 @@ def _shorten_table(lines: Lines) -> dict[str, Any]:
 
 
 def build_results_document(inputs: TradingInputs) -> dict[str, Any]:
-    """Build `results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests. Amounts are text with all digits."""
+    """Build `results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests. Amounts are text, so that all digits are
+    kept.
+    """
     return {
         "benchmark": BENCHMARK,
         "name": inputs.name,

@@ -29,7 +29,8 @@ MOST_BOOKS = 6
 
 @dataclass(frozen=True, slots=True)
 class TradingInputs:
-    """Rows and tapes of a trading report. Rows may be in any order. Raises `ConfigError` without a backtest.
+    """Rows of the replay tables, in any order, and tapes (episodes in the simulator's integers) of a trading report. Raises `ConfigError`
+    without a backtest.
 
     name: of the report. backtests, fills, equity: rows of the tables of these names; fills and equity may be incomplete or empty, which omits figures.
     tapes: episode -> its tape. titles: agent -> display name.
@@ -63,7 +64,7 @@ class TradingInputs:
 
     @property
     def stamp(self) -> str:
-        """Time of the report for file names; the same data give the same names."""
+        """Time of the report as a text for file names; it depends only on the data."""
         return format_stamp(self.known_at)
 
     @property
@@ -77,7 +78,7 @@ class TradingInputs:
         return self.ordered["agent"].unique(maintain_order=True).to_list()
 
     def labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Add the rule set to the column `agent` of rows if the report has several rule sets, so that figures distinguish them."""
+        """Add the rule set to each agent's name in `rows`, so that figures distinguish the rule sets; unchanged if the report has only one."""
         if self.summary["rules"].n_unique() == 1:
             return rows
         return rows.with_columns(agent=pl.format("{} ({})", "agent", "rules"))
@@ -93,7 +94,7 @@ class TradingInputs:
 
 
 def read_warehouse_inputs(warehouse: Path | str, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
-    """Read the backtests of a published warehouse. agents, rules: only these agents (default: all), only this rule set (default: all).
+    """Read the backtests of a published warehouse. agents, rules: names of agents and a rule set to select; by default all.
 
     Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no such backtest.
     """
@@ -106,12 +107,12 @@ def read_folder_inputs(folder: Path, agents: Sequence[str] = (), rules: str | No
 
 
 def load_backtests(source: Path | None, warehouse: Path | str) -> pl.DataFrame:
-    """Read rows of replay/backtests from the folder `source`, or from the warehouse if it is None."""
+    """Read rows of replay/backtests from the folder `source`; if it is None, from the warehouse."""
     return _published(warehouse, BACKTESTS) if source is None else read_backtests(source)
 
 
 def select_rows(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | None = None) -> pl.DataFrame:
-    """Select rows by agents and rule set (default: all). Raises `ConfigError` for an agent or rule set without rows."""
+    """Select the rows of these agents and this rule set, by default all. Raises `ConfigError` for an agent or rule set that has no rows."""
     for name, wanted in (("agent", list(agents)), ("rules", [rules] if rules else [])):
         existing = backtests[name].unique().sort().to_list()
         unknown = [value for value in wanted if value not in existing]
@@ -128,7 +129,9 @@ def agent_titles() -> dict[str, str]:
 
 
 def read_tapes(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
-    """Read the tapes of the `MOST_BOOKS` busiest episodes that are in the folder `root` with the same digest. cache: folder of tapes."""
+    """Read the tapes (episodes in the simulator's integers) of the `MOST_BOOKS` busiest episodes, if `root` has them with the backtest's
+    digest. cache: folder of built tapes.
+    """
     tapes: dict[str, Tape] = {}
     for name, digest in busiest_episodes(backtests):
         if len(tapes) < MOST_BOOKS and (root / name / "metadata.json").is_file():
@@ -139,7 +142,7 @@ def read_tapes(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Ta
 
 
 def busiest_episodes(backtests: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return (name, digest) of the episodes by number of fills, largest first."""
+    """Return (name, digest) of the episodes, the one with the most fills first."""
     counts = backtests.group_by("episode", "episode_digest").agg(pl.col("fills").sum())
     return counts.sort("fills", "episode", "episode_digest", descending=[True, False, False]).select("episode", "episode_digest").rows()
 

@@ -22,7 +22,8 @@ _UNSAFE = re.compile(r"[^a-z0-9.@-]+")
 
 
 def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[str]:
-    """Write the report to the folder of its release below `reports` (a folder, an object-store URL or a storage) and return its locations.
+    """Write the report of a release to its folder below `reports` (a folder, an object-store URL or a storage), and return the locations of
+    its files.
 
     The same inputs give the same bytes. An older report of the release is removed when the new one is complete. Raises `LakeError` when a
     file cannot be written, `ScoringError` when forecasts and questions do not match.
@@ -32,13 +33,15 @@ def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[st
 
 
 def safe_name(name: str) -> str:
-    """Return a name for files and folders with only a-z, 0-9 and .-_@. A changed name ends with a digest of the original."""
+    """Convert a name to one for files and folders, of only a-z, 0-9 and .-_@. If that changes the name, a digest of the original is
+    appended.
+    """
     safe = _UNSAFE.sub("_", name.lower()).strip("._")[:80]
     return safe if safe and safe == name else f"{safe or 'unnamed'}-{_digest(name)}"
 
 
 def file_name(forecaster: str) -> str:
-    """Return the prefix of a forecaster's file names. A name with a reserved prefix is changed."""
+    """Return the beginning of the names of a forecaster's files. No other files of the report begin with it."""
     safe = safe_name(forecaster)
     is_reserved = any(safe == prefix or safe.startswith(f"{prefix}_") for prefix in _RESERVED)
     return f"model-{safe}-{_digest(forecaster)}" if is_reserved else safe

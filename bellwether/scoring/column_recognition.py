@@ -28,7 +28,9 @@ from bellwether.scoring.table import ForecastTable
 
 
 def recognise_table(table: ForecastTable, roles: ColumnRoles, *, independent: bool) -> ColumnRoles:
-    """Add recognised columns to `roles`, which the user named. Raises `ScoringError` if probabilities or outcomes are missing or ambiguous."""
+    """Complete `roles`, the columns that the user named, with columns recognised by name and values. independent: ignore cluster columns.
+    Raises `ScoringError` if probabilities or outcomes are missing or ambiguous.
+    """
     present = _usable_columns(table, roles)
     numeric = [column for column in present if is_numeric(table.frame[column])]
     if roles.outcome is None:
@@ -53,7 +55,9 @@ def recognise_table(table: ForecastTable, roles: ColumnRoles, *, independent: bo
 
 
 def _usable_columns(table: ForecastTable, given: ColumnRoles) -> list[str]:
-    """Return the columns without label columns that contain objects, if another column can have their role."""
+    """Return the columns of the table, leaving out unreadable label columns if another column is named for the same role. given: roles
+    named by the user.
+    """
     named = {column for columns in given.used().values() for column in columns}
     unfit = {column for column in table.faults if column not in table.lists and column not in named}
     candidates = [find_named(table.frame.columns, NAMES[role]) for role in (Role.QUESTION, Role.CLUSTER, Role.FORECASTER)]
@@ -62,7 +66,8 @@ def _usable_columns(table: ForecastTable, given: ColumnRoles) -> list[str]:
 
 
 def drop_bounds(table: ForecastTable, series: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
-    """Remove columns of bounds from the forecast columns; return the others, and a note on bounds and statistics that are not read.
+    """Remove columns of lower and upper bounds from the forecast columns. Returns the rest, and a note on the bounds and statistics that
+    are not read.
 
     Raises `ScoringError` if one column is the complement of another.
     """
@@ -82,7 +87,9 @@ def drop_bounds(table: ForecastTable, series: dict[str, pl.Series]) -> tuple[dic
 
 
 def _find_bounds(series: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
-    """Yield the names of columns of lower and upper bounds: their values are ordered in every row, and the rows are enough to exclude chance."""
+    """Yield the names of pairs of columns that are lower and upper bounds: ordered in every row, of enough rows to exclude chance. low,
+    high: suffixes of the names.
+    """
     for lower, values in series.items():
         stem = lower[: -len(low)]
         upper = series.get(stem + high)
@@ -108,7 +115,9 @@ _COMPLEMENTS = 30
 
 
 def _raise_missing_probability(table: ForecastTable, columns: ColumnRoles) -> NoReturn:
-    """Raise `ScoringError` for a missing probability column, with candidates, or with the fault of the column named like one."""
+    """Raise `ScoringError` for a missing probability column. The message names candidates, or says what is wrong with a column that is
+    named like a probability.
+    """
     present = table.frame.columns
     prefix = f"{table.source}: no column is recognised as the probability among {format_names(present)}"
     if any(map(is_number, present)):

@@ -79,7 +79,7 @@ _QUANTILES = frozenset({1, 2, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95,
 
 @dataclass(frozen=True, slots=True)
 class ColumnRoles:
-    """Columns of a table by role; None or empty if missing.
+    """Columns of a table by role; None or empty for a role without a column.
 
     probability: one column, or one per forecaster. question: columns that together name the question. cluster: one column, or two for two-way clusters.
     """
@@ -94,19 +94,20 @@ class ColumnRoles:
     category: str | None = None
 
     def used(self) -> dict[Role, tuple[str, ...]]:
-        """Return the columns by role, without missing roles."""
+        """Return the columns of each role that has any."""
         columns_by_role = {role: getattr(self, role) for role in Role}
         return {role: (columns,) if isinstance(columns, str) else columns for role, columns in columns_by_role.items() if columns}
 
     def forecaster_names(self) -> dict[str, str]:
-        """Return the forecaster's name for each probability column."""
+        """Return the forecaster's name for each probability column, derived from the column's name."""
         matches = {column: _WIDE.fullmatch(column.strip()) for column in self.probability}
         names = {column: match["name"] if match else column.strip() for column, match in matches.items()}
         return names if len(set(names.values())) == len(names) else {column: column for column in self.probability}
 
 
 def recognise_columns(source: str, present: Sequence[str], numeric: Container[str], roles: ColumnRoles) -> ColumnRoles:
-    """Add roles that follow from column names to `roles`. A column has one role; probabilities and prices must be in `numeric`.
+    """Complete `roles` with columns whose names show their role. A column gets one role; probabilities and prices must be in `numeric`.
+    present: all columns.
 
     Raises `ScoringError`, which lists the columns, if a given column is missing.
     """
@@ -135,13 +136,15 @@ def recognise_columns(source: str, present: Sequence[str], numeric: Container[st
 
 
 def find_named(present: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the columns that are called one of `names`, in the order of `names`."""
+    """Return the columns whose names, ignoring case and separators, are in `names`, in the order of `names`. present: all columns."""
     normal = {_normalise(column): column for column in reversed(present)}
     return [normal[name] for name in names if name in normal]
 
 
 def find_statistics(present: Sequence[str]) -> list[str]:
-    """Return columns named like forecasts that are statistics or complements, such as `p_value`, `forecast_std`, `p_no` and `p_10`."""
+    """Return the columns that are named like forecasts but contain statistics or complements, such as `p_value`, `forecast_std`, `p_no` and
+    `p_10`.
+    """
     wide = {column: match for column in present if (match := _WIDE.fullmatch(column.strip()))}
     words = {column: _normalise(match["name"]).split("_") for column, match in wide.items()}
     numbers = {int(name[0]) for name in words.values() if len(name) == 1 and name[0].isdecimal()}
@@ -158,7 +161,7 @@ def find_statistics(present: Sequence[str]) -> list[str]:
 
 
 def _check_unique(source: str, named: ColumnRoles) -> None:
-    """Raise `ScoringError` if the user gave a column two roles, other than question and cluster, or one role twice."""
+    """Raise `ScoringError` if the user named a column twice. It may only be both a question and a cluster."""
     roles: dict[str, Role] = {}
     for role, columns in named.used().items():
         for column in columns:
@@ -177,7 +180,9 @@ _NUMBERS = (Role.PROBABILITY, Role.MARKET)
 
 
 def check_present(source: str, present: Iterable[str], column: str, option: str) -> None:
-    """Raise `ScoringError` if a column named by an option is missing."""
+    """Raise `ScoringError` if a column that an option names is missing. present: existing columns. option: name of the option in the
+    message.
+    """
     names = list(present)
     if column not in names:
         near = difflib.get_close_matches(column, names, n=1)
@@ -199,7 +204,7 @@ def format_brief(value: object) -> str:
 
 
 def format_names(columns: Iterable[str]) -> str:
-    """Format column names for a message."""
+    """Format column names as a list for a message; many are shortened to the first ones and a count."""
     names = list(columns)
     listed = ", ".join(format_brief(name) for name in names[:_LISTED])
     return listed if len(names) <= _LISTED else f"{listed} and {len(names) - _LISTED} more"

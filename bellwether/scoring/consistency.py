@@ -13,7 +13,7 @@ from bellwether.scoring.parsing import refuse
 
 
 def check_duplicates(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
-    """Raise `ScoringError` if a forecaster has two rows on a question."""
+    """Raise `ScoringError` if a forecaster has two rows on one question. parts: the tables that the rows come from."""
     repeated = frame.filter(~pl.struct("forecaster", "question").is_first_distinct())
     if repeated.is_empty():
         return
@@ -27,7 +27,9 @@ def check_duplicates(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
 
 
 def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping[str, Any], earlier: Mapping[str, Any]) -> str:
-    """Suggest options for repeated forecasts: keep one of them, or add a column to the question's name."""
+    """Suggest options for a repeated forecast: keep one of the two, or add a column to the name of the question. row, earlier: the two
+    rows; part, other: their tables.
+    """
     times = [column for column in find_named(part.table.frame.columns, STATED) if column not in part.columns.question]
     at = f"--keep last {format_option('at', times[0])}" if times else "--keep last --at COLUMN (the time of the forecast)"
     advice = f"keep one row, or give {at}, or --keep mean"
@@ -42,7 +44,9 @@ def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping
 
 
 def _differing_columns(part: TableRows, row: int, earlier: int) -> Iterator[str]:
-    """Yield the columns in which two rows of a table differ, of those without a role that contain text, whole numbers or dates."""
+    """Yield the columns in which two rows of a table differ, among those that have no role and contain no fractions. earlier: number of the
+    other row.
+    """
     used = {column for columns in part.columns.used().values() for column in columns}
     for name, dtype in part.table.frame.schema.items():
         values = part.table.frame[name]
@@ -51,7 +55,9 @@ def _differing_columns(part: TableRows, row: int, earlier: int) -> Iterator[str]
 
 
 def _may_complete(frame: pl.DataFrame, part: TableRows, name: str) -> bool:
-    """Return whether a column may be part of the question's name: no forecast is repeated then, and the column does not number forecasts."""
+    """Return True if the column `name` can be part of the question's name: with it no forecast is repeated, and its values do not merely
+    number the forecasts.
+    """
     values = part.table.frame[name].cast(pl.String)
     rows = frame.with_columns(also=values.gather(frame["row"]))
     if rows.select("forecaster", "question", "also").is_duplicated().any():
@@ -63,7 +69,7 @@ def _may_complete(frame: pl.DataFrame, part: TableRows, name: str) -> bool:
 
 
 def check_questions(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
-    """Raise `ScoringError` if rows on one question differ in outcome, weight or clusters."""
+    """Raise `ScoringError` if rows on one question differ in outcome, weight or clusters. parts: the tables that the rows come from."""
     names = ["outcome", "weight", *(name for name in frame.columns if name.startswith("cluster_"))]
     firsts = frame.unique("question", keep="first", maintain_order=True).select(
         "question", *(pl.col(name).alias(f"first_{name}") for name in (*names, "file", "row"))
@@ -98,5 +104,6 @@ def _text(value: object) -> str:
 
 
 def _describe_place(part: TableRows, row: int, reference: TableRows) -> str:
+    """Format the location of a row, with the file if it differs from that of `reference`."""
     place = part.table.place(row)
     return place if part is reference else f"{part.table.source}, {place}"

@@ -50,7 +50,7 @@ class _Header:
 
 
 def read_delimited(path: Path) -> ForecastTable:
-    """Read a CSV file with all columns as text. Raises `ScoringError` with the line."""
+    """Read a CSV file with all columns as text. Raises `ScoringError` with the line of the error."""
     header = _read_header(path)
     if not _has_records(path, header):
         raise ScoringError(f"{path}: it has no rows; give forecasts")
@@ -80,7 +80,9 @@ def read_delimited(path: Path) -> ForecastTable:
 
 
 def _read_header(path: Path) -> _Header:
-    """Read the column names and detect the delimiter: that of Excel's `sep=` line, else the one that separates the most names."""
+    """Read the column names and detect the delimiter: the one that Excel's `sep=` line states, or else the one that splits the line into
+    the most names.
+    """
     skipped, delimiter = 0, None
     try:
         with _open_text(path) as file:
@@ -107,7 +109,9 @@ def _read_header(path: Path) -> _Header:
 
 
 def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
-    """Raise `ScoringError` if two columns have the same name, or if the names are values."""
+    """Raise `ScoringError` if two columns have the same name, or if the line of names contains numbers, so that names are missing. first:
+    the line's text.
+    """
     twice = find_repeated_name(names)
     if all(is_number(name) for name in names) or (twice is not None and is_number(twice)):
         raise ScoringError(
@@ -118,7 +122,9 @@ def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
 
 
 def _iterate_records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield (first line, cells) of each record, column names included. strict: raise `csv.Error` for text after a closing quote."""
+    """Yield (number of the first line, cells) of each record, beginning with the column names. strict: raise `csv.Error` for text after a
+    closing quote.
+    """
     limit = csv.field_size_limit(2**31 - 1)
     try:
         with _open_text(path) as file:

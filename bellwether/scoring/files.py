@@ -21,7 +21,8 @@ from bellwether.scoring.table import ForecastTable, build_from_columns, build_fr
 
 
 def read_table(path: Path) -> ForecastTable:
-    """Read a .csv, .tsv, .parquet, .jsonl, .ndjson or .json file. Text files may end in .gz; a JSON list may be under a key.
+    """Read a .csv, .tsv, .parquet, .jsonl, .ndjson or .json file. Text files may end in .gz; in JSON the list of rows may be nested under a
+    key.
 
     Raises `ScoringError` with the file and the line.
     """
@@ -68,14 +69,14 @@ def build_table(data: Any) -> ForecastTable:
 
 
 def _require_rows(table: ForecastTable) -> ForecastTable:
-    """Return the table, with categorical columns as text. Raises `ScoringError` if it has no rows."""
+    """Refuse an empty table with `ScoringError`; return any other with its categorical columns as text."""
     if not table.frame.height:
         raise ScoringError(f"{table.source}: it has no rows; give forecasts")
     return replace(table, frame=table.frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)))
 
 
 def _list_values(name: str, values: Any) -> list[Any]:
-    """Return the values of a column of a mapping as a list. Raises `ScoringError` if they are not iterable."""
+    """Convert the values of the column `name` to a list. Raises `ScoringError` if they are not iterable."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ScoringError(f"the frame, column {name!r}: it holds {values!r}; give one value per row")
     return list(values)
@@ -143,7 +144,9 @@ _DIGITS = 19
 
 
 def _build_from_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
-    """Build a table with a row per object; if every object contains a list of objects, with a row per object of these lists."""
+    """Build a table from JSON objects: one row per object, or, if every object contains a list of objects, one row per object in the lists.
+    place: formats the location of an object.
+    """
     wrapped = [_unwrap_records(source, document) for document in documents]
     lists = [rows for rows in wrapped if rows is not None]
     if not lists or len(lists) < len(wrapped):
@@ -155,7 +158,8 @@ def _build_from_documents(source: str, documents: Sequence[Mapping[str, Any]], p
 
 
 def _unwrap_records(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the list of objects under a key, with values next to the list (such as the model) added to each; None if the object is a row.
+    """Return the rows in an object that contains a list of objects; each row also gets the values next to the list (such as the model).
+    None if the object itself is a row.
 
     Raises `ScoringError` if there are several lists.
     """

@@ -20,7 +20,7 @@ MARKET = "market"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableRows:
-    """A table, its column roles, and its rows with the columns of a sheet. The column `row` is the row number in the table."""
+    """A table, its column roles, and its rows in the form of a sheet, whose column `row` is the row number in the table."""
 
     table: ForecastTable
     columns: ColumnRoles
@@ -49,7 +49,7 @@ class Sheet:
 
     @property
     def is_paired(self) -> bool:
-        """True if rows of different forecasters can be matched by question."""
+        """True if forecasts of different forecasters can be matched by question."""
         return bool(self.columns.question) or len(self.columns.probability) > 1
 
     @property
@@ -70,7 +70,9 @@ class Sheet:
 
 
 def build_arrays(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
-    """Convert the rows with a forecast to arrays, sorted by value so that the row order has no effect on simulated numbers."""
+    """Convert the rows that have a forecast to arrays and clusters, sorted by value so that the order of rows has no effect on simulated
+    numbers.
+    """
     ways = [name for name in _WAYS if name in rows.columns]
     present = rows.filter(pl.col("probability").is_not_null()).sort("probability", "outcome", "weight", "market", *ways, "question")
     forecasts = Forecasts.of(
@@ -86,7 +88,7 @@ _WAYS = ("cluster_0", "cluster_1")
 
 
 def _clusters(rows: pl.DataFrame) -> Clusters:
-    """Build the clusters of rows, numbered in the order of the rows."""
+    """Build the clusters of `rows` from their cluster columns, in the order of the rows."""
     return Clusters.of_groups(*(Grouping.of(_numbers(rows[name])) for name in _WAYS if name in rows.columns))
 
 

@@ -32,7 +32,7 @@ _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_hal
 
 
 def write_page(result: ScoreTables, path: Path, progress: Progress | None = None) -> None:
-    """Write the page as one self-contained file, atomically."""
+    """Write the page of a result as one self-contained file, atomically."""
     bands_and_curves(result, progress)
     render.write_page(render_page(result), path)
 
@@ -176,7 +176,7 @@ def _count(value: int) -> Cell:
 
 
 def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
-    """Yield a chart per metric: values and intervals of the forecasters, best first."""
+    """Yield a chart for each metric: values and intervals of all forecasters, best first. colours: by forecaster."""
     for metric in _CHOICES:
         rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
         higher = METRICS[metric].better is Better.HIGHER

@@ -62,7 +62,8 @@ class LoadOptions:
 
 
 def read_sheet(tables: Sequence[ForecastTable], reading: LoadOptions, outcomes: ForecastTable | None = None) -> Sheet:
-    """Combine forecast tables into one sheet. outcomes: by question, optionally with clusters, weights, prices and groups.
+    """Combine forecast tables into one sheet. outcomes: table with the outcome of each question, optionally with clusters, weights, prices
+    and groups.
 
     Raises `ScoringError` with the file, line, column, value and remedy.
     """
@@ -128,7 +129,9 @@ def _list_sources(tables: Sequence[ForecastTable]) -> list[str]:
 
 
 def _name_tables(tables: Sequence[ForecastTable]) -> list[str | None]:
-    """Return the forecaster name of each table: the file name without suffix, the path if such names repeat, None for a frame."""
+    """Return the forecaster's name that each table implies: the file name without suffix, the whole path if such names repeat, None for a
+    frame.
+    """
     paths = [Path(name) for name in _list_sources(tables)]
     short = [path.name.split(".")[0] or path.name for path in paths]
     names = short if len({*short}) == len(short) else [str(path) for path in paths]
@@ -136,7 +139,7 @@ def _name_tables(tables: Sequence[ForecastTable]) -> list[str | None]:
 
 
 def _forecaster_numbers(frame: pl.DataFrame) -> pl.Series:
-    """Return the forecaster number of each row. Forecasters are numbered by file, column and name; the market is last."""
+    """Return the number of each row's forecaster. Forecasters are numbered by file, column and name; the market is the last."""
     order = (
         frame.group_by("forecaster")
         .agg(pl.col("file").min(), pl.col("place").min())
@@ -147,7 +150,7 @@ def _forecaster_numbers(frame: pl.DataFrame) -> pl.Series:
 
 
 def _question_numbers(frame: pl.DataFrame, columns: ColumnRoles) -> pl.Series:
-    """Return the question number of each row. Questions are numbered by name, or by their values without a question column."""
+    """Return the number of each row's question. Questions are numbered by name; without a question column, by the values in their rows."""
     if columns.question:
         return frame["question"].rank("dense").cast(pl.Int64) - 1
     ways = [f"cluster_{index}" for index in range(len(columns.cluster))]
@@ -169,7 +172,9 @@ def _question_numbers(frame: pl.DataFrame, columns: ColumnRoles) -> pl.Series:
 def _load_table(
     table: ForecastTable, reading: LoadOptions, outcomes: ForecastTable | None, name_of_file: str | None
 ) -> tuple[TableRows, list[str], frozenset[int]]:
-    """Return a table's forecasts in long form, notes on them, and the indexes of the rows of `outcomes` that were used."""
+    """Load one table; return its forecasts with one row per table row and probability column, notes on them, and the indexes of the rows of
+    `outcomes` that it uses.
+    """
     roles, used, notes = reading.columns, frozenset[int](), []
     if outcomes is not None:
         joined = join_outcomes(table, outcomes, roles, reading.on, fractional=reading.fractional)
@@ -194,7 +199,9 @@ def _load_table(
 
 
 def _shared_columns(table: ForecastTable, columns: ColumnRoles, reading: LoadOptions, *, given_outcome: bool) -> pl.DataFrame:
-    """Build the columns of a sheet that are the same for all forecasters of a table."""
+    """Build the columns of a sheet that do not depend on the probability column. given_outcome: the outcomes come from a table of their
+    own.
+    """
     height, outcome = table.frame.height, str(columns.outcome)
     states = (
         []
@@ -227,7 +234,7 @@ def _times(table: ForecastTable, column: str | None, name: str) -> pl.Series:
 
 
 def _questions(table: ForecastTable, columns: ColumnRoles) -> pl.Series:
-    """Return the question name of each row. Without a question column every row is a question of its own."""
+    """Return the name of each row's question. Without a question column every row is a question of its own."""
     if not columns.question:
         return pl.select(pl.format("{}{}{}", pl.lit(table.source), pl.lit(_BETWEEN), pl.int_range(table.frame.height))).to_series()
     first, *others = columns.question
@@ -239,7 +246,7 @@ def _questions(table: ForecastTable, columns: ColumnRoles) -> pl.Series:
 
 
 def _clusters(table: ForecastTable, columns: ColumnRoles) -> list[pl.Series]:
-    """Return the cluster columns; if missing, the first question column."""
+    """Return the columns of cluster labels; without cluster columns, each question is a cluster (by the first question column)."""
     missing = "give every row a cluster, one of its own where it shares none, or give --independent (independent=True)"
     columns_ = [parse_labels(table, column, "cluster", missing) for column in columns.cluster]
     return columns_ or [_questions(table, replace(columns, question=columns.question[:1]))]
@@ -251,7 +258,9 @@ def _probabilities(table: ForecastTable, column: str, reading: LoadOptions) -> p
 
 
 def _forecasters(table: ForecastTable, columns: ColumnRoles, name_of_file: str | None) -> dict[str, pl.Expr | pl.Series]:
-    """Return the forecaster names by probability column. name_of_file: name if the only probability column has no forecaster column."""
+    """Return the forecaster's name of the rows, by probability column. name_of_file: used if there is one probability column and no
+    forecaster column.
+    """
     first, *others = columns.probability
     if columns.forecaster is not None:
         return {first: parse_labels(table, columns.forecaster, "forecaster", "fill it in, or leave the row out").alias("forecaster")}
@@ -261,7 +270,9 @@ def _forecasters(table: ForecastTable, columns: ColumnRoles, name_of_file: str |
 
 
 def _check_roles(parts: Sequence[TableRows], reading: LoadOptions) -> None:
-    """Raise `ScoringError` if only some tables have a question or cluster column, or if a --percent column is not read."""
+    """Raise `ScoringError` if only some tables have a question or cluster column, or if --percent names a column that is no probability or
+    price.
+    """
     first, *others = parts
     for other in others:
         for role in (Role.QUESTION, Role.CLUSTER):
@@ -284,7 +295,7 @@ def _probability_columns(columns: ColumnRoles) -> tuple[str, ...]:
 
 
 def _percent_notes(parts: Sequence[TableRows], reading: LoadOptions) -> Iterator[str]:
-    """Yield notes on percentage columns with mostly values of at most 1 %, which may not be percentages."""
+    """Yield a note on each column given as percentages (--percent) whose values are mostly at most 1 %, which suggests probabilities."""
     for part in parts:
         for column in _probability_columns(part.columns):
             if column not in reading.percent:
@@ -299,7 +310,9 @@ def _percent_notes(parts: Sequence[TableRows], reading: LoadOptions) -> Iterator
 def _drop_unresolved(
     frame: pl.DataFrame, parts: Sequence[TableRows], reading: LoadOptions, outcomes: ForecastTable | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Drop rows without an outcome, and note their number. Raises `ScoringError` if they must not be skipped, or if no rows remain."""
+    """Drop the rows without an outcome; return the others, and a note on the number dropped. Raises `ScoringError` if dropping is not
+    allowed, or if no rows remain.
+    """
     open_rows = frame.filter(pl.col("outcome").is_null())
     if open_rows.is_empty():
         return frame, []

@@ -77,7 +77,9 @@ def join_outcomes(
 
 
 def note_unused(outcomes: ForecastTable, used: frozenset[int]) -> list[str]:
-    """Return a note on the number of outcomes without a forecast; an empty list if there are none."""
+    """Return a note on the number of outcomes without a forecast; an empty list if every outcome has one. used: indexes of the rows that
+    were matched.
+    """
     rest = outcomes.frame.height - len(used)
     verb = "has" if rest == 1 else "have"
     return [f"{counted(rest, 'question')} of {outcomes.source} {verb} no row: coverage does not count them."] if rest else []
@@ -95,7 +97,7 @@ def _find_outcome(outcomes: ForecastTable, roles: ColumnRoles) -> str:
 
 
 def check_outcomes(table: ForecastTable, columns: Sequence[str]) -> str:
-    """Return the first of several outcome columns. Raises `ScoringError` if another column contradicts it."""
+    """Choose the first of several outcome columns. Raises `ScoringError` if another of them contradicts it."""
     first, *others = columns
     value, void = parse_outcomes(table, first, fractional=True), find_voided(table.frame[first])
     for other in others:
@@ -110,6 +112,9 @@ def check_outcomes(table: ForecastTable, columns: Sequence[str]) -> str:
 
 
 def _find_pairs(table: ForecastTable, outcomes: ForecastTable, roles: ColumnRoles, on: Sequence[str]) -> list[Pair]:
+    """Choose the columns to join on, as (column of the forecasts, column of the outcomes): those of --on, or question columns with common
+    values.
+    """
     present = outcomes.frame.columns
     if on:
         return [_parse_pair(table, outcomes, first) for first in on]
@@ -137,7 +142,7 @@ def _find_pairs(table: ForecastTable, outcomes: ForecastTable, roles: ColumnRole
 
 
 def _parse_pair(table: ForecastTable, outcomes: ForecastTable, text: str) -> Pair:
-    """Parse an --on option to the columns of forecasts and outcomes. A column name may contain an equals sign."""
+    """Parse the text of an --on option to (column of the forecasts, column of the outcomes). A column name may contain an equals sign."""
     left, _, right = (text, "", text) if text in table.frame.columns else text.partition("=")
     check_present(table.source, table.frame.columns, left, "--on")
     check_present(outcomes.source, outcomes.frame.columns, right or left, "--on")
@@ -145,7 +150,9 @@ def _parse_pair(table: ForecastTable, outcomes: ForecastTable, text: str) -> Pai
 
 
 def _count_matches(table: ForecastTable, outcomes: ForecastTable, pair: Pair) -> tuple[int, int]:
-    """Return the number of distinct values in a forecasts' column that the outcomes' column also contains, and of all."""
+    """Return the number of distinct values of the forecasts' column that also occur in the outcomes' column, and the number of all distinct
+    values. pair: the two columns.
+    """
     values, known_values = (_distinct_values(source, column) for source, column in ((table, pair[0]), (outcomes, pair[1])))
     return len(values & known_values), len(values)
 
@@ -158,7 +165,9 @@ def _distinct_values(table: ForecastTable, column: str) -> set[str]:
 
 
 def _match_rows(table: ForecastTable, outcomes: ForecastTable, pairs: Sequence[Pair], *, by_question: bool) -> pl.Series:
-    """Return the matching row of `outcomes` for each forecast, null if missing. Nulls match any value, except in the first join column."""
+    """Return for each forecast the index of its row in `outcomes`, null if it has none. A null in the forecast matches any value, except in
+    the first join column.
+    """
     names = [f"key_{index}" for index in range(len(pairs))]
     first = parse_labels(table, pairs[0][0], "question", _FILL)
     asked = pl.DataFrame({names[0]: first, **{name: to_texts(table, left) for name, (left, _) in zip(names[1:], pairs[1:], strict=True)}})
@@ -181,6 +190,7 @@ def _match_rows(table: ForecastTable, outcomes: ForecastTable, pairs: Sequence[P
 def _refuse_repeated(
     table: ForecastTable, outcomes: ForecastTable, pairs: Sequence[Pair], row: int, label: str, *, by_question: bool
 ) -> NoReturn:
+    """Raise `ScoringError` for a forecast with several rows of outcomes. row: the second of these. label: value of the first join column."""
     lefts, rights = ([pair[side] for pair in pairs] for side in (0, 1))
     free = _label_columns(table, ColumnRoles())
     common = [name for name in outcomes.frame.columns if name in free and name not in rights]
@@ -192,7 +202,7 @@ def _refuse_repeated(
 
 
 def _is_unique(outcomes: ForecastTable, columns: Sequence[str], first: str, label: str) -> bool:
-    """Return whether the values of `columns` differ in all rows whose column `first` is `label`."""
+    """Return True if the rows in which column `first` is `label` are pairwise different in `columns`."""
     try:
         frame = pl.DataFrame({column: to_texts(outcomes, column) for column in columns})
     except ScoringError:
@@ -201,7 +211,7 @@ def _is_unique(outcomes: ForecastTable, columns: Sequence[str], first: str, labe
 
 
 def _refuse_unmatched(table: ForecastTable, outcomes: ForecastTable, pairs: Sequence[Pair], roles: ColumnRoles) -> NoReturn:
-    """Raise `ScoringError` for a join without matches, and suggest pairs of columns with common values."""
+    """Raise `ScoringError` for a join without any match; the message suggests pairs of columns that have values in common."""
     tried = " and ".join(f"{left} = {right}" for left, right in pairs)
     examples = " and ".join(
         format_brief(next(iter(to_texts(source, column).drop_nulls()), None))
@@ -218,7 +228,9 @@ def _refuse_unmatched(table: ForecastTable, outcomes: ForecastTable, pairs: Sequ
 
 
 def _find_common_columns(table: ForecastTable, outcomes: ForecastTable, roles: ColumnRoles) -> Iterator[tuple[Pair, int, int]]:
-    """Yield (pair of label columns, number of common values, number of values in the forecasts) for pairs with common values."""
+    """Yield ((column of the forecasts, column of the outcomes), number of common values, number of values in the forecasts) for label
+    columns with common values.
+    """
     for left in _label_columns(table, roles):
         for right in _label_columns(outcomes, roles):
             count, total = _count_matches(table, outcomes, (left, right))
@@ -235,7 +247,9 @@ def _label_columns(table: ForecastTable, roles: ColumnRoles) -> list[str]:
 
 
 def _check_own_outcomes(table: ForecastTable, outcomes: ForecastTable, joined: pl.Series) -> None:
-    """Raise `ScoringError` if an outcome in the table of forecasts contradicts the one in `outcomes`."""
+    """Raise `ScoringError` if an outcome column of the forecasts contradicts the outcomes table. joined: outcome of each forecast in that
+    table.
+    """
     value = joined.fill_null(float("nan")).to_numpy()
     for column in find_named(table.frame.columns, NAMES[Role.OUTCOME]):
         if not is_outcome(table, column):
@@ -251,7 +265,9 @@ def _check_own_outcomes(table: ForecastTable, outcomes: ForecastTable, joined: p
 
 
 def _joinable_columns(outcomes: ForecastTable, named: ColumnRoles) -> list[str]:
-    """Return the columns of `outcomes` without faults. Raises `ScoringError` if a column with a role has a fault."""
+    """Return the columns of `outcomes` that are readable. Raises `ScoringError` if one with a role (such as weight) is not. named: roles
+    named by the user.
+    """
     roles = {column for columns in named.used().values() for column in columns}
     for role, names in NAMES.items():
         roles |= {*find_named(outcomes.frame.columns, names)} if role is not Role.QUESTION else set()

@@ -38,7 +38,7 @@ UNRESOLVED = MISSING | {
 
 
 def is_numeric(values: pl.Series) -> bool:
-    """Return whether a column is empty, numeric, or text that contains a number or percentage."""
+    """Return True if a column is empty, has a numeric type, or is text that contains a number or percentage."""
     if values.dtype.is_numeric() or not values.count():
         return True
     if values.dtype != pl.String:
@@ -50,7 +50,7 @@ def is_numeric(values: pl.Series) -> bool:
 
 
 def is_fraction(values: pl.Series) -> bool:
-    """Return whether all values of a column are numbers from 0 to 1, and some are strictly between."""
+    """Return True if all values of a column are numbers from 0 to 1, and some lie strictly between."""
     if values.dtype not in (pl.String, pl.Float32, pl.Float64):
         return False
     numbers = values.cast(pl.Float64, strict=False)
@@ -82,13 +82,15 @@ def parse_probabilities(table: ForecastTable, column: str, *, percent: bool, cli
 
 
 def _may_be_percentages(values: Floats) -> bool:
-    """Return whether numbers may be percentages: all are from 0 to 100, and most nonzero ones above 1."""
+    """Return True if numbers look like percentages: all are from 0 to 100, and most nonzero ones exceed 1."""
     nonzero = values[~np.isnan(values) & (values != 0)]
     return bool(nonzero.min() >= 0 and nonzero.max() <= 100 and (nonzero > 1 + ROUNDING).mean() > 1 / 2)
 
 
 def parse_outcomes(table: ForecastTable, column: str, *, fractional: bool = False, resolved: str | None = None) -> Floats:
-    """Parse outcomes: 1 for yes, 0 for no, NaN if unresolved. fractional: accept shares. resolved: column that states if it is resolved."""
+    """Parse outcomes: 1 for yes, 0 for no, NaN if unresolved. fractional: accept shares between 0 and 1. resolved: column that states
+    whether a question is resolved.
+    """
     values = _parse_raw_outcomes(table, column)
     if resolved is not None:
         values[_parse_raw_outcomes(table, resolved) == 0] = np.nan
@@ -105,7 +107,7 @@ def parse_outcomes(table: ForecastTable, column: str, *, fractional: bool = Fals
 
 
 def is_outcome(table: ForecastTable, column: str) -> bool:
-    """Return whether every value of a column is an outcome or unresolved, and at least one is an outcome."""
+    """Return True if a column can be parsed as outcomes, and at least one of them is resolved."""
     try:
         return not bool(np.isnan(parse_outcomes(table, column, fractional=True)).all())
     except ScoringError:
@@ -113,7 +115,7 @@ def is_outcome(table: ForecastTable, column: str) -> bool:
 
 
 def find_voided(values: pl.Series) -> Bools:
-    """Return a mask of the rows whose outcome is stated to be unresolved or void, not merely missing."""
+    """Return a mask of the rows whose outcome is stated to be unresolved or void, as opposed to missing."""
     if values.dtype != pl.String:
         return np.zeros(len(values), dtype=np.bool_)
     return np.asarray(_to_lower(values).is_in(list(UNRESOLVED - MISSING)).fill_null(False))
@@ -147,7 +149,7 @@ def _parse_raw_outcomes(table: ForecastTable, column: str) -> Floats:
 
 
 def parse_weights(table: ForecastTable, column: str) -> Floats:
-    """Parse positive weights."""
+    """Parse positive weights. Raises `ScoringError` for any other value."""
     values = _parse_numbers(table, column, percent=False)
     bad = ~((values > 0) & np.isfinite(values))
     if bad.any():
@@ -240,19 +242,22 @@ def _parse_numbers(table: ForecastTable, column: str, *, percent: bool) -> Float
 
 
 def replace_commas(table: ForecastTable, small: pl.Series) -> pl.Series:
-    """Replace decimal commas with points if the table may have decimal commas and no value has a point."""
+    """Replace decimal commas by points, if the table may contain decimal commas and no value of the column has a point. small: the column
+    as lower-case text.
+    """
     if not table.decimal_commas or small.str.contains(_POINT).any():
         return small
     return small.str.replace(r"^([+-]?\d*),(\d+(?:e[+-]?\d+)?\s*%?)$", "$1.$2")
 
 
 def _is_plain_number(small: pl.Series) -> pl.Series:
-    """Return a mask of texts that are nonzero numbers without a percent sign."""
+    """Return a mask of the texts that are nonzero numbers without a percent sign. small: lower-case text."""
     number = small.cast(pl.Float64, strict=False)
     return (number.is_not_null() & number.is_not_nan() & (number != 0)).fill_null(False)
 
 
 def _refuse_mixture(table: ForecastTable, column: str, signed: int, plain: int) -> NoReturn:
+    """Raise `ScoringError` for a column that mixes percentages with plain numbers. signed, plain: a row of each."""
     other = f"{table.place(plain)} holds {format_value(table, column, plain)}"
     refuse(table, signed, column, f"{format_value(table, column, signed)} is a percentage, but {other}; write the whole column in one unit")
 
@@ -274,7 +279,7 @@ def _first_row(flags: pl.Series | Bools) -> int:
 
 
 def format_value(table: ForecastTable, column: str, row: int) -> str:
-    """Format a value for messages."""
+    """Format one value of a column for messages."""
     value = table.frame[column][row]
     if value is None:
         return "an empty value"
@@ -282,5 +287,5 @@ def format_value(table: ForecastTable, column: str, row: int) -> str:
 
 
 def refuse(table: ForecastTable, row: int, column: str, text: str) -> NoReturn:
-    """Raise `ScoringError` for a value: its location, and `text`."""
+    """Raise `ScoringError` for one value of the table; the message is the value's location and `text`."""
     raise ScoringError(f"{table.where(row, column)}: {text}")

@@ -111,7 +111,8 @@ _BANDS: WeakKeyDictionary[ScoreTables, tuple[pl.DataFrame, pl.DataFrame]] = Weak
 
 
 def bands_and_curves(result: ScoreTables, progress: Progress | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Compute the frames of consistency bands (forecaster, bin, lower, upper) and CORP curves (forecaster and the columns of `corp_curve`).
+    """Compute two frames for all forecasters: consistency bands (forecaster, bin, lower, upper) and CORP curves (forecaster and the columns
+    of `corp_curve`).
 
     They are cached for each result, so that figures and page agree.
     """

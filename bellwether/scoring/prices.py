@@ -32,7 +32,7 @@ _NAMED_FINAL = re.compile(r"(final|settlement|resolution|closing|close)_")
 
 
 def check_final(table: ForecastTable, roles: ColumnRoles) -> None:
-    """Raise `ScoringError` if an option names a column of final prices as a forecast."""
+    """Raise `ScoringError` if the user named a column of final prices as forecasts or market prices."""
     present = table.frame.columns
     exported = any(_EXPORTED.fullmatch(column) for column in present)
     final = [
@@ -51,7 +51,7 @@ def check_final(table: ForecastTable, roles: ColumnRoles) -> None:
 
 
 def note_unread_final(table: ForecastTable, columns: ColumnRoles) -> list[str]:
-    """Return a note on ignored columns of final prices; an empty list if a column of market prices is used."""
+    """Return a note on columns of final prices that are ignored; an empty list if there are none, or if market prices are given."""
     final = [column for column in find_named(table.frame.columns, FINAL_PRICES) if column not in columns.probability]
     if not final or columns.market is not None:
         return []
@@ -65,7 +65,7 @@ def _price_advice(table: ForecastTable) -> str:
 
 
 def check_prices(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
-    """Yield notes on market prices that may be final, in the price column or as a forecaster called market.
+    """Yield notes on market prices that may be final prices, both in the price column and of a forecaster called market.
 
     Raises `ScoringError` if the prices nearly equal the outcomes.
     """
@@ -76,7 +76,7 @@ def check_prices(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[st
 
 
 def _check_closeness(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
-    """Yield a note if many prices are close to the outcomes. Raises `ScoringError` if nearly all are.
+    """Yield a note if many prices are close to the outcomes. Raises `ScoringError` if nearly all prices are.
 
     The column `place` of `frame` is the index of the probability column, null for the price column.
     """
@@ -114,7 +114,9 @@ def note_known_outcomes(frame: pl.DataFrame) -> Iterator[str]:
 
 
 def add_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Add the market as a forecaster; return the rows and notes. If a question has two prices or a forecaster this name, only add a note."""
+    """Add the market's prices as a forecaster; return the rows, and notes. Adds only a note if a question has two prices, or if a
+    forecaster already has this name.
+    """
     prices = frame.filter(pl.col("market").is_not_null())
     if prices.is_empty():
         return frame, []

@@ -34,7 +34,7 @@ class Keep(StrEnum):
 
 
 def check_times(tables: Sequence[ForecastTable], keep: Keep | None, at: str | None, before: str | None) -> None:
-    """Raise `ScoringError` if the options `keep`, `at` and `before` contradict each other."""
+    """Raise `ScoringError` if the options `keep`, `at` (column of forecast times) and `before` (column of deadlines) contradict each other."""
     if at is not None and before is None and keep in (None, Keep.MEAN):
         raise ScoringError(
             f"scoring: {format_option('at', at)} orders repeated forecasts; give it with --keep last, --keep first or --before"
@@ -71,7 +71,9 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
 
 
 def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:
-    """Return the rows stated before their time `ends`, and a note on the others. Raises `ScoringError` if no row is early enough."""
+    """Return the rows whose forecast was stated before the row's deadline (column `ends`), and a note on the rows left out. before: the
+    deadline's column, for messages.
+    """
     early = frame.filter(pl.col("stated") < pl.col("ends"))
     if early.is_empty():
         raise ScoringError(f"scoring: none of the {frame.height} forecasts precedes the time in {before!r}; correct --at or --before")
@@ -80,7 +82,9 @@ def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list
 
 
 def select_one(frame: pl.DataFrame, parts: Sequence[TableRows], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:
-    """Return one row per forecaster and question, and a note on the others. Rows without a forecast are only kept if no other exists."""
+    """Select one row per forecaster and question; return these rows, and a note on the rows left out. at: column of forecast times. A row
+    without a forecast remains only if there is none with one.
+    """
     if not parts[0].columns.question:
         raise ScoringError(f"{parts[0].table.source}: --keep needs the column that names the question; give --question COLUMN")
     candidates = frame.filter(pl.col("probability").is_not_null() | pl.col("probability").is_null().all().over(_KEY))
@@ -93,6 +97,7 @@ def select_one(frame: pl.DataFrame, parts: Sequence[TableRows], keep: Keep, at: 
 
 
 def _select_end(candidates: pl.DataFrame, parts: Sequence[TableRows], keep: Keep) -> pl.DataFrame:
+    """Select the first or last row of each forecaster and question, by time. Raises `ScoringError` for different forecasts at that time."""
     end = pl.col("stated").max() if keep is Keep.LAST else pl.col("stated").min()
     ends = candidates.filter(pl.col("stated") == end.over(_KEY))
     tied = ends.filter(pl.struct("probability", "market").n_unique().over(_KEY) > 1)
@@ -106,6 +111,7 @@ def _select_end(candidates: pl.DataFrame, parts: Sequence[TableRows], keep: Keep
 
 
 def _average(candidates: pl.DataFrame, parts: Sequence[TableRows]) -> pl.DataFrame:
+    """Average probabilities and market prices of each forecaster and question. Raises `ScoringError` if its rows are in several groups."""
     groups = [name for name in candidates.columns if name.startswith("by_")]
     for name in groups:
         differ = candidates.filter(pl.col(name).n_unique().over(_KEY) > 1)

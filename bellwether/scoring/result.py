@@ -34,7 +34,7 @@ _READABLE = {
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ScoreTables:
-    """Tables and settings of a `ScoreResult`; its base class, used by the modules that display it."""
+    """Tables and settings of a result. Base class of `ScoreResult`, for the modules that display results."""
 
     scores: pl.DataFrame
     groups: pl.DataFrame
@@ -66,7 +66,7 @@ class ScoreTables:
         return min(self.forecasts[name].n_unique() for name in self.forecasts.columns if name.startswith("cluster_"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return settings and tables, without the forecasts, as values for JSON."""
+        """Return settings and tables as values for JSON; the table of forecasts is left out."""
         return {
             "sources": list(self.sources),
             "n_questions": self.n_questions,

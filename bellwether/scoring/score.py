@@ -61,7 +61,7 @@ class ScoreResult(ScoreTables):
 
 
 class ScoreOptions(TypedDict, total=False):
-    """Keyword options of `score`, which describes them."""
+    """Keyword options of `score`; their meaning is documented there."""
 
     probability: str | Sequence[str]
     outcome: str | None
@@ -150,7 +150,9 @@ def _load_table(data: Any) -> ForecastTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ScoreGroup:
-    """Rows of one forecaster, all or of one group. asked: number of questions. answered: share of their weight with a forecast."""
+    """Rows of one forecaster to score: all, or those of one group. asked: number of questions. answered: share of the questions' weight
+    that has a forecast.
+    """
 
     forecaster: str
     rows: pl.DataFrame
@@ -161,7 +163,7 @@ class _ScoreGroup:
 
     @property
     def title(self) -> str:
-        """Name of the forecaster and of the group, if any, for progress."""
+        """Text for the progress display: the forecaster, and the group if any."""
         return self.forecaster if self.by is None else f"{self.forecaster}, {self.by} {self.group}"
 
 
@@ -202,7 +204,7 @@ def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: 
 
 
 def _select_ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
-    """Return a mask of the ranked forecasters, bool (M,), and a note if not all of them are ranked or comparable."""
+    """Return a mask of the forecasters to rank, bool (M,), and a note if some are not ranked or cannot be compared."""
     has_forecasts, enough = np.asarray(panel.present.any(axis=0)), np.asarray(panel.present.mean(axis=0) >= COVERAGE_FLOOR)
     if not sheet.is_paired or (enough == has_forecasts).all():
         return has_forecasts, []

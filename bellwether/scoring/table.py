@@ -15,7 +15,7 @@ from bellwether.errors import ScoringError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForecastTable:
-    """Rows of a file or frame.
+    """Rows of forecasts or outcomes from a file or frame.
 
     source: its name in messages. frame: the columns; columns of text files are text. place: formats the location of a row for messages.
     faults: by column, the row and the reason that make it unusable: values of several types, or objects.
@@ -31,11 +31,11 @@ class ForecastTable:
     decimal_commas: bool = False
 
     def where(self, row: int, column: str) -> str:
-        """Return file, line and column of a value, as the beginning of a message."""
+        """Format the location of a value (file, line, column) as the beginning of a message."""
         return f"{self.source}, {self.place(row)}, column {column!r}"
 
     def values(self, column: str) -> pl.Series:
-        """Return a column. Raises `ScoringError` if it has a fault, such as values of several types."""
+        """Return a column. Raises `ScoringError` if the column is unusable, for example with values of several types."""
         if column in self.faults:
             row, text = self.faults[column]
             raise ScoringError(f"{self.where(row, column)}: {text}")
@@ -53,13 +53,15 @@ def is_missing(value: object) -> bool:
 
 
 def build_from_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
-    """Build a table from records, with a column for every key."""
+    """Build a table from mappings, with a column for every key. place: formats the location of a row."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return build_from_columns(source, {name: [row.get(name) for row in rows] for name in names}, place)
 
 
 def build_from_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> ForecastTable:
-    """Build a table from columns of Python values. Columns with values of several types are recorded in `faults`."""
+    """Build a table from columns of Python values. Unusable columns, such as those with values of several types, are recorded in `faults`.
+    place: formats the location of a row.
+    """
     series, faults, lists = {}, {}, set()
     for name, values in columns.items():
         firsts: dict[str, int] = {}
@@ -82,7 +84,7 @@ def _label(value: object) -> str:
 
 
 def _find_fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
-    """Return row and reason of the first fault of a column; None without fault. firsts: first row of each type of value."""
+    """Return why a column is unusable, as (row, reason); None if it is usable. firsts: first row of each type of value."""
     for kind in ("an object", "a list"):
         if kind in firsts:
             return firsts[kind], f"it holds {kind}; write one value"
@@ -96,7 +98,7 @@ _TWO = 2
 
 
 def name_type(value: object) -> str:
-    """Return the name of a value's type for messages."""
+    """Return a readable name for the type of a value, such as "a number" or "a list"."""
     for kind, name in _KINDS:
         if isinstance(value, kind):
             return name

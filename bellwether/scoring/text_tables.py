@@ -34,7 +34,7 @@ def format_tables(result: ScoreTables) -> str:
 
 
 def print_result(console: Console, result: ScoreTables) -> None:
-    """Print the tables of a result."""
+    """Print the tables of a result on the console."""
     counts, columns = describe_data(result)
     console.print(Text(visible(counts)))
     console.print(Text(f"Columns: {visible('; '.join(f'{role} = {names}' for role, names in columns))}\n"))
@@ -46,7 +46,7 @@ def print_result(console: Console, result: ScoreTables) -> None:
 
 
 def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
-    """Return a sentence with the size of the data, and (role, column names) of the columns."""
+    """Describe the scored data: a sentence with its size, and (role, column names) for each role."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
     text = ", ".join(counted(count, noun) for count, noun in counts)
@@ -139,7 +139,7 @@ def format_group(group: object) -> str:
 
 
 def explain_missing(result: ScoreTables) -> Iterator[str]:
-    """Yield a note for each reason for missing intervals or tests."""
+    """Yield a note for each reason why intervals or tests are missing."""
     is_shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(
         is_shown & pl.col("value").is_not_null() & pl.col("lower").is_null()
@@ -158,7 +158,7 @@ def explain_missing(result: ScoreTables) -> Iterator[str]:
 
 
 def group_metrics(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-    """Yield (forecaster, metrics by name), best Brier score first."""
+    """Yield (forecaster, metrics by name) from a table of scores, the best Brier score first."""
     rows = {
         str(name): {row["metric"]: row for row in part.iter_rows(named=True)}
         for (name,), part in scores.partition_by("forecaster", as_dict=True, maintain_order=True).items()
@@ -173,5 +173,5 @@ def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 
 
 
 def format_number(value: float | None, sign: str = "", digits: int = 3) -> str:
-    """Format a number with `digits` decimals; from 1,000 on in scientific notation."""
+    """Format a number with `digits` decimals; absolute values from 1,000 on in scientific notation."""
     return formatting.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"
