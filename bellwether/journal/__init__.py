@@ -1,4 +1,4 @@
-"""Journal of model calls: each call is made and paid for once, and each failure is a row with a reason.
+"""Journal of model calls, by which each call is sent and paid for once in all runs, and each failure is stored with its reason.
 
 The only mutable state of the platform, on SQLite or Postgres (docs/models.md). Names are imported on first use:
 SQLAlchemy is slow to import.

@@ -1,4 +1,4 @@
-"""Budgets of model calls. They count known costs and the estimates of attempts in progress, and stop calls before money is spent."""
+"""Budgets of model calls: upper limits on the cost of attempts (requests to a provider). An attempt that could exceed a budget is not begun."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WILD = re.compile(r"[%_\\]")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Filter of attempts by the fields that are not None. scope_end: suffix of an attempt's scope."""
+    """The attempts that a budget counts: those equal in every field that is set. scope_end: end of the `scope` column, for several scopes at once."""
 
     purpose: str | None = None
     model: str | None = None
@@ -41,24 +41,24 @@ class Scope:
 
     @property
     def filters(self) -> dict[str, str]:
-        """Fields that are not None, by name."""
+        """The fields that are set, by name."""
         return {name: value for name in (*_FILTERS, _END) if (value := getattr(self, name)) is not None}
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Bound parameters of `conditions`, by name."""
+        """Bound parameters for `conditions`, by name."""
         filters = self.filters
         return filters if _END not in filters else {**filters, _END: "%" + _WILD.sub(r"\\\g<0>", filters[_END])}
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Return the conditions of a WHERE clause over `attempts`."""
+        """Return the conditions that select these attempts, for a WHERE clause over the table `attempts`."""
         return [
             attempts.c.scope.like(sa.bindparam(_END), escape="\\") if name == _END else attempts.c[name] == sa.bindparam(name)
             for name in self.filters
         ]
 
     def covers(self, paid_by: Mapping[str, str | None]) -> bool:
-        """Return True if an attempt matches. paid_by: its purpose, model, scope and run."""
+        """Return True if an attempt belongs to this scope. paid_by: the attempt's purpose, model, scope and run."""
         exact = all(paid_by[name] == value for name, value in self.filters.items() if name != _END)
         return exact and (paid_by["scope"] or "").endswith(self.scope_end or "")
 
@@ -72,7 +72,8 @@ EVERYTHING = Scope()
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limit in integer micro-dollars on the cost of the attempts of a scope. It binds only the callers that pass it.
+    """Limit in integer micro-dollars on the cost of the attempts selected by `of`.
+    It applies only to callers that pass this budget to `Journal.begin`.
 
     Raises `ConfigError` unless the limit is a whole number from 0.
     """
@@ -86,7 +87,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Spending of a scope in integer micro-dollars.
+    """What the attempts of a scope cost, in integer micro-dollars.
 
     Attributes:
         spent: sum of the known costs.
@@ -102,12 +103,12 @@ class Spending:
 
     @property
     def committed(self) -> int:
-        """Amount in micro-dollars that counts against a budget."""
+        """Micro-dollars that count against a budget: known costs, and estimates for attempts without a known cost."""
         return self.spent + self.reserved
 
 
 class BudgetExceeded(BellwetherError):
-    """The cost of another attempt could exceed a budget. No attempt was begun and nothing was spent."""
+    """A new attempt could cost more than is left of a budget. It was not begun, and nothing was spent."""
 
     def __init__(self, budget: Budget, spending: Spending, estimate: int) -> None:
         self.budget, self.spending, self.estimate = budget, spending, estimate
@@ -119,7 +120,7 @@ class BudgetExceeded(BellwetherError):
 
 
 def spending_columns() -> dict[str, sa.ColumnElement[int]]:
-    """Return SQL expressions for the fields of `Spending`, as totals over `attempts`. They need the parameters of `spending_parameters`."""
+    """Return SQL expressions that sum `attempts` into the fields of `Spending`. Bind the parameters of `spending_parameters`."""
     cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
     reserved = sa.and_(cost.is_(None), estimate.is_not(None), attempts.c.started_at > sa.bindparam("reserved_since"))
     unknown = sa.and_(cost.is_(None), attempts.c.outcome.is_not(None))
@@ -132,23 +133,23 @@ def spending_columns() -> dict[str, sa.ColumnElement[int]]:
 
 
 def spending_parameters(transaction: Transaction) -> dict[str, Any]:
-    """Return the parameters of `spending_columns` at the current time."""
+    """Return the values of the parameters in `spending_columns` at the current time."""
     return {"reserved_since": transaction.now() - RESERVED_FOR}
 
 
 def sum_column(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """Return the sum of a column as an integer, ignoring NULLs."""
+    """Return the SQL sum of a column as an integer; NULLs are ignored."""
     return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
 
 
 def read_spending(transaction: Transaction, of: Scope) -> Spending:
-    """Return the known and reserved costs of the attempts of a scope."""
+    """Return the known costs and the reserved estimates of the attempts in a scope."""
     row = transaction.row(_select_spending(Scope(**dict.fromkeys(of.filters, ""))), of.parameters | spending_parameters(transaction))
     return Spending(**row._mapping)
 
 
 def has_others(transaction: Transaction, of: Scope) -> bool:
-    """Return True if a running process has an attempt of the scope in progress; its cost may turn out lower than reserved."""
+    """Return True if a process that still runs has an attempt of the scope in progress, so that the reserved amount may shrink."""
     in_progress = sa.and_(
         attempts.c.key == calls.c.key,
         attempts.c.outcome.is_(None),
@@ -165,7 +166,7 @@ def _select_spending(scope: Scope) -> sa.Executable:
 
 
 def require_budgets(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
-    """Raise `BudgetExceeded` unless an attempt of this cost fits all budgets. Requires the lock `budget` (`Transaction.lock`).
+    """Raise `BudgetExceeded` unless an attempt that costs `estimate` fits all budgets. Requires the lock `budget` (`Transaction.lock`).
 
     Sums are kept in `transaction.totals` until another change, so works that share a transaction sum once.
     """
@@ -178,7 +179,7 @@ def require_budgets(transaction: Transaction, budgets: tuple[Budget, ...], estim
 
 
 def reserve_estimate(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
-    """Add a new attempt's estimated cost to the transaction's totals of all scopes that cover it."""
+    """Add the estimated cost of a new attempt to the transaction's cached totals. paid_by: the attempt's purpose, model, scope and run."""
     for of, total in transaction.totals.items():
         if of.covers(paid_by):
             more = {"uncounted": total.uncounted + 1} if estimate is None else {"reserved": total.reserved + estimate}

@@ -1,4 +1,4 @@
-"""Claims and attempts of model calls: the exclusive right to make a call, and the results of its requests.
+"""Claims (the exclusive right to make a model call, for the duration of a lease) and attempts (requests to the provider under a claim).
 
 Every write of a holder requires that its lease token is still the call's. An expired lease is lost only when another holder takes the call.
 """
@@ -24,7 +24,7 @@ _TURNED_AWAY = Reply(usage=Usage(cost=0, cost_source=CostSource.UNBILLED))
 
 
 class LeaseLost(BellwetherError):
-    """The claim no longer has the call, so its result must not be used. `Journal.begin` returns the current state.
+    """The call no longer belongs to this claim, so the result of its attempt must not be used. `Journal.begin` returns the call's current state.
 
     stored: the attempt's response and cost were stored. answered: the call has an answer.
     """
@@ -35,7 +35,7 @@ class LeaseLost(BellwetherError):
 
 
 class Claim:
-    """Exclusive right of one process to make a model call. Created by `Journal.begin`.
+    """Exclusive right of one process to make a model call, under a lease. Created by `Journal.begin`.
 
     Attributes:
         key: key of the call.
@@ -61,14 +61,14 @@ class Claim:
         return f"Claim({self.key[:12]}, holder={self.holder!r}, attempts={self.attempts}, expires_at={self.expires_at})"
 
     def release(self, reason: str, outcome: Outcome | None = None) -> None:
-        """Release the call, so that any process can claim it. The reason is stored; an attempt in progress counts as abandoned.
+        """Give the call back, so that any process can claim it. The reason is stored, and an attempt in progress is marked as abandoned.
 
         Raises `LeaseLost`.
         """
         self._do("releasing a model call", lambda transaction: self._end_claim(transaction, State.OPEN, outcome, reason))
 
     def give_up(self, outcome: Outcome, reason: str) -> None:
-        """End the call as failed until an operator reopens it. An attempt in progress counts as abandoned.
+        """End the call as failed, until an operator reopens it. An attempt in progress is marked as abandoned.
 
         Raises `LeaseLost`, also if the reply of a late attempt has become the call's answer.
         """
@@ -76,16 +76,20 @@ class Claim:
         self._do("giving up a model call", lambda transaction: self._end_claim(transaction, State.FAILED, outcome, reason))
 
     def _do(self, doing: str, work: Callable[[Transaction], T | LeaseLost]) -> T:
+        """Run `work` in a transaction. Raises a `LeaseLost` that `work` returns, after the transaction is committed."""
         result = self._database.write(doing, work)
         if isinstance(result, LeaseLost):
             raise result
         return result
 
     def _holds(self, call: Any) -> bool:
+        """Return True if the call is still claimed under this claim's lease."""
         return call is not None and call.state == State.CLAIMED and call.lease_token == self._token
 
     def _begin(self, transaction: Transaction, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
-        """Begin the next attempt, or return the one in progress, whose commit was not confirmed. Requires the call to be locked and claimed."""
+        """Begin the next attempt, or return the attempt in progress if an earlier commit was not confirmed.
+        Requires the call to be locked and claimed.
+        """
         earlier = rows.read_attempts(transaction, self.key)
         begun = next((attempt for attempt in earlier if attempt.outcome is None), None)
         if begun is not None:
@@ -93,7 +97,7 @@ class Claim:
         return self._start(transaction, len(earlier) + 1, estimate, budgets)
 
     def _start(self, transaction: Transaction, number: int, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
-        """Add an attempt if the budgets allow it. Requires the call to be locked, without an attempt in progress."""
+        """Add an attempt if the budgets allow its cost. Requires the call to be locked, without an attempt in progress."""
         require_budgets(transaction, budgets, estimate or 0)
         now = transaction.now()
         paid_by = {
@@ -108,6 +112,7 @@ class Claim:
         return Attempt(self, number, now)
 
     def _end_claim(self, transaction: Transaction, state: State, outcome: Outcome | None, reason: str) -> LeaseLost | None:
+        """End the claim and set the call's state to `state`. Returns the `LeaseLost` to raise, if any."""
         call = rows.lock_call(transaction, self.key)
         if not self._holds(call):
             has_ended = call is not None and call.state == state and call.lease_token == self._token
@@ -122,7 +127,7 @@ class Claim:
 
 
 def require_estimate(request: Request, estimate: int | None, budgets: tuple[Budget, ...]) -> None:
-    """Raise `ConfigError` for an invalid estimate, and for budgets without an estimate."""
+    """Raise `ConfigError` if the estimate is invalid, or missing although there are budgets."""
     require_natural(estimate, f"model call {request.key[:12]}: estimate")
     if budgets and estimate is None:
         raise ConfigError(f"model call {request.key[:12]}: a budget needs an estimate, and none is given for {request.model}")
@@ -154,7 +159,7 @@ class Attempt:
         return self._claim._do("storing an answer", lambda transaction: self._answer(transaction, reply))
 
     def fail(self, outcome: Outcome, reason: str, reply: Reply | None = None) -> None:
-        """Record that the attempt failed, with its reply and cost. The claim remains.
+        """Record that the attempt failed, with its reply and cost. The claim continues, so another attempt may follow.
 
         Without a reply the cost is unknown, except for rate limit, out of credit and authentication, for which the provider bills nothing.
         Raises `LeaseLost` if another process has taken the call meanwhile; the attempt's reply and cost are stored nevertheless.
@@ -164,6 +169,7 @@ class Attempt:
         self._claim._do("recording a failed attempt", lambda transaction: self._fail(transaction, outcome, redact(reason), stored))
 
     def _answer(self, transaction: Transaction, reply: Reply) -> Answered | LeaseLost:
+        """Store the reply of the attempt. Returns the stored answer, or the `LeaseLost` to raise if another process has taken the call."""
         call = rows.lock_call(transaction, self.key)
         own = rows.read_attempt(transaction, self.key, self.number)
         if call is None or own is None:
@@ -181,7 +187,7 @@ class Attempt:
         return _lease_lost(self.key, call, stored=True, adopted=adopted)
 
     def _answered_before(self, transaction: Transaction, call: Any, own: Any, reply: Reply) -> Answered | LeaseLost:
-        """Return the result of an attempt that has already ended with the same answer: the commit may not have been confirmed."""
+        """Return the result of an attempt whose answer is already stored, because an earlier commit was not confirmed."""
         if own.outcome != Outcome.OK or rows.read_body(transaction, self.key, self.number) != reply.body:
             raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
         if call.answer == self.number and own.abandoned_at is None:
@@ -206,7 +212,9 @@ def finish_call(transaction: Transaction, key: str, number: int, now: datetime) 
 
 
 def adopt_late_answer(transaction: Transaction, key: str, attempts: list[Any], now: datetime) -> bool:
-    """Use the first answer of an abandoned attempt as the call's answer, unless an attempt is in progress. Return True if it was used."""
+    """If an attempt counted as abandoned has answered after all, make that the call's answer, unless another attempt is in progress.
+    Return True if so.
+    """
     late = next((attempt for attempt in attempts if attempt.outcome == Outcome.OK), None)
     if late is None or any(attempt.outcome is None for attempt in attempts):
         return False
@@ -215,6 +223,9 @@ def adopt_late_answer(transaction: Transaction, key: str, attempts: list[Any], n
 
 
 def _lease_lost(key: str, call: Any, *, stored: bool = False, adopted: bool = False) -> LeaseLost:
+    """Build the error for a call that belongs to another claim or has ended.
+    stored: this attempt's reply was stored; adopted: it is the call's answer.
+    """
     note = "; what the attempt brought was kept" if stored else ""
     if call is None:
         return LeaseLost(key, "it is not in the journal")

@@ -1,4 +1,4 @@
-"""Database of the journal: connections, transactions, locks with a time limit, clock, and conversion of errors."""
+"""Database of the journal, SQLite or Postgres: connections, transactions, locks with a time limit, and conversion of errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
 
 
 class Transaction:
-    """Connection during a transaction, or during a single read without one.
+    """Connection to the database during a transaction, or during a single read outside one.
 
     totals: sums over attempts by scope within this transaction; see `bellwether.journal.budget`.
     """
@@ -65,7 +65,7 @@ class Transaction:
         return self.connection.execute(statement, values).rowcount
 
     def now(self) -> datetime:
-        """Return the current time in UTC, by the clock of Postgres, which all machines share, or of this machine for SQLite."""
+        """Return the current time (UTC) by the clock of Postgres, which all machines share, or by this machine's clock with SQLite."""
         if self._clock is not None:
             return self._clock().astimezone(UTC)
         if self.on_postgres:
@@ -73,7 +73,7 @@ class Transaction:
         return datetime.now(UTC)
 
     def lock(self, name: str) -> None:
-        """Take the named lock until the transaction ends. Does nothing on SQLite, which has one writer."""
+        """Take the lock called `name` until the transaction ends. Does nothing on SQLite, which allows one writer only."""
         if self.on_postgres:
             self.connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCKS[name])))
 
@@ -106,11 +106,11 @@ class Database:
 
     @property
     def has_one_writer(self) -> bool:
-        """True on SQLite, where writers wait for one another, so that sharing a transaction is faster."""
+        """True on SQLite, where writers wait for one another and it is faster to share a transaction."""
         return self._path is not None
 
     def shared_limits(self) -> SharedLimits | None:
-        """Return the limits that all processes on this database share; None on SQLite."""
+        """Return rate and concurrency limits that all processes on this database share; None on SQLite."""
         if self.has_one_writer:
             return None
         from bellwether.journal.shared_limits import SharedLimits
@@ -122,7 +122,7 @@ class Database:
         self._engine.dispose()
 
     def exists(self) -> bool:
-        """Return True if the journal exists. Creates nothing."""
+        """Return True if the database exists and contains a journal. Nothing is created."""
         if self._path is not None and not self._path.exists():
             return False
         with self._convert_errors("opening"):
@@ -131,7 +131,7 @@ class Database:
                 return journal_version.name in _table_names(connection)
 
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, a single read, without a transaction, or in the one that this thread shares.
+        """Run `work`, which makes a single read, outside a transaction, or inside the shared one if this thread runs `together`. doing: for errors.
 
         A missing file counts as an empty journal and is not created.
         """
@@ -144,7 +144,7 @@ class Database:
         return self._retry(doing, lambda: self._run(work, None))
 
     def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on a consistent snapshot of all tables. A missing file counts as an empty journal."""
+        """Run `work`, which sees all tables at one instant, and return its result. A missing file counts as an empty journal."""
         if self._is_absent():
             return self._run(work, None, self._empty)
         self.open()
@@ -152,7 +152,7 @@ class Database:
         return self._retry(doing, lambda: self._run(work, begin))
 
     def write(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in one transaction, which is durable on return.
+        """Run `work` in a transaction and return its result. The changes are on disk on return. doing: for errors.
 
         After a lost connection it is run again, even if it had been committed: `work` must recognise its own changes.
         Raises `LakeError` if a lock is not free, or the server is not available, within the patience.
@@ -166,7 +166,7 @@ class Database:
             return self._retry(doing, lambda: self._run(work, begin))
 
     def together(self, doing: str, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Run `works`, which read and write this database, and return their results or errors. With one writer they share a transaction.
+        """Run functions that read and write this database, and return the result or error of each. On SQLite they share one transaction.
 
         Each write is atomic by itself. Raises what `write` raises if nothing of any work was stored.
         """
@@ -187,16 +187,18 @@ class Database:
         return getattr(self._shared, "transaction", None)
 
     def _is_absent(self) -> bool:
+        """Return True for an SQLite file that does not exist yet."""
         return self._path is not None and not self._ready and not self._path.exists() and not _log_path(self._path).exists()
 
     @cached_property
     def _empty(self) -> Engine:
-        """Empty journal in memory."""
+        """Empty journal in memory, read in place of a missing file."""
         engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
         metadata.create_all(engine)
         return engine
 
     def _run(self, work: Callable[[Transaction], T], begin: str | None, engine: Engine | None = None) -> T:
+        """Run `work` on a connection. begin: statement that begins a transaction; None for a single read."""
         with (engine or self._engine).connect() as connection:
             if begin is not None:
                 connection.exec_driver_sql(begin)
@@ -207,7 +209,7 @@ class Database:
 
     @contextmanager
     def _only_writer(self, doing: str) -> Iterator[None]:
-        """Allow one thread of this process at a time to write to SQLite, so that none polls its lock."""
+        """Hold this process's right to write to SQLite until the block ends. Threads that wait here do not poll the file's lock."""
         if self._path is None:
             yield
             return
@@ -219,6 +221,7 @@ class Database:
             self._writing.release()
 
     def _retry(self, doing: str, work: Callable[[], T]) -> T:
+        """Run `work` again while the server is unavailable or aborts the transaction, for at most the patience."""
         until = time.monotonic() + self._patience
         while True:
             with self._convert_errors(doing):
@@ -230,7 +233,7 @@ class Database:
             time.sleep(random.uniform(0.02, 0.2))
 
     def _is_transient(self, error: DBAPIError) -> bool:
-        """Return True if the work may succeed on a new connection: the server is unavailable or aborted the transaction."""
+        """Return True if `work` may succeed when run again: the server is unavailable or aborted the transaction."""
         if isinstance(error.orig, sqlite3.Error):
             return False
         state = getattr(error.orig, "sqlstate", None)
@@ -239,7 +242,7 @@ class Database:
 
     @contextmanager
     def _convert_errors(self, doing: str) -> Iterator[None]:
-        """Convert database errors to those of this project. Their cause is dropped, because it may quote parameters."""
+        """Convert database errors to this project's errors, without their cause, which may quote parameters."""
         try:
             yield
         except SQLAlchemyError as error:
@@ -251,7 +254,7 @@ class Database:
         raise converted from None
 
     def open(self) -> None:
-        """Check that the database is a journal, and create the tables in a new one. Does nothing after its first success in this process."""
+        """Check that the database is a journal, and create the tables in a new database. Done once per process."""
         if self._process != os.getpid():
             self._engine.dispose(close=False)
             self._process, self._ready = os.getpid(), False
@@ -271,7 +274,7 @@ class Database:
         self._create_tables()
 
     def _check_file(self) -> None:
-        """Raise an error for a file that SQLite would take for an empty database and overwrite."""
+        """Raise an error for a file that is not SQLite's, and for a log without its file. SQLite could take either for a new database."""
         if self._path is None:
             return
         if self._path.is_dir():
@@ -311,7 +314,7 @@ class Database:
             connection.exec_driver_sql("COMMIT")
 
     def _convert(self, connection: Connection) -> None:
-        """Migrate a journal of an earlier version, atomically."""
+        """Migrate a journal of an earlier version in one transaction."""
         if migration.is_current(connection):
             return
         connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
@@ -320,7 +323,7 @@ class Database:
         connection.exec_driver_sql("COMMIT")
 
     def _is_ours(self, connection: Connection) -> bool:
-        """Return True for a journal of this version or an earlier one, False for a new database. Raises an error for any other database."""
+        """Return True for a journal that this version can read, False for a new database. Raises an error for any other database."""
         tables = _table_names(connection)
         if journal_version.name not in tables:
             foreign = tables if self._path is not None else tables & set(metadata.tables)
@@ -340,7 +343,7 @@ class Database:
         return True
 
     def _switch_to_wal(self, connection: Connection) -> None:
-        """Switch to write-ahead logging; wait here, because SQLite does not wait while another process switches."""
+        """Switch SQLite to write-ahead logging. Retries while another process does the same, for which SQLite itself does not wait."""
         until = time.monotonic() + self._patience
         while True:
             try:
@@ -358,7 +361,7 @@ class Database:
 
 @contextmanager
 def _savepoint(transaction: Transaction) -> Iterator[None]:
-    """Make a part of a SQLite transaction atomic: an error rolls back this part only, and is raised."""
+    """Make a part of a SQLite transaction atomic: an error undoes this part only, and propagates."""
     raw: Any = transaction.connection.connection.driver_connection
     raw.execute("SAVEPOINT part").close()
     try:
@@ -380,7 +383,7 @@ def _try_work(work: Callable[[], T]) -> T | Exception:
 
 
 def _try_in_transaction(transaction: Transaction, work: Callable[[], T]) -> T | Exception:
-    """Return the result or error of `work`; raise the error if the database ended the whole transaction, as when the disk is full."""
+    """Return the result or error of `work`. Raises the error if it ended the whole transaction, such as a full disk."""
     raw: Any = transaction.connection.connection.driver_connection
     try:
         return work()
@@ -413,7 +416,7 @@ def _create_engine(url: URL, path: Path | None, patience: float) -> Engine:
 
 
 def _restrict(path: Path) -> None:
-    """Restrict a world-readable journal to its owner: it contains prompts and answers. SQLite creates its log with the same mode."""
+    """Remove the permissions of other users from a journal, which contains prompts and answers. SQLite creates its log with the same permissions."""
     for file in (path, _log_path(path), path.with_name(f"{path.name}-shm")):
         with suppress(OSError):
             if file.stat().st_mode & 0o007:
@@ -425,7 +428,7 @@ def _log_path(path: Path) -> Path:
 
 
 def _file_url(url: URL, path: Path) -> URL:
-    """Return the URL of the file; it is opened as immutable if its folder is read-only and it has no log, so that no process has it open."""
+    """Return the SQLite URL of the file. A file in a read-only folder without a log is opened as immutable, since no process can be writing to it."""
     log = _log_path(path)
     if path.is_file() and not os.access(path.parent, os.W_OK) and not (log.is_file() and log.stat().st_size):
         return url.set(database=f"file:{quote(str(path))}", query={"immutable": "1", "uri": "true"})

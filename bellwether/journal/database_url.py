@@ -1,4 +1,4 @@
-"""Database URL of the journal, and errors of SQLite and Postgres. No message contains the password."""
+"""Parsing of the journal's database URL, and conversion of SQLite and Postgres errors. No message contains the password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTING = "BELLWETHER_JOURNAL"
 
 
 def parse_url(url: str) -> URL:
-    """Parse a database URL. Raises `ConfigError`, which does not quote the URL because of its password."""
+    """Parse a database URL. Raises `ConfigError`, whose message does not quote the URL, because it may contain a password."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError, TypeError, AttributeError):
@@ -36,7 +36,7 @@ def parse_url(url: str) -> URL:
 
 
 def describe_url(url: URL) -> str:
-    """Return the file, or the server and database, without password and options."""
+    """Return a description for messages: the file, or the server and database, without password and options."""
     if url.get_backend_name() == "sqlite":
         return str(Path(url.database or "").absolute())
     host = url.host or url.query.get("host") or "localhost"
@@ -46,7 +46,7 @@ def describe_url(url: URL) -> str:
 
 
 def convert_error(doing: str, error: SQLAlchemyError, password: object) -> BellwetherError:
-    """Convert an error of SQLAlchemy to one of this project, without password and parameters."""
+    """Convert an error of SQLAlchemy to one of this project, without password and parameters. doing: the failed operation."""
     if isinstance(error, PoolTimeout):
         return LakeError(f"{doing}: all connections of this process are busy; start fewer calls at once")
     if not isinstance(error, DBAPIError) or error.orig is None:
@@ -55,7 +55,7 @@ def convert_error(doing: str, error: SQLAlchemyError, password: object) -> Bellw
 
 
 def convert_driver_error(doing: str, error: BaseException, password: object) -> BellwetherError:
-    """Convert an error of a database driver to one of this project, without the password."""
+    """Convert an error of a database driver to one of this project, without the password. doing: the failed operation."""
     message = " ".join(str(error).split())
     if password:
         message = message.replace(str(password), "***")

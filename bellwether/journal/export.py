@@ -1,4 +1,4 @@
-"""Export of the journal as frames: its tables for the lake, and totals for reports."""
+"""Export of the journal as Polars frames: its tables for the lake, and totals for reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GROUPS = ("purpose", "model", "scope", "run", "outcome")
 
 
 def export_tables(transaction: Transaction) -> dict[str, pl.DataFrame]:
-    """Return the tables of the journal by name, without its version and without lease tokens, each sorted by its key."""
+    """Return the journal's tables by name, each sorted by its key. The version table and lease tokens are left out."""
     return {table.name: _export_table(transaction, table) for table in (calls, attempts, responses, reopenings, records)}
 
 
@@ -36,7 +36,7 @@ def _export_table(transaction: Transaction, table: sa.Table) -> pl.DataFrame:
 
 
 def summarize_usage(transaction: Transaction, by: tuple[str, ...], of: Scope) -> pl.DataFrame:
-    """Return totals over the attempts of a scope, one row per combination of the columns `by`."""
+    """Return totals over the attempts that match `of`, one row per combination of values in the columns `by`."""
     odd = [name for name in by if name not in _GROUPS]
     if odd:
         raise ConfigError(f"usage of model calls by {odd[0]!r}: there are {', '.join(_GROUPS)}")
@@ -56,7 +56,7 @@ def summarize_usage(transaction: Transaction, by: tuple[str, ...], of: Scope) ->
 
 
 def count_calls(transaction: Transaction) -> pl.DataFrame:
-    """Count calls by purpose, model, state and outcome."""
+    """Count the calls for each combination of purpose, model, state and outcome."""
     groups = [calls.c[name] for name in ("purpose", "model", "state", "outcome")]
     rows = transaction.rows(sa.select(*groups, sa.func.count()).group_by(*groups).order_by(*groups))
     schema = {**{column.name: pl.String() for column in groups}, "calls": pl.Int64()}

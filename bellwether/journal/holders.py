@@ -1,4 +1,4 @@
-"""Holders of claims: names of processes, and detection of those that have ended."""
+"""Names of the processes that hold claims, and detection of processes that have ended."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _PROC = Path("/proc")
 
 
 def this_process() -> str:
-    """Return the name of this process as a holder: `host:pid:mark`. The mark distinguishes processes that had the same number."""
+    """Return the name of this process as a holder of claims: `host:pid:mark`. The mark distinguishes processes that had the same pid."""
     pid = os.getpid()
     return f"{socket.gethostname()}:{pid}:{_process_space()}-{_start_time(pid) or ''}"
 
 
 def is_gone(holder: str | None) -> bool:
-    """Return True if `holder` is a process of this machine that has ended; False for other machines."""
+    """Return True if `holder` is known to be a process of this machine that has ended. Processes of other machines count as running."""
     host, pid, mark = _parse_holder(holder)
     if pid is None or host != socket.gethostname():
         return False
@@ -39,7 +39,7 @@ def _parse_holder(holder: str | None) -> tuple[str, int | None, str]:
 
 @lru_cache(maxsize=1)
 def _process_space() -> str:
-    """Return 8 digits that identify the scope of process numbers: boot and process namespace, or without /proc a network address.
+    """Return 8 digits equal for processes whose pids are comparable: same boot and pid namespace, or without /proc the same network address.
 
     Machines may share a name. Without an interface `uuid.getnode` is random, so no other process counts as one of this machine.
     """
@@ -52,7 +52,7 @@ def _process_space() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return the start time of a process in clock ticks since boot (proc(5), field 22 of `stat`); "" for a zombie.
+    """Return the start time of a process in clock ticks since boot (proc(5), field 22 of `stat`); "" for a zombie, None if unknown.
 
     None if it is missing or hidden by the system.
     """

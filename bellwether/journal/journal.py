@@ -1,4 +1,4 @@
-"""Journal of model calls: claims, answers, costs and states."""
+"""The journal of model calls: who may make a call, its answer or failure, and its cost."""
 
 from __future__ import annotations
 
@@ -55,17 +55,19 @@ class Journal:
 
     @classmethod
     def of(cls, config: Settings) -> Journal:
-        """Return the journal of a world. Its creation raises `LakeError` if the lake has model answers, because they could be paid for twice."""
+        """Return the journal of a world.
+        Creating its database raises `LakeError` if the lake already has model answers, which would be paid for twice.
+        """
         journal = cls(config.journal_url)
         journal.database.before_creation = lambda: require_no_answers(config, journal.where)
         return journal
 
     def require_no_answers(self) -> None:
-        """Raise `LakeError` if the lake has model answers: they could be paid for twice if this journal is created. Called before creation."""
+        """Raise `LakeError` if the lake has model answers, which a new journal would not know and pay for again. Called before creation."""
         self.database.before_creation()
 
     def create(self) -> None:
-        """Create the journal if it is missing, even if the lake has model answers."""
+        """Create the journal if it is missing, even if the lake has model answers that it will not know."""
         self.database.before_creation = lambda: None
         self.database.open()
 
@@ -80,7 +82,7 @@ class Journal:
 
     @property
     def where(self) -> str:
-        """Place of the journal: the file, or the server and database without a password."""
+        """Description of the journal's place: the file, or the server and database without a password."""
         return self.database.where
 
     def close(self) -> None:
@@ -101,7 +103,7 @@ class Journal:
         estimate: int | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> tuple[Claim, Attempt] | Answered | Busy | Failed:
-        """Claim a call and begin an attempt. Only one caller succeeds; others get the stored answer, the current holder or the failure.
+        """Claim a call and begin an attempt. If the call cannot be claimed, return its stored answer, its failure, or who holds it.
 
         The attempt is durable when this returns, before its request is sent. A call whose lease has expired is taken over, and its attempt in
         progress counts as abandoned; so does the call of a process of this machine that has ended (`bellwether.journal.holders`).
@@ -129,7 +131,7 @@ class Journal:
         return (claim, result) if isinstance(result, Attempt) else result
 
     def _create_claim(self, request: Request, lease: timedelta, holder: str | None, run: str | None) -> Claim:
-        """Create a claim that does not have its call yet."""
+        """Create a claim in memory that the database does not have yet."""
         if lease <= timedelta(0):
             raise ConfigError(f"claiming a model call: the lease is {lease}; it must be longer than an attempt may take")
         who = require_short_text(holder, "holder of a model call") if holder is not None else this_process()
@@ -137,11 +139,11 @@ class Journal:
         return Claim(self.database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
 
     def look(self, key: str) -> Answered | Busy | Failed | None:
-        """Return the state of a call without claiming it; None if it can be claimed."""
+        """Return the state of a call without claiming it; None for a call that can be claimed."""
         return self.database.read("reading a model call", lambda transaction: _read_state(transaction, CallKey(key)))
 
     def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Run `works`, functions that use this journal, its claims and attempts. Return their results or errors.
+        """Run functions that use this journal, its claims and its attempts. Returns the result or error of each.
 
         The effect is the same as running them one after the other. On SQLite they share one transaction, and so one write to the disk; on
         Postgres, where writers do not wait for one another, each has its own. All are durable on return.
@@ -150,19 +152,19 @@ class Journal:
 
     @property
     def shares(self) -> bool:
-        """True if the functions passed to `together` share one transaction."""
+        """True if the functions passed to `together` share one transaction, as on SQLite."""
         return self.database.has_one_writer
 
     def shared_limits(self) -> SharedLimits | None:
-        """Open the limits that all processes on this journal share; None on SQLite. Close them after use."""
+        """Open the limits that all processes on this journal share; None on SQLite. The caller closes them after use."""
         return self.database.shared_limits()
 
     def answer(self, key: str) -> Answered | None:
-        """Return the stored answer of a call; None if it has none."""
+        """Return the stored answer of a call; None for a call without an answer."""
         return self.database.read("reading an answer", lambda transaction: rows.read_answer(transaction, key))
 
     def answers(self, keys: Iterable[str]) -> dict[CallKey, Answered]:
-        """Return the stored answers of calls by key, in the order of `keys`, without unanswered calls."""
+        """Return the stored answers of several calls by key, in the order of `keys`. Calls without an answer are left out."""
         wanted = list(dict.fromkeys(keys))
         answers: dict[CallKey, Answered] = {}
         for start in range(0, len(wanted), _CHUNK):
@@ -173,11 +175,11 @@ class Journal:
         return answers
 
     def status(self, key: str) -> CallStatus | None:
-        """Return the state of a call; None if it was never claimed."""
+        """Return the state of a call; None for a call that was never claimed."""
         return next(iter(self._statuses(calls.c.key == key)), None)
 
     def find(self, beginning: str) -> CallKey:
-        """Return the key that starts with `beginning`. Raises `ConfigError` if no key or several do, and for fewer than 8 digits."""
+        """Return the only key that starts with `beginning`. Raises `ConfigError` if there is none or more than one, and for fewer than 8 digits."""
         if len(beginning) < 8 or not set(beginning) <= _HEXADECIMAL:
             raise ConfigError(f"finding a model call: {beginning!r:.80} is not a key; give at least its first 8 hexadecimal digits")
         keys = self.database.read(
@@ -221,19 +223,20 @@ class Journal:
         self.database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
 
     def used(self, key: str) -> tuple[int, Usage]:
-        """Return the number of a call's attempts and their total usage. A total is None if any attempt's value is unknown."""
+        """Return the number of attempts of a call and their total usage. The total cost is None if the cost of any billed attempt is unknown."""
         return self.database.read("summing the attempts of a model call", lambda transaction: rows.read_usage(transaction, key))
 
     def spent(self, of: Scope = EVERYTHING) -> Spending:
-        """Return the known and reserved costs of the attempts of a scope, in micro-dollars."""
+        """Return the known and reserved costs of the attempts that match `of`, in micro-dollars."""
         return self.database.read("summing costs", lambda transaction: read_spending(transaction, of))
 
     def has_others(self, of: Scope) -> bool:
-        """Return True if a running process has an attempt of the scope in progress."""
+        """Return True if a process that still runs has an attempt in progress that matches `of`."""
         return self.database.read("reading attempts in progress", lambda transaction: has_others(transaction, of))
 
     def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
-        """Return attempts, tokens and micro-dollars of a scope, one row per combination of `by`: purpose, model, scope, run, outcome.
+        """Return numbers of attempts and tokens, and costs in micro-dollars, one row per combination of `by`.
+        by: of purpose, model, scope, run and outcome.
 
         Without `by` there is one row. `unknown` counts ended attempts without a known cost; `reserved` is the estimated cost of these and of
         attempts in progress.
@@ -241,21 +244,22 @@ class Journal:
         return self.database.read("summing usage", lambda transaction: summarize_usage(transaction, by, of))
 
     def counts(self) -> pl.DataFrame:
-        """Count calls by purpose, model, state and outcome."""
+        """Count the calls for each combination of purpose, model, state and outcome."""
         return self.database.read("counting model calls", count_calls)
 
     def export(self) -> dict[str, pl.DataFrame]:
-        """Return `calls`, `attempts`, `responses`, `reopenings` and `records` as frames of one snapshot, without lease tokens."""
+        """Return the tables `calls`, `attempts`, `responses`, `reopenings` and `records` as of one instant, without lease tokens."""
         return self.database.snapshot("exporting", export_tables)
 
 
 def _read_state(transaction: Transaction, key: CallKey) -> Answered | Busy | Failed | None:
-    """Return the state of a call; None if it can be claimed."""
+    """Return the state of a call; None for a call that can be claimed."""
     call = rows.read_call(transaction, key)
     return None if call is None else _settled_state(transaction, key, call)
 
 
 def _settled_state(transaction: Transaction, key: CallKey, call: Any) -> Answered | Busy | Failed | None:
+    """Return the answer, failure or current holder of a call; None if the call can be claimed."""
     if call.state == State.ANSWERED:
         return rows.read_answer(transaction, key)
     if call.state == State.FAILED:
@@ -266,7 +270,7 @@ def _settled_state(transaction: Transaction, key: CallKey, call: Any) -> Answere
 
 
 def _add_claim(transaction: Transaction, request: Request, claim: Claim) -> bool:
-    """Add a new call with its claim. Return False if the journal already has the call."""
+    """Add a new call that is claimed by `claim`. Return False if the journal already has the call."""
     now = transaction.now()
     expires = now + claim._lease
     identity = {name: getattr(request, name) for name in ("key", "model", "purpose", "scope", "sample")}
@@ -278,6 +282,7 @@ def _add_claim(transaction: Transaction, request: Request, claim: Claim) -> bool
 
 
 def _claim_existing(transaction: Transaction, request: Request, claim: Claim) -> Claim | Answered | Busy | Failed:
+    """Claim a call that the journal has, or return its answer, failure or current holder."""
     call = rows.lock_call(transaction, request.key)
     if call.lease_token == claim._token:
         claim.expires_at = call.lease_expires_at
@@ -286,6 +291,7 @@ def _claim_existing(transaction: Transaction, request: Request, claim: Claim) ->
 
 
 def _take_over(transaction: Transaction, request: Request, claim: Claim, call: Any) -> Claim | Answered:
+    """Claim a call that no running process holds. Returns its answer instead, if an attempt counted as abandoned has brought one."""
     now = transaction.now()
     rows.abandon_attempts(transaction, request.key, now)
     earlier = rows.read_attempts(transaction, request.key)
@@ -325,7 +331,7 @@ def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
 
 
 def require_no_answers(config: Settings, where: str) -> None:
-    """Raise `LakeError` if the lake has model answers, which a new journal would not have. where: place of the journal."""
+    """Raise `LakeError` if the lake has model answers, which a new journal would not know. where: place of the journal."""
     lake = Lake(config.lake_uri)
     of_models = {"benchmark/forecasts": pl.col("call_key").is_not_null(), "arena/decisions": pl.lit(value=True)}
     for name, answered in of_models.items():

@@ -1,4 +1,4 @@
-"""Migration of journals of earlier versions: adds columns, and moves the arena's records out of the table of calls."""
+"""Migration of journals of earlier versions: missing columns are added, and the arena's records get a table of their own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_current(connection: Connection) -> bool:
 
 
 def migrate(connection: Connection) -> None:
-    """Add missing columns and move records to their own table. Keys and bytes are unchanged. Requires the lock `create` and a transaction."""
+    """Add missing columns and move records to their own table, with keys and contents unchanged. Requires a transaction and the lock `create`."""
     for name, column in _missing_columns(connection):
         kind = metadata.tables[name].c[column].type.compile(connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")

@@ -1,4 +1,4 @@
-"""Records: bytes that one process computes under a lease and all processes read, such as the arena's inputs and outputs of a week."""
+"""Records: bytes that are computed once, by one process under a lease, and read by all, such as the inputs and outputs of an arena week."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _release = records.update().where(_is_held).values(lease_token=None, lease_expir
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Record without a body: claimed under a lease until `lease_expires_at` (UTC), or open, with the reason of its last failure."""
+    """Record whose bytes are not stored yet: claimed under a lease until `lease_expires_at` (UTC), or open after a failure (`reason`)."""
 
     key: str
     kind: str
@@ -55,7 +55,7 @@ class Unfinished:
 
 
 def read_unfinished(journal: Journal) -> list[Unfinished]:
-    """Return the records without a body, oldest first."""
+    """Return the records whose bytes are not stored yet, oldest first."""
     state = sa.case((records.c.lease_token.is_(None), "open"), else_="claimed").label("state")
     columns = [state if field.name == "state" else records.c[field.name] for field in fields(Unfinished)]
     wanted = sa.select(*columns).where(records.c.body.is_(None)).order_by(records.c.created_at, records.c.key)
@@ -69,7 +69,7 @@ def count_records(journal: Journal) -> dict[str, int]:
 
 
 class InProgress(BellwetherError):
-    """Another process has the lease of the record."""
+    """Another process is computing the record and has its lease."""
 
     def __init__(self, kind: str, subject: str, holder: str, until: datetime | None) -> None:
         self.holder, self.until = holder, until
@@ -79,7 +79,7 @@ class InProgress(BellwetherError):
 
 @dataclass(frozen=True)
 class Records:
-    """Access to the records of a journal by kind, subject and number.
+    """Reading and computing of a journal's records. Each record is identified by kind, subject and number.
 
     lease: longer than computing any record takes. run: the run that writes them. holder: default this process.
     """
@@ -90,14 +90,14 @@ class Records:
     holder: str | None = None
 
     def stored(self, kind: str, subject: str, number: int = 0) -> bytes | None:
-        """Return the body of a record; None if it is missing."""
+        """Return the bytes of a record; None if they are not stored yet."""
         row = self.journal.database.read(
             "reading a record", lambda transaction: transaction.row(_find, {"k": _record_key(kind, subject, number)})
         )
         return None if row is None or row.body is None else bytes(row.body)
 
     def once(self, kind: str, subject: str, make: Callable[[], bytes], number: int = 0) -> bytes:
-        """Return the body of a record. A missing one is computed with `make` and stored.
+        """Return the bytes of a record, computed with `make` and stored if they are missing.
 
         If `make` raises, the lease is released and the error propagates. A process that lost its lease stores nothing and returns the body
         that its successor stored. Raises `InProgress` while another process has the lease.
@@ -124,7 +124,7 @@ class Records:
         return self.journal.database.write("claiming a record", partial(self._take_lease, identity=identity, token=token))
 
     def _change(self, doing: str, statement: sa.Executable, **values: Any) -> Any:
-        """Execute a change that requires the lease, and return the row."""
+        """Execute a statement that changes a record only under the lease, and return the record's row afterwards."""
 
         def work(transaction: Transaction) -> Any:
             transaction.change(statement, {**values, "at": transaction.now()})
@@ -133,7 +133,7 @@ class Records:
         return self.journal.database.write(doing, work)
 
     def _take_lease(self, transaction: Transaction, identity: dict[str, Any], token: str) -> Any:
-        """Take the lease and return None. Return the row if it has a body or another process has its lease."""
+        """Take the lease of a record and return None. If its bytes are stored or another process has the lease, return its row instead."""
         now = transaction.now()
         lease = {"run": self.run, "holder": self.holder or this_process(), "lease_token": token, "lease_expires_at": now + self.lease}
         if transaction.change(_insert[transaction.connection.dialect.name], {**identity, **lease, "created_at": now}) == 1:
@@ -148,5 +148,5 @@ class Records:
 
 
 def _record_key(kind: str, subject: str, number: int) -> str:
-    """Return the key of a record. Earlier versions stored records as model calls under the same key."""
+    """Return the key of a record. It is that of a model call, because earlier versions stored records as model calls."""
     return Request(model="arena", messages=(), purpose=f"arena/{kind}", scope=subject, sample=number).key

@@ -1,4 +1,4 @@
-"""Requests of model calls and their keys, which are equal on all machines."""
+"""Requests of model calls. The key of a call is a hash of its request, equal on all machines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _LARGEST = 2**63 - 1
 
 
 def require_natural(value: object, subject: str, *, largest: int = _LARGEST) -> None:
-    """Raise `ConfigError` unless `value` is None or an integer from 0 to `largest`. subject: what the value is, for the message."""
+    """Raise `ConfigError` unless `value` is None or an integer from 0 to `largest`. subject: name of the value in the message."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest):
         raise ConfigError(f"{subject} is {value!r}; give an integer from 0 to {largest}, or None where it is not known")
 
 
 def require_short_text(value: object, subject: str) -> str:
-    """Return `value` if it is a printable text of 1 to 400 bytes, the limit of indexed names. Raises `ConfigError` otherwise."""
+    """Return `value` unchanged. Raises `ConfigError` unless it is a printable text of 1 to 400 bytes. subject: name of the value in the message."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value.encode()) > 400:
         raise ConfigError(f"{subject} is {value!r:.80}; give a printable text of at most 400 bytes that is not empty")
     return value
@@ -40,7 +40,7 @@ _LARGEST_INTEGER = 2**53
 
 @dataclass(frozen=True)
 class Request:
-    """Content of a model call: exactly what determines its key.
+    """Content of a model call. Calls with equal content have the same key, and so are sent once.
 
     Attributes:
         model: the provider's exact model id.
@@ -70,7 +70,7 @@ class Request:
 
     @cached_property
     def text(self) -> str:
-        """Canonical JSON of the request, as the journal stores it: sorted names, no spaces, whole floats as integers."""
+        """The request as canonical JSON, as stored in the journal: sorted names, no spaces, whole floats as integers."""
         whole = {
             "model": self.model,
             "messages": self.messages,
@@ -84,12 +84,12 @@ class Request:
 
     @cached_property
     def key(self) -> CallKey:
-        """SHA-256 of `text` in UTF-8, as 64 hexadecimal digits."""
+        """Key of the call: SHA-256 of `text` in UTF-8, as 64 hexadecimal digits."""
         return CallKey(hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def _canonical(value: Any, where: str) -> Any:
-    """Convert to plain dictionaries, lists, texts, numbers, booleans and None; equal numbers become equal JSON."""
+    """Convert to plain dictionaries, lists, texts, numbers, booleans and None, so that equal values become equal JSON. where: path, for errors."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -117,6 +117,7 @@ def _number(value: int | float, where: str) -> int | float:
 
 
 def _refuse_credentials(value: Any, where: str) -> None:
+    """Raise `ConfigError` for a field whose name or value looks like a credential. where: path of `value`."""
     if isinstance(value, Mapping):
         for name, part in value.items():
             if is_credential_name(str(name)):

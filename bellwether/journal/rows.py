@@ -1,4 +1,4 @@
-"""Queries and changes of single rows of the journal. Statements are built once."""
+"""Reading and changing of single calls and attempts in the journal's tables."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ _status = sa.select(
 
 
 def read_call(transaction: Transaction, key: str) -> Any:
-    """Return state, holder, lease and result of a call; None if the journal does not have it."""
+    """Return the row of a call (state, holder, lease, result); None if the journal does not have the call."""
     return transaction.row(_standing, {"k": key})
 
 
 def lock_call(transaction: Transaction, key: str) -> Any:
-    """Lock a call until the transaction ends, and return the row of `read_call`."""
+    """Lock a call until the transaction ends, and return its row as `read_call` does."""
     return transaction.row(_locked, {"k": key})
 
 
 def add_call(transaction: Transaction, values: dict[str, Any]) -> bool:
-    """Add a call unless its key exists. Return True for exactly one of several concurrent callers."""
+    """Add a call unless the journal has its key. Of several concurrent callers, exactly one gets True."""
     return transaction.change(_insert_call[transaction.connection.dialect.name], values) == 1
 
 
@@ -96,7 +96,7 @@ def _call_update(columns: tuple[str, ...]) -> sa.Update:
 
 
 def read_attempts(transaction: Transaction, key: str) -> list[Any]:
-    """Return number, lease_token, started_at and outcome of the call's attempts, oldest first. Call it after `lock_call`."""
+    """Return number, lease_token, started_at and outcome of each attempt at a call, oldest first. Requires the call to be locked."""
     return transaction.rows(_attempts, {"k": key})
 
 
@@ -111,7 +111,7 @@ def add_attempt(transaction: Transaction, values: dict[str, Any]) -> None:
 
 
 def abandon_attempts(transaction: Transaction, key: str, at: datetime) -> None:
-    """Mark the call's attempts in progress as abandoned."""
+    """Mark the attempts in progress at a call as abandoned: no result is expected from them."""
     transaction.totals.clear()
     transaction.change(_abandon, {"k": key, "at": at})
 
@@ -138,7 +138,7 @@ def end_attempt(
 
 
 def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
-    """Return the number of a call's attempts and their total usage. The cost is None if that of any attempt is unknown.
+    """Return the number of attempts at a call and their total usage. The total cost is None if any billed attempt's cost is unknown.
 
     Unbilled attempts count as unused.
     """
@@ -156,25 +156,25 @@ def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
 
 
 def sum_known(values: Sequence[int | None]) -> int | None:
-    """Return the sum of the known values; None if there are values and all are unknown."""
+    """Return the sum of the values that are not None. It is None if there are values, and all are None."""
     known = [value for value in values if value is not None]
     return sum(known) if known or not values else None
 
 
 def read_body(transaction: Transaction, key: str, number: int) -> bytes | None:
-    """Return the response body of an attempt."""
+    """Return the stored response body of an attempt; None if there is none."""
     row = transaction.row(_body, {"k": key, "n": number})
     return None if row is None else bytes(row.body)
 
 
 def read_answer(transaction: Transaction, key: str) -> Answered | None:
-    """Return the answer of a call; None if it has none."""
+    """Return the answer of a call; None for a call without an answer."""
     row = transaction.row(_one_answer, {"k": key})
     return None if row is None else _to_answer(row)
 
 
 def read_answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered]:
-    """Return the answers of several calls. keys: at most a few hundred."""
+    """Return the stored answers of several calls. keys: at most a few hundred, for one statement."""
     return [_to_answer(row) for row in transaction.rows(_many_answers, {"keys": list(keys)})]
 
 
@@ -191,7 +191,7 @@ def _to_answer(row: Any) -> Answered:
 
 
 def read_statuses(transaction: Transaction, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
-    """Return the states of the calls that match all conditions, oldest first."""
+    """Return the states of the calls that meet all conditions, oldest first."""
     rows = transaction.rows(_status.where(*conditions).order_by(calls.c.created_at, calls.c.key))
     return [_to_status(row) for row in rows]
 
@@ -202,13 +202,13 @@ def _to_status(row: Any) -> CallStatus:
 
 
 def add_reopening(transaction: Transaction, key: str, values: dict[str, Any]) -> None:
-    """Add a reopening of a call. Requires the call to be locked."""
+    """Record that an operator reopened a call. Requires the call to be locked."""
     count = transaction.row(sa.select(sa.func.count()).where(reopenings.c.key == key))[0]
     transaction.change(reopenings.insert(), {"key": key, "number": count + 1, **values})
 
 
 def read_last_reopening(transaction: Transaction, key: str) -> tuple[str, str] | None:
-    """Return operator and note of a call's last reopening; None if it has none."""
+    """Return operator and note of a call's last reopening; None if the call was never reopened."""
     columns = (reopenings.c.reopened_by, reopenings.c.note)
     row = transaction.row(sa.select(*columns).where(reopenings.c.key == key).order_by(reopenings.c.number.desc()).limit(1))
     return None if row is None else (row.reopened_by, row.note)

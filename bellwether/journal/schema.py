@@ -1,4 +1,4 @@
-"""Tables of the journal, equal on SQLite and Postgres, and their two column types.
+"""Tables of the journal, with the same columns on SQLite and Postgres, and two column types, for times and for text.
 
 Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` contains the state of each call.
 """
@@ -38,7 +38,7 @@ _ESCAPE = "\x1a"
 
 
 class Utc(TypeDecorator[datetime]):
-    """Column type of aware UTC times to the microsecond: `timestamptz` on Postgres, text of fixed width on SQLite, so that it sorts."""
+    """Column type for aware UTC times to the microsecond: `timestamptz` on Postgres, text of fixed width on SQLite, which sorts by time."""
 
     impl = DateTime
     cache_ok = True
@@ -48,7 +48,7 @@ class Utc(TypeDecorator[datetime]):
         return dialect.type_descriptor(DateTime(timezone=True) if dialect.name == "postgresql" else String(32))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Convert for storage. Raises `ConfigError` for a time without a zone."""
+        """Convert a time for storage. Raises `ConfigError` for a time without a zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -64,7 +64,7 @@ class Utc(TypeDecorator[datetime]):
 
 
 class AnyText(TypeDecorator[str]):
-    """Column type of arbitrary text from models and providers, stored exactly.
+    """Column type for arbitrary text from models and providers: what is read equals what was stored.
 
     Databases reject NUL and lone surrogates: these, and the escape character U+001A, are stored as U+001A and four hexadecimal digits.
     """
@@ -73,7 +73,7 @@ class AnyText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Escape characters that a database rejects."""
+        """Escape characters that a database rejects, such as NUL."""
         return value if value is None or _is_plain(value) else "".join(map(_escape, value))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
@@ -85,6 +85,7 @@ class AnyText(TypeDecorator[str]):
 
 
 def _is_plain(value: str) -> bool:
+    """Return True if a text can be stored without escapes."""
     if "\x00" in value or _ESCAPE in value:
         return False
     try:
@@ -98,6 +99,7 @@ def _escape(sign: str) -> str:
 
 
 def _one_of(column: str, values: type[State] | type[Outcome] | type[CostSource], name: str) -> CheckConstraint:
+    """Return the constraint that a column has one of the values of an enumeration."""
     return CheckConstraint(f"{column} IN ({', '.join(repr(value.value) for value in values)})", name=name)
 
 

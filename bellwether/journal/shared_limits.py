@@ -1,4 +1,4 @@
-"""Limits that all processes share through the journal's Postgres database: rates, and numbers of concurrent calls.
+"""Limits of rates and of concurrent calls that all processes share through the journal's Postgres database.
 
 A rate is one row: the time until which its capacity is reserved (generic cell rate algorithm). The database's clock counts, and the row lock
 orders the processes. A slot is an advisory lock of the session, so the server frees the slots of a killed process at once.
@@ -56,7 +56,7 @@ _POLL = (0.02, 0.1)
 
 
 class SharedLimits:
-    """Rates and slots in the database, over one connection, which is opened on first use and used by one thread.
+    """Rates and slots (permissions for one concurrent call) in Postgres. They use one connection in one thread, opened on first use.
 
     patience: maximum seconds to wait for a server that restarts. Waiting calls raise `LakeError` if it does not come back.
     """
@@ -69,34 +69,34 @@ class SharedLimits:
         self._ready = False
 
     def limiter(self, name: str, max_rate: float, time_period: float) -> SharedLimiter:
-        """Return a leaky bucket like `aiolimiter.AsyncLimiter` that all processes share under its name."""
+        """Return a leaky bucket like `aiolimiter.AsyncLimiter`. All processes share the bucket of this name."""
         return SharedLimiter(self, name, max_rate, time_period)
 
     def slots(self, name: str, most: int) -> SharedSlots:
-        """Return `most` slots that all processes share under their name."""
+        """Return the slots of this name, of which all processes together can take at most `most`."""
         return SharedSlots(self, name, most)
 
     def close(self) -> None:
-        """Free all slots and close the connection."""
+        """Free all slots of this process and close the connection."""
         self._thread.submit(self._disconnect)
         self._thread.shutdown()
 
     # --- in the thread ---------------------------------------------------------------------------------------------
 
     def reserve(self, name: str, seconds: float) -> Future[float]:
-        """Reserve `seconds` of a rate's capacity. The future's result is the number of seconds until the reservation ends."""
+        """Reserve the next free `seconds` of a rate's capacity. The future's result is the number of seconds from now until they end."""
         return self._thread.submit(lambda: self._execute(_RESERVE, name=name, seconds=seconds)[0])
 
     def pause(self, name: str, seconds: float) -> Future[float]:
-        """Block a rate for `seconds` from now."""
+        """Mark the capacity of a rate as reserved up to `seconds` from now."""
         return self._thread.submit(lambda: self._execute(_PAUSE, name=name, seconds=seconds)[0])
 
     def take(self, name: str, most: int) -> Future[int | None]:
-        """Take one of the slots 0 to `most` - 1. The future's result is its number, or None if all are taken."""
+        """Try to take one of the slots 0 to `most` - 1. The future's result is the slot's number; None if all are taken."""
         return self._thread.submit(self._take, name, most)
 
     def free(self, name: str, slot: int) -> Future[None]:
-        """Free a slot of this process."""
+        """Free a slot that this process has taken."""
         return self._thread.submit(self._free, name, slot)
 
     def _take(self, name: str, most: int) -> int | None:
@@ -117,7 +117,7 @@ class SharedLimits:
             log.warning("freeing a slot of %s: %s", name, error)  # the server frees it when the connection ends
 
     def _execute(self, statement: str, **values: Any) -> Any:
-        """Return the first row of one statement, retried on a new connection if the server went away."""
+        """Execute a statement and return its first row. Repeated on a new connection if the server closed the old one."""
         import psycopg
 
         until = time.monotonic() + self._patience
@@ -155,7 +155,7 @@ class SharedLimits:
 
 
 class SharedLimiter:
-    """Leaky bucket of `max_rate` units that drains in `time_period` seconds, shared by all processes.
+    """Leaky bucket shared by all processes: `max_rate` units fit, and drain in `time_period` seconds.
 
     Calls of one process queue and reserve one after the other, so a killed process loses one reservation.
     """
@@ -166,7 +166,7 @@ class SharedLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, amount: float = 1) -> None:
-        """Wait until the bucket has room for `amount` units. Raises `ValueError` for more units than its size."""
+        """Wait until the bucket has room for `amount` units, and add them. Raises `ValueError` if they never fit."""
         if amount > self.max_rate:
             raise ValueError(f"{self._name}: {amount:g} units exceed the bucket of {self.max_rate:g}")
         async with self._turn:
@@ -174,19 +174,19 @@ class SharedLimiter:
             await asyncio.sleep(max(0.0, lead - self.time_period))
 
     async def pause(self, seconds: float) -> None:
-        """Admit nothing for `seconds`, in all processes."""
+        """Admit nothing for `seconds`, in any process."""
         await _result(self._limits.pause(self._name, seconds + self.time_period))
 
 
 class SharedSlots:
-    """Slots shared by all processes: at most `most` are taken at any time."""
+    """Slots for concurrent work: all processes together can take at most `most` of one name."""
 
     def __init__(self, limits: SharedLimits, name: str, most: int) -> None:
         self._limits, self._name, self._most = limits, name, most
         self._turn = asyncio.Lock()
 
     async def take(self) -> int:
-        """Wait for a slot and return its number."""
+        """Wait until a slot is free, take it, and return its number."""
         async with self._turn:
             while True:
                 taking = self._limits.take(self._name, self._most)
@@ -206,7 +206,7 @@ class SharedSlots:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Take a slot until the block ends."""
+        """Hold a slot until the block ends."""
         slot = await self.take()
         try:
             yield
@@ -214,15 +214,16 @@ class SharedSlots:
             self.give_back(slot)
 
     def _return(self, taking: Future[int | None]) -> None:
+        """Free the slot that `taking` takes, after its caller was cancelled."""
         if not taking.exception() and (slot := taking.result()) is not None:
             self.give_back(slot)
 
 
 async def _result(future: Future[T]) -> T:
-    """Wait for the result of work in the thread. The work completes even if the caller is cancelled."""
+    """Wait for the result of work in the database thread. The work completes even if the caller is cancelled."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
 def _number(name: str) -> int:
-    """Return the number of an advisory lock, a signed 32-bit integer, for a name."""
+    """Return the number (signed 32 bits) of the Postgres advisory lock for a name."""
     return int.from_bytes(zlib.crc32(name.encode()).to_bytes(4), signed=True)

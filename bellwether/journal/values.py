@@ -1,4 +1,4 @@
-"""Values of the journal: outcomes, usage, replies, and states of calls."""
+"""Values that the journal stores and returns: states of calls, outcomes of attempts, replies, and their usage and cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bellwether.journal.request import CallKey, require_natural
 
 
 class State(StrEnum):
-    """State of a call: open (can be claimed), claimed by a process, answered or failed."""
+    """State of a call: open (no process works on it), claimed by a process, answered, or failed."""
 
     OPEN = "open"
     CLAIMED = "claimed"
@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Outcome of an attempt. `ABANDONED`: its process recorded no result, and the cost is unknown."""
+    """How an attempt ended. `ABANDONED`: the process recorded no result, so the cost is unknown."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -41,7 +41,7 @@ FAILURES = frozenset(Outcome) - {Outcome.OK, Outcome.ABANDONED}
 
 
 class CostSource(StrEnum):
-    """Source of a cost: reported by the provider, computed from a price list, or 0 for a request rejected before any work."""
+    """Where a cost comes from: reported by the provider, computed from a price list, or 0 because the provider does not bill the request."""
 
     PROVIDER = "provider"
     PRICE_LIST = "price_list"
@@ -50,7 +50,7 @@ class CostSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and cost of one attempt; None is unknown, never 0.
+    """Tokens and cost of one attempt. None means unknown, and never 0.
 
     Attributes:
         prompt_tokens, completion_tokens, reasoning_tokens: as counted by the provider.
@@ -80,7 +80,7 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Origin of a response according to its body and headers; None if not stated.
+    """Which model and provider sent a response, as stated by its body and headers. None means not stated.
 
     model: the model that answered. system_fingerprint: fingerprint of its configuration. by: provider or deployment behind a gateway.
     """
@@ -95,7 +95,7 @@ NOT_STATED = Served()
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Response of a provider.
+    """Response of a provider to one attempt.
 
     Attributes:
         body: the raw body, verbatim.
@@ -127,7 +127,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Stored answer of a call: the reply, the number of its attempt, and when it was stored (UTC).
+    """Stored answer of a call: the reply, the number of the attempt that brought it, and when it was stored (UTC).
 
     late: whether the attempt had been abandoned before it answered.
     """
@@ -140,13 +140,13 @@ class Answered:
 
     @property
     def content(self) -> str:
-        """The answer's text."""
+        """Text of the answer."""
         return self.reply.content or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Another process has the call until `until` (UTC), unless the lease is renewed."""
+    """Another process is working on the call. until: expiry of its lease (UTC)."""
 
     key: CallKey
     holder: str
@@ -155,7 +155,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The call was given up; only `Journal.reopen` makes it claimable again."""
+    """The call has finally failed. No process can claim it until `Journal.reopen`."""
 
     key: CallKey
     outcome: Outcome
@@ -165,7 +165,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class CallStatus:
-    """Current state of a call, without prompt and answer.
+    """Current state of a call, without its prompt and answer.
 
     attempts: number of attempts. outcome, reason: those of the last failure or release; None without one.
     lease_expires_at: expiry of the last lease, whether or not it is still held (UTC).
@@ -186,11 +186,11 @@ class CallStatus:
     attempts: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields as a dictionary by name."""
+        """Return the fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def format_dollars(micro: int) -> str:
-    """Format micro-dollars as dollars."""
+    """Format an amount in micro-dollars as dollars."""
     whole, rest = divmod(abs(micro), 1_000_000)
     return f"{'-' if micro < 0 else ''}${whole:,}.{rest:06d}"

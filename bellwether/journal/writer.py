@@ -1,4 +1,4 @@
-"""Access to the journal from asyncio: in a thread, with several operations in one transaction."""
+"""Use of the journal from asyncio: operations run in threads, several in one transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs) -> Result:
-    """Run `work(*args, **kwargs)` in a thread. It completes even if the caller is cancelled.
+    """Run `work(*args, **kwargs)` in a thread and return its result. The work completes even if the caller is cancelled.
 
     `asyncio.to_thread` is not enough: if a task is cancelled while its thread is queued, the work never runs and an answer would be lost.
     """
@@ -35,7 +35,7 @@ _LANES = 8
 
 
 class Urgency(IntEnum):
-    """Priority of journal work: first store replies, then begin calls, then read, so that a crash loses few paid replies."""
+    """Order in which waiting operations run: first replies are stored, then calls begun, then reads. So a crash loses few replies that are paid for."""
 
     STORE = 0
     BEGIN = 1
@@ -43,7 +43,7 @@ class Urgency(IntEnum):
 
 
 class Writer:
-    """Runner of journal operations (works) in threads, many per transaction (`Journal.together`). Use it from one event loop.
+    """Queue of journal operations ("works"), which run in threads, several per transaction (`Journal.together`). For use in one event loop.
 
     A submitted work is completed even if its caller is cancelled, so replies are stored. It has no task of its own, which a closing loop would
     cancel with the others.
@@ -76,7 +76,7 @@ class Writer:
         return future
 
     async def do(self, work: Callable[[], T], urgency: Urgency = Urgency.STORE) -> T:
-        """Run `work`; return its result or raise its error."""
+        """Run `work` in a thread, and return its result or raise its error."""
         return await asyncio.shield(self.submit(work, urgency))
 
     async def settle(self) -> None:
@@ -103,6 +103,7 @@ class Writer:
             self._idle.set()
 
     def _next(self) -> list[_Waiting]:
+        """Remove and return the next works to run together, the most urgent first."""
         batch: list[_Waiting] = []
         for queue in self._waiting.values():
             while queue and len(batch) < self._most:
@@ -111,7 +112,7 @@ class Writer:
 
 
 def _run_read(works: Sequence[_Work]) -> list[Any]:
-    """Return the result or error of a single read, as a list. It needs no transaction."""
+    """Run a single read without a transaction. Returns a list with its result or error, like `Journal.together`."""
     (work,) = works
     try:
         return [work()]

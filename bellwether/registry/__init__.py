@@ -1,4 +1,4 @@
-"""Registry files: built-in entries, and those in the user's folder.
+"""Reader of registry files, which list models, agents and other named things: built-in entries, and those in the user's folder.
 
 A registry file is TOML with one table per entry, whose header is the entry's name. The module that owns a registry defines its fields.
 """
@@ -27,18 +27,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Entry of a registry file. fields: its fields as written."""
+    """Entry of a registry file: the file, the entry's name, and its fields as written."""
 
     file: str
     name: str
     fields: Mapping[str, Any]
 
     def error(self, field: str, problem: str, advice: str) -> ConfigError:
-        """Build a `ConfigError` that names file, entry, field and value."""
+        """Build a `ConfigError` that names file, entry, field and the field's value. problem, advice: the rest of the message."""
         return ConfigError(f"{self.file}: [{self.name}] {field}{self._format_value(field)}: {problem}; {advice}")
 
     def _format_value(self, field: str) -> str:
-        """Format the value of a field for an error message. field: may be nested, as `families.gpt`."""
+        """Format the value of a field for an error message. field: a path with dots for a nested field, such as `families.gpt`."""
         value: Any = self.fields
         rest = field
         while isinstance(value, Mapping) and rest:
@@ -49,7 +49,7 @@ class Entry:
         return f" = {value!r}"
 
     def parse(self, model: type[Model], **values: Any) -> Model:
-        """Validate the entry as `model`. values: replace or extend its fields. Raises `ConfigError` for the first invalid field."""
+        """Validate the entry as `model`. values: fields that replace or extend those of the entry. Raises `ConfigError` for the first invalid field."""
         try:
             return model.model_validate({**self.fields, "name": self.name, **values})
         except ValidationError as error:
@@ -65,7 +65,7 @@ class Entry:
 
 
 def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
-    """Read the entries by name: built-in ones in `file_name`, then those of this file in `folder`, each in written order.
+    """Read the entries of all registry files called `file_name` by name: first the built-in file, then the one in the user's `folder`.
 
     Raises `ConfigError` for a folder that does not exist, a file that is not TOML, an invalid
     name, and a name that is already defined. A folder without the file adds nothing.
@@ -79,7 +79,7 @@ def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
 
 
 def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
-    """Yield the same entries as `read`, but allow a name in both files.
+    """Yield the entries that `read` returns. Unlike there, a name may be in both files.
 
     Raises `ConfigError` like `read`, except for duplicate names.
     """
@@ -94,7 +94,9 @@ def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
 
 
 def _describe_duplicate(text: str, problem: str) -> str | None:
-    """Describe a field that a TOML file sets twice, with its position and value, but without credentials; None for other errors."""
+    """Describe a field that a TOML file sets twice, for an error message without credentials.
+    problem: the parser's message; None if it is another one.
+    """
     match = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
     if match is None:
         return None

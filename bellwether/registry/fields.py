@@ -1,4 +1,4 @@
-"""Types of fields that several registries share."""
+"""Field types that several registries use."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 
 
 def _end_of_knowledge(value: object) -> datetime | None:
+    """Convert a knowledge cutoff from TOML to an instant in UTC. A date means the end of that day."""
     if value is None:
         return None
     if isinstance(value, datetime):
@@ -25,5 +26,5 @@ KnowledgeCutoff = Annotated[datetime | None, BeforeValidator(_end_of_knowledge)]
 
 
 def last_day(cutoff: datetime) -> str:
-    """Return a knowledge cutoff as the last day (UTC) whose outcomes may be known."""
+    """Return the last day (UTC) that a knowledge cutoff includes, as ISO text."""
     return (cutoff.astimezone(UTC) - timedelta(microseconds=1)).date().isoformat()

@@ -1,4 +1,4 @@
-"""Comparison of the names of the served and the requested model."""
+"""Comparison of model names: is the model that answered the one that was requested?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_requested(requested: str, served: str) -> bool:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Split a name without its provider into name and version."""
+    """Split a model name into name and version. The provider's prefix is dropped."""
     plain = _SEPARATORS.sub("-", name.rstrip("/").rpartition("/")[2].strip().lower())
     version = _VERSION.search(plain)
     if version is None:
@@ -33,7 +33,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def named_as_requested() -> pl.Expr:
-    """Return an expression that is True if `served_model` is the model in `model`; null if either is null."""
+    """Return an expression that is True if `served_model` names the model in the column `model`; null if either is null."""
 
     def judge(row: dict[str, str | None]) -> bool | None:
         requested, served = row["model"], row["served_model"]
