@@ -126,9 +126,10 @@ def week(
 def _make_weeks(
     world: "WeekContext", names: Sequence[str], wanted: Collection[str], *, forced: bool, polled: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
-    """Yield each week with its rows by table and the metadata of its decisions, in the order of `names`.
+    """Make the given weeks one by one, and yield of each its name, rows by table, and metadata of its decisions.
 
-    wanted: short names of the tables to make. forced: start a missing cohort after its first hour too. polled: ids of markets to poll, due or not.
+    names: ISO dates of the weeks. wanted: short names of the tables to make. forced: start a missing cohort even after its first hour. polled: ids
+    of markets to poll, due or not.
     """
     from bellwether.arena.weekly import rows
     from bellwether.arena.weekly.context import load_cohort
@@ -166,7 +167,7 @@ def _make_weeks(
 
 
 def _week_metadata(week: "WeekDecisions", frames: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """Build the metadata of a week's decisions: counts by state, trades, cost of model calls, reasoning of agents, and problems."""
+    """Build the metadata of a week's decisions: counts by state, trades, cost of model calls, stated reasons of agents, and problems."""
     from bellwether.arena.weekly.rows import count_states
 
     decisions = frames["decisions"]
@@ -194,7 +195,7 @@ def _week_metadata(week: "WeekDecisions", frames: dict[str, pl.DataFrame]) -> di
 
 
 def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
-    """Return the spent, reserved and remaining dollars of the week's budgets, of all models together and of each."""
+    """Return the dollars spent, reserved and left in a week's budgets: that of all models together, and that of each model."""
     from bellwether.arena.weekly.context import compute_week_spending
 
     whole, models = compute_week_spending(world.journal, week, world.budgets)
@@ -272,7 +273,7 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
 
 
 def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
-    """Return the result of a check of the ledger, which passes without violations."""
+    """Return the result of a check of the ledger. violations: descriptions of what is wrong; without any, the check passes."""
     sample = {"sample": dg.MetadataValue.md("\n".join(f"- `{line}`" for line in violations[:20]))} if violations else {}
     return dg.AssetCheckResult(
         passed=not violations,
@@ -284,7 +285,9 @@ def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSever
 
 
 def _draw_equity(facts: "Facts", results: "Results") -> bytes:
-    """Draw the equity of the agents of the latest three cohorts at the end of each UTC day, as PNG. More lines would not fit into an event."""
+    """Draw as PNG the equity of the latest three cohorts' agents at the end of each UTC day. More lines would make the picture too large for
+    Dagster's event.
+    """
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import family_equity
 

@@ -20,7 +20,9 @@ from resources.io_manager import UNDER_WAY
 
 
 def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
-    """Define one partition per UTC week, from the first whole week of the settings. In the sandbox the last week is that of its fixed clock."""
+    """Define one partition per UTC week, from the first whole week of the settings. In the sandbox, whose clock is fixed, the last week is the
+    clock's.
+    """
     config = settings()
     first = week_of(config.first_day + timedelta(days=6))
     if config.world is World.SANDBOX:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_arena(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
-    """Open the arena of the settings: its lake, journal, venues and models.
+    """Open the arena of the settings, with lake, journal, venues and models, until the context ends.
 
     lineup, methodology: names for new cohorts, by default those of the settings. run: name under which results are stored and calls are paid for.
     """
@@ -41,7 +41,7 @@ def open_arena(lineup: str | None = None, methodology: str | None = None, run: s
 
 
 def open_table_reader(known_at: datetime | None) -> TableReader:
-    """Return a reader of the arena's tables: as they are stored, or as they were known at an instant."""
+    """Return a function that reads tables of the arena. known_at: as they were known at this instant; None: as they are stored."""
     from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
     from bellwether.arena.weekly.queries import stored_tables
 
@@ -52,14 +52,14 @@ def open_table_reader(known_at: datetime | None) -> TableReader:
 
 
 def open_lake() -> Lake:
-    """Open the lake of the settings, and upgrade partitions of older versions."""
+    """Open the lake of the settings. Partitions that an older version wrote are upgraded."""
     lake = Lake(settings().lake_uri)
     upgrade_partitions(lake)
     return lake
 
 
 def load_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
-    """Load rows of a table, with credentials redacted. known_at: as in `open_table_reader`. first, last: UTC days to include."""
+    """Load the rows of an arena table, with credentials redacted. known_at: as in `open_table_reader`. first, last: UTC days to include."""
     from bellwether.arena.weekly.queries import filter_days
 
     rows = redact_rows(declared.name, open_table_reader(known_at)(declared))
@@ -67,7 +67,7 @@ def load_rows(declared: Table, known_at: datetime | None, first: date | None, la
 
 
 def require_answers(weeks: list[date]) -> None:
-    """Raise `BellwetherError` if decisions of the weeks are blocked by failed model calls or an exhausted budget."""
+    """Raise `BellwetherError` if failed model calls or an exhausted budget keep decisions of these weeks from being made."""
     from bellwether.journal.budget import ADVICE  # SQLAlchemy: 0.2 s
 
     open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)

@@ -33,7 +33,7 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 
 
 def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
-    """Read the submitted forecasts as rows of `arena/submissions`. universe: rows of `arena/universe`."""
+    """Read the submitted forecasts on markets of a universe, as rows of `arena/submissions`. universe: rows of `arena/universe`."""
     from bellwether.submissions import Submissions
 
     config = settings()

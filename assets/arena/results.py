@@ -11,7 +11,7 @@ from bellwether.settings import settings
 
 
 def demo(as_json: bool) -> dict[str, Any]:
-    """Print the leaderboard unless `as_json`; returns it for `--json`."""
+    """Return the demo's leaderboard of the arena, and print it unless `as_json`."""
     rows = query(settings().warehouse_uri, "FROM arena.leaderboard ORDER BY methodology, reconstructed, rank NULLS LAST, family")
     if not as_json:
         for part in render_leaderboard(rows):

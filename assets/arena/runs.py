@@ -1,4 +1,4 @@
-"""Runs of the arena that commands launch: weeks in order, then outdated evidence, marks and results."""
+"""Runs of the arena that commands launch: weeks in order, then evidence, marks (prices of positions) and results where they are out of date."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RESOLVED = LATEST + timedelta(days=7)
 
 
 def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherError | None:
-    """Run unfinished weeks in order, and update evidence, marks and results.
+    """Run unfinished weeks in order, then update evidence, marks (prices of positions) and results.
 
     config: options of the weekly step: lineup, methodology, dollars.
     Returns the error if the current marks could not be stored; everything else is complete then.
@@ -56,7 +56,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
 
 
 def apply_intervention(work: Runner, intervention: Intervention) -> None:
-    """Rebuild the tables that a recorded intervention changes, and update the results."""
+    """Rebuild the tables that a recorded intervention of an operator changes, and update the results."""
     upgrade_agents(work)
     if intervention.kind is InterventionKind.CANCEL:
         week = week_of(intervention.at).isoformat()
@@ -68,7 +68,7 @@ def apply_intervention(work: Runner, intervention: Intervention) -> None:
 
 
 def poll_market(work: Runner, market_id: str) -> None:
-    """Poll a market now, and update the results."""
+    """Query the venue about a market now, and update the results."""
     upgrade_agents(work)
     week = week_of(settings().now()).isoformat()
     work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week], config={"ops": {"week": {"config": {"asked": [market_id]}}}})
@@ -76,7 +76,7 @@ def poll_market(work: Runner, market_id: str) -> None:
 
 
 def _set_aside_damaged(work: Runner) -> None:
-    """Set partitions with damaged manifests aside, so that they are rebuilt. Only if all cohorts are reconstructed."""
+    """Move partitions with damaged manifests aside, so that they are rebuilt; only if all cohorts are reconstructed, since live ones cannot be."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
     if all(len(work.lake.readable_manifests(declared)) == len(work.lake.partitions(declared)) for declared in tables):
         return
@@ -87,7 +87,7 @@ def _set_aside_damaged(work: Runner) -> None:
 
 
 def upgrade_agents(work: Runner) -> None:
-    """Rebuild the rows of agents that an older version wrote. They come from the journal."""
+    """Rebuild from the journal the rows of agents that an older version wrote."""
     declared = table("arena/agents")
     old = [partition[0] for partition, manifest in work.lake.manifests(declared).items() if manifest.version != declared.version]
     for span in _group_weeks(old):
@@ -95,7 +95,7 @@ def upgrade_agents(work: Runner) -> None:
 
 
 def update_results(work: Runner, *, present: bool = False) -> BellwetherError | None:
-    """Update evidence, marks and results where they are out of date. present: store current marks, too.
+    """Update evidence, marks (prices of positions) and results where they are out of date. present: also store current prices.
 
     Returns the error if the current marks could not be stored; the next tick of the sensor stores them.
     """
@@ -111,7 +111,7 @@ def update_results(work: Runner, *, present: bool = False) -> BellwetherError | 
 
 
 def _store_marks() -> BellwetherError | None:
-    """Store the current prices of positions. Returns the error if that failed."""
+    """Store the current prices of positions. Returns the error if that failed, else None."""
     try:
         with open_arena(run="marks") as world:
             store_tick(world)
@@ -121,20 +121,20 @@ def _store_marks() -> BellwetherError | None:
 
 
 def _has_new_submissions(work: Runner) -> bool:
-    """Return True if a submitted forecast is missing in arena/submissions."""
+    """Return True if arena/submissions differs from the forecasts submitted so far."""
     universe, stored = (work.lake.slice(table(name), missing="skip").read() for name in ("arena/universe", "arena/submissions"))
     return not read_submissions(universe).equals(stored)
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Run the last weeks of the sandbox whose markets are all resolved."""
+    """Run the latest weeks of the sandbox whose markets are all resolved. days: not used, since the number of weeks is fixed."""
     last = week_of(settings().now() - _RESOLVED)
     failed = run_weeks(work, [last - number * WEEK for number in reversed(range(DEMO_WEEKS))])
     return {"arena": failed} if failed else {}
 
 
 def _is_unfinished(work: Runner, week: date) -> bool:
-    """Return True if a week lacks a table, has an open decision, is the current week, or if the rows of agents are damaged."""
+    """Return True if a week must run: it is the current week, lacks a table, or has an open decision, or the rows of agents are damaged."""
     name = week.isoformat()
     # Weeks of older versions have no earlier states.
     needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}
@@ -149,7 +149,7 @@ def _is_unfinished(work: Runner, week: date) -> bool:
 
 
 def _collect_evidence(work: Runner) -> None:
-    """Collect evidence of each week since the first cohort whose evidence is missing or older than the trades before it."""
+    """Collect evidence of the weeks since the first cohort in which it is missing or older than earlier trades."""
     traded = work.lake.manifests(table("arena/trades"))
     if not traded:
         return
@@ -160,13 +160,13 @@ def _collect_evidence(work: Runner) -> None:
 
 
 def _group_weeks(weeks: Sequence[str]) -> list[list[str]]:
-    """Group consecutive weeks, each group for one run."""
+    """Group consecutive weeks into lists, one for each run."""
     spans = group_days(weeks, most=MOST_WEEKS, step=WEEK)
     return [[week for week in sorted(weeks) if first <= week <= last] for first, last in spans]
 
 
 def _reconstruct_marks(work: Runner) -> None:
-    """Reconstruct outdated marks of the past days since the first reconstructed cohort."""
+    """Compute outdated marks (prices of positions) of past days, from the first reconstructed cohort on."""
     agents = work.lake.slice(table("arena/agents"), missing="skip").read()
     weeks = agents.filter("reconstructed")["week"]
     if weeks.is_empty():

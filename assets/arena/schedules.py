@@ -1,6 +1,6 @@
-"""Schedules and sensors of the arena: weekly decisions, polls of markets, marks.
+"""Schedules and sensors of the arena: weekly decisions, polls of markets, and marks (prices of positions).
 
-Marks are written by ticks of a sensor, without runs.
+A sensor's tick writes current marks itself, without a run.
 Concept: https://docs.dagster.io/guides/automate/sensors
 """
 
@@ -33,7 +33,7 @@ from resources.arena import ArenaResource
     description="Sunday 00:05 UTC: starts the week's cohort and makes its decisions; then hourly until the deadline while a decision is open, and once more for answers that were not executed.",
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a run for the current week while decisions are open. Its cohort is started in the first hour only."""
+    """Request a run for the current week while decisions are open. Only in the first hour may this run start the week's cohort."""
     from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided
 
     tick = context.scheduled_execution_time
@@ -59,7 +59,7 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
     description="Polls markets with live bets that are due; less often the longer nothing changes.",
 )
 def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
-    """Request one run that polls all due markets."""
+    """Request one run that polls all markets whose next poll is due."""
     from bellwether.arena.weekly.evidence import list_due_markets
 
     world = arena.world("resolutions")
@@ -77,7 +77,7 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
     description="Every ten minutes: stores changed prices of positions of live cohorts in arena/prices, without a run.",
 )
 def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
-    """Store changed prices of positions, and report their number. A failed tick is retried by the next one."""
+    """Store changed prices of positions, and report how many changed. If a tick fails, the next one stores them."""
     from bellwether.arena.weekly.held_prices import store_tick
 
     day, changed = store_tick(arena.world(f"marks-{context.cursor or 0}"))
@@ -92,7 +92,9 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
     description="Marks past days with positions of reconstructed cohorts when trades or evidence are newer.",
 )
 def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
-    """Request a run per range of days with outdated marks, at most once a day for the same trades and evidence."""
+    """Request a run for each range of days whose marks (prices of positions) are out of date. While trades and evidence stay the same, at most once
+    a day.
+    """
     from bellwether.arena.weekly.held_prices import list_reconstructed_days
 
     assert context.repository_def is not None
