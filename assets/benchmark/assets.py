@@ -61,7 +61,7 @@ class ForecastConfig(dg.Config):
 
 
 def _split_pair(name: str) -> tuple[str, str]:
-    """Return the release and the forecaster of a partition key."""
+    """Return release and forecaster. name: partition key of both."""
     release, forecaster = from_key(table("benchmark/forecasts"), name)
     return release, forecaster
 
@@ -95,7 +95,7 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
 
 
 def _question_counts(frame: pl.DataFrame) -> dict[str, int | float]:
-    """Count questions, series and categories, and compute the share of questions resolved YES."""
+    """Count a release's questions, series and categories, and compute the share of questions resolved YES."""
     yes = frame.filter(pl.col("ground_truth") == "yes").height
     return {
         "questions": frame.height,
@@ -136,7 +136,7 @@ def _limits(config: ForecastConfig) -> "Limits":
 
 
 def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
-    """Count forecasts and failures by kind, and compute the cost in dollars."""
+    """Count a forecaster's forecasts and failures, by kind of failure, and compute the cost in dollars."""
     failures = frame["failure"].drop_nulls().value_counts(sort=True)
     priced, cost = frame["cost"].count(), frame["cost"].sum()
     return {
@@ -265,7 +265,7 @@ def ranking(
 
 
 def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
-    """Count the forecasters of a leaderboard, and find the best Brier score and the mean coverage."""
+    """Count the forecasters of a leaderboard, and find the best Brier score and the mean coverage (share of questions answered)."""
     ranked = frame.filter(pl.col("rank").is_not_null())
     best = ranked["brier"].min()
     return {

@@ -1,6 +1,6 @@
 """Evaluation of language models on a release: calls run concurrently, then the graph scores and ranks the forecasts.
 
-Functions import Dagster, which `bellwether evaluate --dry-run` and wrong options do not need.
+Dagster is imported inside functions: `bellwether evaluate --dry-run` and wrong options do not need it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """Plan of an evaluation: the release, the named forecasters, all forecasters to score, and the language models among the named."""
+    """Plan of an evaluation. named: names given by the user. forecasters: all to score, including baselines. models: language models among the
+    named.
+    """
 
     release: str
     named: list[str]
@@ -50,7 +52,7 @@ class EvaluationPlan:
 
 
 def find_unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
-    """Find the latest unfinished evaluation, of the release if one is named.
+    """Find the latest unfinished evaluation, to resume it. release: only evaluations of this release (default: of any).
 
     Raises `ConfigError` if no evaluation is unfinished, or if `names` are not its models.
     """
@@ -65,7 +67,7 @@ def _evaluations() -> Any:
 
 
 def release_name(release: str | None, samples: int | None) -> str:
-    """Return the full name of a release, by default the first of this world. samples: name the release of its first `samples` questions.
+    """Return the full name of a release (default: the first of this world). samples: choose the subset of the release's first `samples` questions.
 
     Raises `ConfigError` for an unknown release.
     """
@@ -77,7 +79,7 @@ def release_name(release: str | None, samples: int | None) -> str:
 
 
 def plan_evaluation(names: Sequence[str], release: str) -> EvaluationPlan:
-    """Plan the evaluation of the named forecasters together with the baselines."""
+    """Plan the evaluation of the named forecasters and of all baselines on a release."""
     available = forecasting.available()
     for name in names:
         if forecasting.forecaster(name).name not in available:
@@ -92,7 +94,7 @@ def plan_evaluation(names: Sequence[str], release: str) -> EvaluationPlan:
 
 
 def require_any_key(models: Sequence[LanguageModel]) -> None:
-    """Raise `ConfigError` if no model is ready. Print a warning about the others if only some are ready.
+    """Raise `ConfigError` if no model can be called, for lack of a key or for another reason. If only some cannot, print a warning that names them.
 
     A fleet is not checked, since its workers have the keys.
     """
@@ -111,13 +113,13 @@ def require_any_key(models: Sequence[LanguageModel]) -> None:
 
 
 def resolve_limits(dollars: Decimal | None, per_model: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
-    """Return the budget of all models together, and of each model: as given, else of the resumed evaluation, else of the settings."""
+    """Return the budgets of all models together and of each model: as given, else of the resumed evaluation, else of the settings."""
     defaults = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
     return defaults[0] if dollars is None else dollars, defaults[1] if per_model is None else per_model
 
 
 def require_questions(release: str, questions: pl.DataFrame) -> None:
-    """Raise `ConfigError` if the release has no question."""
+    """Raise `ConfigError` if a release has no questions. questions: rows of benchmark/questions."""
     if questions.is_empty():
         raise ConfigError(
             f"bellwether evaluate: {release} has no question in this world; pull days first (`bellwether pull`, `bellwether demo`)"
@@ -125,7 +127,7 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
 
 
 def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dict[str, Any]]:
-    """Estimate calls, tokens and cost of each model. If the release is not stored, its questions are built in memory."""
+    """Estimate calls, tokens and cost of each model. begun: evaluation to resume. If the release is not stored, its questions are built in memory."""
     questions = draw(Lake(settings().lake_uri), chosen.release)
     require_questions(chosen.release, questions)
     if begun is not None:
@@ -161,7 +163,7 @@ def evaluate(
 
 
 def _run_config(limits: Limits, *, paid_by: str) -> dict[str, Any]:
-    """Return the configuration of benchmark/forecasts with the same limits. paid_by: name of the shared budget."""
+    """Return the configuration of benchmark/forecasts with these limits. paid_by: name of the budget that all runs of the evaluation share."""
     values = {name: float(value) if isinstance(value, Decimal) else value for name, value in asdict(limits).items() if value is not None}
     return {**values, "paid_by": paid_by}
 
@@ -169,7 +171,7 @@ def _run_config(limits: Limits, *, paid_by: str) -> dict[str, Any]:
 def _send_calls(
     work: Runner, models: Sequence[LanguageModel], questions: pl.DataFrame, run: str, limits: Limits
 ) -> dict[str, BellwetherError | None]:
-    """Send the calls of all models. Returns None or the error of each model. Raises `KeyboardInterrupt` after a signal."""
+    """Send the calls of all models concurrently. Returns per model its error, or None. Raises `KeyboardInterrupt` after a signal."""
 
     async def send(progress: Progress) -> dict[str, BellwetherError | None]:
         async with work.models.of_run(run, limits).client() as client:
@@ -185,7 +187,9 @@ def _send_calls(
 
 @contextmanager
 def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
-    """Interrupt the client on Ctrl-C or SIGTERM: it waits for running requests, which a second signal cancels. Yields an event that is set then."""
+    """On Ctrl-C or SIGTERM, let the client finish its requests and start no more; a second signal cancels them. Yields an event that the first
+    signal sets.
+    """
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
     former = signal.getsignal(signal.SIGTERM)
 
@@ -210,7 +214,7 @@ def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
 
 @contextmanager
 def _track_models(progress: Shown) -> Iterator[Progress]:
-    """Show a progress stage for each model, from its first answer on. Yields the function that reports its answers."""
+    """Show a progress stage for each model, from the model's first answer on. Yields the function to call with each number of answers."""
     with ExitStack() as stages:
         shown: dict[str, tuple[Advance, int]] = {}
 

@@ -20,12 +20,12 @@ RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecast
 
 
 def forecasters() -> list[str]:
-    """List the forecasters of this world for the UI's choice of partitions: ready ones first, then by missing key."""
+    """List the forecasters of this world in the order that the UI offers: ready ones first, then by missing key."""
     return [name for _, names in _forecasters_by_key() for name in names]
 
 
 def forecaster_list() -> str:
-    """Render a list of the forecasters of this world by missing key, as Markdown. If the registry cannot be read, return the error instead."""
+    """Render the forecasters of this world as a Markdown list, grouped by missing key. If the registry cannot be read, return the error's text."""
     try:
         return "\n".join(f"- {why or 'ready'}: {', '.join(f'`{name}`' for name in names)}" for why, names in _forecasters_by_key())
     except ConfigError as error:
@@ -33,7 +33,7 @@ def forecaster_list() -> str:
 
 
 def _forecasters_by_key() -> list[tuple[str, list[str]]]:
-    """Group the forecasters by the reason why they are not ready; the reason of ready ones is empty."""
+    """Group the forecasters by the reason why they are not ready, such as a missing key. The reason of ready ones is empty."""
     missing = forecasting.without_key()
     groups: dict[str, list[str]] = {}
     for name in forecasting.available():
@@ -46,7 +46,8 @@ NEW = timedelta(days=7)
 
 
 def automatic(questions: Mapping[Partition, Manifest]) -> list[Partition]:
-    """List the pairs of release and forecaster that run automatically: free forecasters, and on new releases the models of the settings.
+    """List the pairs of release and forecaster that run automatically: those of free forecasters, and on new releases also of the settings' paid
+    models.
 
     Releases of the first N questions run on request only.
     """

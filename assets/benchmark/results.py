@@ -23,7 +23,7 @@ _CONTAMINATED = 4
 
 
 def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
-    """Print the published leaderboards of releases unless `as_json`; returns them for `--json`."""
+    """Return the published leaderboards of releases, and print them unless `as_json`."""
     rows = {
         name: query(
             settings().warehouse_uri,
@@ -39,14 +39,14 @@ def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
 
 
 def demo(as_json: bool) -> dict[str, Any]:
-    """Print the leaderboard of the demo's release unless `as_json`; returns it for `--json`."""
+    """Return the leaderboard of the demo's release, and print it unless `as_json`."""
     from assets.benchmark.runs import DEMO
 
     return show_leaderboards((DEMO,), as_json)
 
 
 def _exclusion_note(frame: pl.DataFrame) -> str:
-    """Name the forecasters with excluded questions; empty if no question is excluded."""
+    """Return a note that names the forecasters with excluded questions; empty if no question is excluded."""
     some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
@@ -57,7 +57,7 @@ def _exclusion_note(frame: pl.DataFrame) -> str:
 
 
 def _interval_note(frame: pl.DataFrame) -> str:
-    """List the reasons for missing intervals, one per line."""
+    """Return the reasons for missing intervals on a leaderboard, one per line."""
     reasons = Counter(frame.filter(frame["brier"].is_not_null())["brier_reason"].drop_nulls().sort())
     return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
 

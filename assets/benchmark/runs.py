@@ -1,4 +1,4 @@
-"""Runs of the benchmark that commands launch: outdated questions, forecasts, scores, ranking and report of a release."""
+"""Runs of the benchmark that commands launch: questions, forecasts, scores, ranking and report of a release, where they are out of date."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEMO = "sandbox-2026"
 
 
 def forecast_releases(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
-    """Build the questions of releases, run the forecasters, and rank them. Returns None or the error of each forecaster and release.
+    """Build the questions of releases, run the forecasters, and rank them. Returns the error, or None, by `forecaster on release`.
 
     chosen: forecasters; the automatic ones when left out. An error of one does not stop the others.
     """
@@ -37,14 +37,14 @@ def forecast_releases(work: Runner, releases: Sequence[str], chosen: Sequence[st
 
 
 def forecast_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> None:
-    """Do as `forecast_releases`, and publish the warehouse. Raises the first failure of a forecaster at the end."""
+    """Run forecasters on releases as `forecast_releases` does, and publish the warehouse. Raises the first forecaster's failure at the end."""
     ends = forecast_releases(work, releases, chosen)
     publish(work)
     require_success(ends)
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Run the default forecasters on the sandbox's release."""
+    """Run the default forecasters on the sandbox's release. days: not used, since the release is fixed."""
     return forecast_releases(work, (DEMO,))
 
 
@@ -62,10 +62,10 @@ def build_questions(work: Runner, release: str) -> pl.DataFrame:
 def evaluate_release(
     work: Runner, release: str, forecasters: Sequence[str], *, repeated: Collection[str] = (), config: Mapping[str, Any] | None = None
 ) -> dict[str, BellwetherError | None]:
-    """Build the questions of a release, run and score the forecasters, rank all scored ones, and write the report.
+    """Build the questions of a release, run and score the given forecasters, rank all that have scores, and write the report.
 
-    repeated: forecasters that run although they are up to date, such as models whose calls may have failed. config: of `benchmark/forecasts`, such as
-    the budget. Returns None or the error of each forecaster. An error of one does not stop the others.
+    repeated: forecasters that run although they are up to date, such as models whose calls may have failed. config: of `benchmark/forecasts`, such
+    as the budget. Returns for each forecaster its error, or None. An error of one does not stop the others.
     """
     build_questions(work, release)
     pairs = {to_key(FORECASTS, (release, name)): name for name in forecasters}
@@ -82,7 +82,9 @@ def evaluate_release(
 
 
 def _is_due(work: Runner, release: str, name: str) -> bool:
-    """Return True if forecasts are out of date, or of another version or knowledge cutoff than the registered forecaster."""
+    """Return True if a forecaster must run: its forecasts are out of date, or stem from another version or knowledge cutoff than the registered
+    ones. name: the forecaster.
+    """
     if work.due((FORECASTS.name,), [(release, name)]):
         return True
     entry = forecasting.forecaster(name)
@@ -91,7 +93,7 @@ def _is_due(work: Runner, release: str, name: str) -> bool:
 
 
 def _rescore(work: Runner, release: str) -> None:
-    """Update outdated scores of all forecasters of a release. Raises the first error."""
+    """Update the outdated scores of all forecasters of a release. Raises the first error."""
     answered = [pair for pair in work.lake.manifests(FORECASTS) if pair[0] == release]
     due = [to_key(FORECASTS, pair) for pair in work.due(SCORE_TABLES, answered)]
     for error in work.run_partitions(jobs.SCORE, FORECASTS.name, due, "score").values():

@@ -141,7 +141,7 @@ def _build_episode(
 
 
 def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
-    """Draw the depth of the books over time as metadata. This also builds the tape of the episode."""
+    """Draw how the episode's books changed over time, and return the picture as metadata. This also builds and caches the episode's tape."""
     from bellwether.figures.canvas import png
     from bellwether.replay import prepare
     from bellwether.replay.results.books import book_heat_map
@@ -240,7 +240,7 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
 
 
 def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
-    """Build the metadata of a backtest by table: P&L with its band, counts, and figures."""
+    """Build the metadata of each table of a backtest: P&L with its bounds over queue histories, counts, and figures."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.results.books import price_with_fills
@@ -265,7 +265,7 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
 
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
-    """Describe the P&L of a backtest with its band and caveats, in one line."""
+    """Describe in one line the P&L of a backtest with its bounds over queue histories, and caveats. row: of replay/backtests."""
     from bellwether.replay.results.text_tables import format_band, format_signed
 
     parts = [f"P&L {format_signed(row['pnl'])} dollars; band {format_band(row)} ({row['band']})"]
@@ -293,7 +293,7 @@ def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg
 
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
-    """Build the metadata of the comparison: totals, P&L per agent, and its distribution over episodes as a picture."""
+    """Build the metadata of the comparison of agents: totals, P&L per agent, and a picture of the distribution over episodes."""
     from bellwether.figures.canvas import png
     from bellwether.figures.intervals import pnl_distribution
 

@@ -17,7 +17,9 @@ EPISODE_AGENT = dg.MultiPartitionsDefinition({"episode": EPISODE, "agent": AGENT
 
 
 def automatic(episodes: Mapping[Partition, Manifest]) -> list[Partition]:
-    """List the pairs of episode and agent that run automatically: free agents, and on new episodes agents whose model is in the settings."""
+    """List the pairs of episode and agent that run automatically: those of free agents, and on new episodes also of agents whose model is in the
+    settings.
+    """
     from bellwether.replay.registry import competitors
 
     paid = {name for name, entry in competitors().items() if entry.language_model in settings().models}

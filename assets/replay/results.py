@@ -11,7 +11,7 @@ from bellwether.settings import settings
 
 
 def demo(as_json: bool) -> dict[str, Any]:
-    """Print the results of all backtests unless `as_json`."""
+    """Print the results of all backtests unless `as_json`. Returns an empty mapping, since `--json` shows none."""
     if not as_json:
         print_table(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), agent_titles()))
     return {}

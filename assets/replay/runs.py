@@ -20,7 +20,7 @@ from resources.recordings import RecordingsResource
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Generate recordings of the latest settled events of the sandbox, and backtest in them the agents that run automatically."""
+    """Generate recordings of the latest settled events of the sandbox, and backtest the automatic agents in them. days: not used."""
     from bellwether.replay.registry import competitors
 
     config = settings()
@@ -29,7 +29,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def run_backtests(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
-    """Store finished recordings in the lake, build their episodes, backtest the agents in each, and compare them.
+    """Store finished recordings in the lake, build their episodes, backtest the given agents in each episode, and compare the agents.
 
     Returns None or the error of each backtest. An error of one does not stop the others.
     """

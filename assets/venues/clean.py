@@ -27,17 +27,17 @@ class Chunk:
 
     @property
     def parameters(self) -> dict[str, date]:
-        """Parameters of the SQL that builds a table."""
+        """Values of the SQL parameters first_day and last_day."""
         return {"first_day": date.fromisoformat(self.keys[0]), "last_day": date.fromisoformat(self.keys[-1])}
 
     def select(self, **inputs: Slice) -> dict[str, Slice]:
-        """Restrict inputs with daily partitions to these days."""
+        """Restrict inputs to the days of this chunk; an input without partitions stays whole."""
         days = [(key,) for key in self.keys]
         return {name: rows.restrict(days) if rows.table.partitioned_by else rows for name, rows in inputs.items()}
 
 
 def _build_chunks(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.DataFrame]) -> Any:
-    """Build the rows of a run's days with `build`, at most `CHUNK` days in memory at a time."""
+    """Build the rows of all days of a run, at most `CHUNK` days in memory at a time. build: returns the rows of a chunk."""
     keys = partition_keys(context)
     if len(keys) <= CHUNK:
         return build(Chunk(keys))

@@ -40,7 +40,7 @@ DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
 def _to_metadata(summary: dict[str, object]) -> dict[str, Any]:
-    """Convert statistics of a pull to metadata: integers, which the UI plots, and text."""
+    """Convert a pull's statistics to metadata: integers stay numbers, which the UI plots; the rest becomes text."""
     return {name: value if isinstance(value, int) else str(value) for name, value in summary.items()}
 
 
@@ -92,7 +92,9 @@ def _pull_listing(  # noqa: PLR0917
     tables: tuple[str, str],
     pull: Callable[..., Awaitable[Any]],
 ) -> Iterator[dg.Output]:
-    """Pull a complete listing of Kalshi, and yield its rows and its rejects. pull: called with a client and the store of pages."""
+    """Pull a complete listing of Kalshi, and yield its rows and its rejects (objects that do not fit). pull: called with a client and the store of
+    pages.
+    """
     if not kalshi.asked:
         yield from _empty_outputs(tables)
         return
@@ -167,7 +169,7 @@ def _pull_days(
     *,
     pull: Callable[..., Awaitable[Any]],
 ) -> Iterator[StepOutput]:
-    """Pull the days of a run, and yield the outputs of the venue's tables. pull: called with the venue's clients, the store of pages and a day."""
+    """Pull the days of a run, and yield an output per table of the venue. pull: called with the venue's clients, the store of pages and a day."""
     from bellwether.venues.http.pages import PageStore
 
     pages = PageStore(io_manager.lake.lake.storage, venue.venue)
@@ -184,7 +186,7 @@ def _pull_days(
 
 
 async def _pull_each(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
-    """Pull days concurrently. Returns pulls and failures by day. If there is only one day, its failure is raised."""
+    """Pull several days concurrently. Returns pulls and failures, both by day. The failure of a single day is raised."""
     pulls, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
     if failures and len(days) == 1:
         raise next(iter(failures.values()))
@@ -193,7 +195,7 @@ async def _pull_each(pull: Callable[[date], Awaitable[T]], days: Sequence[date])
 
 
 def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> None:
-    """Raise `dg.Failure` without retries if the lake has a later pull of a day."""
+    """Raise `dg.Failure` without retries if the lake already has a later pull of one of these days. pulls: by day."""
     try:
         for day, pull in pulls.items():
             require_newer(lake, declared, (day,), pull.pulls()["known_at"].item())
@@ -202,14 +204,14 @@ def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Non
 
 
 def _empty_outputs(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.Output]:
-    """Yield empty outputs of a venue that is not pulled. days: partitions of the run; None for tables without partitions."""
+    """Yield empty outputs for a venue that the settings leave out. days: partitions of the run; None for tables without partitions."""
     for name in tables:
         empty = table(name).empty()
         yield dg.Output(empty if days is None else dict.fromkeys(days, empty), name.split("/")[1], metadata={"pulled": False})
 
 
 def select_rows(lake: Lake, name: str, part: str, pull: Any) -> Any:
-    """Return the rows of a table from a pull, or `Unchanged` if the pull only updated open markets, which does not affect the table."""
+    """Return the rows of one table from a pull. Returns `Unchanged` if the pull only updated open markets, and the table does not depend on them."""
     if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact_manifests(table(name)):
         return Unchanged()
     return getattr(pull, part)()
@@ -222,7 +224,7 @@ def _day_outputs(
     pulls: Mapping[str, Any],
     failures: Mapping[str, Exception],
 ) -> Iterator[StepOutput]:
-    """Yield one output per table of a venue. If days failed, store the other days, and raise the failure of the step."""
+    """Yield one output per table of a venue. If some days failed, store the others first, and then raise the failure of the step."""
     lake = io_manager.lake.lake
     if failures:
         for name, part in tables.items():

@@ -1,4 +1,4 @@
-"""Runs of the venues that commands launch: outdated series, archive and days."""
+"""Runs that commands launch to pull from the venues: the list of series, the archive, and days, where they are out of date."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from orchestration.runner import Launch, RunFailed, Runner
 
 
 class DaysFailed(RunFailed):
-    """Failure of some days of a pull; the other days are stored."""
+    """Error of a pull in which some days failed; the other days are stored."""
 
 
 def pull_series(work: Runner, *, refresh: bool = False) -> None:
@@ -40,7 +40,7 @@ def scan_archive(work: Runner, *, refresh: bool = False) -> None:
 
 
 def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
-    """Pull, clean and check the outdated days among the UTC close days from `first` to `last`. refresh: also those that are up to date.
+    """Pull, clean and check the outdated ones of the UTC close days from `first` to `last`. refresh: include days that are up to date.
 
     Raises `DaysFailed` at the end if some days failed, or `RunFailed` if the only day failed.
     """
@@ -55,7 +55,7 @@ def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -
 
 
 def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]:
-    """Pull the days `due`. Returns the reasons of failed days. Days of a failed run for which it names no reason are repeated.
+    """Pull days. Returns the reason of each failed day. If a run fails without naming a reason for one of its days, this day is pulled again.
 
     Raises the failure of a single day, or of the storage.
     """
@@ -96,7 +96,7 @@ def count_rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
 
 
 def require_rows(lake: Lake, rejects: pl.DataFrame) -> None:
-    """Raise `QualityError` if all markets of a day of a venue were rejected. rejects: from `count_rejects`."""
+    """Raise `QualityError` if a venue has a day on which all markets were rejected. rejects: from `count_rejects`."""
     for day, venue in rejects.select("day", "venue").unique().sort("day", "venue").rows():
         markets = table(f"raw/{venue}_markets")
         own = rejects.filter(pl.col("day") == day, pl.col("venue") == venue, pl.col("table") == markets.name)
@@ -108,7 +108,7 @@ def require_rows(lake: Lake, rejects: pl.DataFrame) -> None:
 
 
 def format_rejects(rejects: pl.DataFrame) -> list[str]:
-    """Format rejects as lines with count, table, reason, and whether the daily pull requests them again. rejects: from `count_rejects`."""
+    """Format rejects as lines: count, table, reason, and whether the daily pull requests the objects again. rejects: from `count_rejects`."""
     whole = rejects.group_by("venue", "table", "field", "reason", maintain_order=True).agg(
         pl.col("objects").sum(), pl.col("requested_again").any()
     )
@@ -124,7 +124,7 @@ def _format_reason(row: Mapping[str, Any]) -> str:
 
 
 def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: bool = False) -> None:
-    """Pull the list of series, optionally the archive, and the days; clean and check the days."""
+    """Pull the list of series, the days from `first` to `last`, and optionally Kalshi's archive of old markets. Days are also cleaned and checked."""
     pull_series(work, refresh=refresh)
     if with_archive:
         scan_archive(work, refresh=refresh)
@@ -132,7 +132,7 @@ def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: 
 
 
 def last_days(count: int) -> tuple[date, date]:
-    """Return the first and the last of the `count` days up to yesterday, but no day before the first of this world."""
+    """Return first and last of the `count` days up to yesterday. The first is not before the first day of this world."""
     today = settings().now().date()
     first = max(today - timedelta(days=count), settings().first_day.date())
     return first, today - timedelta(days=1)
@@ -149,7 +149,7 @@ def _day_names(first: date, last: date) -> list[str]:
 
 
 def _outdated_days(work: Runner, wanted: list[str]) -> list[str]:
-    """Return the days among `wanted` that lack a table, are out of date, or have an open pull that is due."""
+    """Return the days among `wanted` to pull: those that lack a table, are out of date, or have open markets whose next request is due."""
     partitions = [(day,) for day in wanted]
     state = work.state()
     missing = [day for name in DAY_TABLES for day in state.find_outdated(TableInputs(table(name)), partitions, sound=True)]

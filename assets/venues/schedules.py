@@ -33,9 +33,9 @@ CLOCK = {"bellwether/clock": "daily_pull"}
 
 
 def days_to_pull(today: date, final: Collection[date], followed: Collection[date]) -> list[date]:
-    """Return the days to pull today, oldest first: yesterday, and earlier days within `PATIENCE` that are not `final`.
+    """Return the days to pull today, oldest first: yesterday, and earlier days within `PATIENCE` (45 days) that are not `final`.
 
-    followed: days that were pulled or requested. Days before the first of them are left out.
+    final: days that need no request today. followed: days that were pulled or requested. Days before the first of them are left out.
     """
     yesterday = today - timedelta(days=1)
     first = max(min(followed, default=yesterday), today - PATIENCE)
@@ -44,7 +44,7 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 
 
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
-    """Return the days within `PATIENCE` that are not pulled today for any venue: final days, and days whose next request is not yet due."""
+    """Return the days within `PATIENCE` that no venue needs to pull today: the data is final, or the next request is not yet due."""
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.http.pull_choice import list_next_requests
 
@@ -59,7 +59,7 @@ def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> se
 
 
 def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list[date]:
-    """Return the days beyond `PATIENCE` that have open markets and are pulled today, oldest first. Each is pulled once a week."""
+    """Return the days before `PATIENCE` with open markets that are pulled today, oldest first. Each such day is pulled once a week."""
     ages = range(PATIENCE.days + 1, LONGEST.days + 1)
     names = [((today - timedelta(days=age)).isoformat(),) for age in ages if age % _WEEK == 0]
     pulls = [lake.lake.slice(_PULLS[venue], names, missing="skip").scan() for venue in venues]
@@ -67,7 +67,7 @@ def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list
 
 
 def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:
-    """Return the days within `PATIENCE` that are stored, or that the schedule has requested."""
+    """Return the days within `PATIENCE` that are in the lake, or that the schedule has already requested."""
     pulled = {partition[0] for declared in _PULLS.values() for partition in lake.lake.manifests(declared)}
     runs = instance.get_run_records(dg.RunsFilter(tags=CLOCK), limit=1000)
     pulled |= {record.dagster_run.tags.get("dagster/partition", "") for record in runs}
@@ -88,7 +88,7 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
     description="Every day at 01:20 UTC: pulls yesterday's markets, and days of the last 45 that are not final; older days with open markets weekly.",
 )
 def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Request a run for each day to pull. Days that this world does not have are skipped."""
+    """Request one run for each day that is to be pulled. Days that this world does not have are skipped."""
     tick = context.scheduled_execution_time
     existing, today = set(DAY.get_partition_keys()), tick.date()
     final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)
@@ -113,7 +113,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     description="Every Monday at 00:40 UTC: pulls the list of series with categories and fees.",
 )
 def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-    """Request a run that pulls the series again, even if they are stored."""
+    """Request a run that pulls the list of series, even if a stored list is recent."""
     return dg.RunRequest(
         run_key=f"{context.scheduled_execution_time:%Y-%m-%d}",
         run_config={"ops": {"raw__kalshi_series": _REFRESH}},

@@ -24,7 +24,9 @@ from resources.recordings import RecordingsResource
 def finished_recordings(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Add a partition for each recording that has ended, and request a run for each finished one that the lake lacks."""
+    """Add a partition for each recording that is no longer written (finished or interrupted), and request a run for each finished one not in the
+    lake.
+    """
     ended = {}
     stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
     for recording in recordings.all():

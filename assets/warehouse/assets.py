@@ -141,5 +141,5 @@ def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.Materializ
 
 
 def index_url(folder: Path) -> str:
-    """Return the address of the first page of the site in a folder."""
+    """Return the address of the site's first page. folder: of the site."""
     return (folder / "index.html").as_uri()

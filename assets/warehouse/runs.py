@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def publish(work: Runner) -> None:
-    """Publish the warehouse, and rebuild an existing site, unless they are up to date."""
+    """Publish the warehouse if it is out of date. A site that was built before is rebuilt if it is out of date."""
     database = work.resource("warehouse").database
     if not publication_time(database) or not _is_current(database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
@@ -28,7 +28,7 @@ def publish(work: Runner) -> None:
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Publish the demo's tables, validate them and check the whole lake."""
+    """Publish the demo's tables, validate them with Great Expectations, and run the checks of the whole lake. days: not used."""
     publish(work)
     if _are_data_docs_outdated(work.resource("warehouse").database):
         work.launch(jobs.DATA_DOCS, "data docs")
@@ -39,18 +39,18 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _is_current(path: str, lake: Lake) -> bool:
-    """Return True if the published file contains the current files of the lake."""
+    """Return True if a published warehouse contains the current files of the lake. path: of the warehouse."""
     written = tables_written_since(lake, path)
     return not written or current_files(lake, written) == published_files(path, written)
 
 
 def _are_data_docs_outdated(database: str) -> bool:
-    """Return True if Data Docs are missing or older than the published warehouse."""
+    """Return True if Data Docs are missing or older than the published warehouse. database: path of the warehouse."""
     index = settings().data_docs_path / "index.html"
     return not index.exists() or index.stat().st_mtime_ns < publication_time(database)
 
 
 def _is_site_outdated() -> bool:
-    """Return True if a site was built and is out of date."""
+    """Return True if a site was built before and is out of date. False without a site."""
     built = read_site_state(settings().site_path)
     return built is not None and built != read_warehouse_state(settings().warehouse_uri)

@@ -26,7 +26,7 @@ _equal: dict[tuple[str, int], dict[str, str | None]] = {}
 
 
 def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
-    """Return a digest of the names of the lake's current files; None if they are the published ones.
+    """Return a digest of the lake's current file names; None if exactly these files are published.
 
     Every write of a partition has a new file name, so equal names mean equal contents.
     """
@@ -40,7 +40,7 @@ def publication_key(current: frozenset[str], published: frozenset[str]) -> str |
     description="Publishes the warehouse when the lake has changed.",
 )
 def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a publication if the lake has changed since the last one.
+    """Request a publication if the lake has changed since the latest one.
 
     A tick checks the tables written since the publication; the first tick of a day and of a process checks all tables.
     A failed publication is retried the next day, or after a change.
@@ -74,7 +74,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     description="Rebuilds the static site after a publication.",
 )
 def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a build of the site if it is out of date.
+    """Request a build of the site if a site exists and is out of date.
 
     The first site is built on request only. A failed build is retried the next day, or after the next publication.
     """
@@ -106,7 +106,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     description="Every day at 03:40 UTC: validates the published tables with Great Expectations.",
 )
 def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a run if a warehouse is published."""
+    """Request a run that validates the published tables; skip if no warehouse is published."""
     return dg.RunRequest(tags=AUTOMATIC) if publication_time(warehouse.database) else dg.SkipReason("nothing is published")
 
 
@@ -116,7 +116,7 @@ def _time_since(published: int) -> timedelta:
 
 
 def _wait_reason(instance: dg.DagsterInstance, job: str, published: int) -> str | None:
-    """Return why a run of `job` must wait: another is queued or running, or a command is running. None if it need not wait.
+    """Return why a run of `job` must wait (another run of the job, or a running command); None if it need not wait.
 
     published: time of the last publication in nanoseconds since the epoch.
     """
