@@ -20,7 +20,7 @@ def _horizon(name: str) -> str:
 
 
 class MarketPrice(Registered):
-    """Market price at a fixed horizon before close. Without a price there is no forecast."""
+    """Baseline that forecasts the market price at a fixed horizon before the close. Without a price it makes no forecast."""
 
     horizon: Annotated[StrictStr, AfterValidator(_horizon)]
 
@@ -37,7 +37,8 @@ class MarketPrice(Registered):
 
 
 class BaseRate(Registered):
-    """Share of yes, (yes + 1) / (n + 2), among the venue's binary markets that settled before the question opened.
+    """Baseline that forecasts the share of yes, (yes + 1) / (n + 2), among the venue's n binary markets that settled before the question
+    opened.
 
     The prior counts one yes and one no (Laplace's rule of succession), so that the rate is 0.5 before anything settled. The counts are
     columns of the questions (`bellwether.questions.base_rates`): loading more history changes no forecast.
@@ -60,7 +61,7 @@ class BaseRate(Registered):
 
 
 class Constant(Registered):
-    """The same probability for every question."""
+    """Baseline with the same probability for every question."""
 
     p_yes: StrictFloat = Field(ge=0, le=1)
 
@@ -70,7 +71,7 @@ class Constant(Registered):
 
 
 class Random(Registered):
-    """A uniform probability in [0, 1) from a hash of the seed and the question's id."""
+    """Baseline with a random probability in [0, 1), from a hash of the seed and the question's id."""
 
     seed: StrictInt
 
@@ -85,7 +86,7 @@ class Random(Registered):
 
 
 class Submitted(Registered):
-    """Forecaster whose forecasts were submitted as a file.
+    """Forecaster whose forecasts were submitted in a file.
 
     path: folder of the stored submissions (`bellwether.submissions.Submissions`).
     """
@@ -95,7 +96,7 @@ class Submitted(Registered):
 
     @property
     def version(self) -> str:
-        """Hash of the accepted forecasts: each new submission gets its own scores."""
+        """Hash of the accepted forecasts, so that a new submission leads to new scores."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
@@ -118,5 +119,5 @@ class Submitted(Registered):
 
 
 def load_submissions(folder: Path) -> dict[str, Submitted]:
-    """Return the submitted forecasters stored in `folder`, one Parquet file each, by name."""
+    """Load the submitted forecasters, by name, from `folder`, which has one Parquet file for each."""
     return {path.stem: Submitted(name=path.stem, description="submitted as a file", path=path) for path in sorted(folder.glob("*.parquet"))}

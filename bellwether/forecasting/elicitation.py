@@ -55,7 +55,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Elicitation protocol.
+    """Elicitation protocol: how a model is asked for a probability.
 
     instructions: system message. form: format of an answer without reasoning. response_format: parameter for structured output, if any.
     """
@@ -76,7 +76,7 @@ _PROTOCOLS: Mapping[str, Protocol] = {
 
 
 def protocol(elicitation: Elicitation) -> Protocol:
-    """Return the protocol called `elicitation`; raises `ConfigError` for an unknown one."""
+    """Return the protocol by its name, "tags" or "json". Raises `ConfigError` for an unknown name."""
     if elicitation not in _PROTOCOLS:
         raise ConfigError(f"calling a model: elicitation is {elicitation!r}; use one of {', '.join(_PROTOCOLS)}")
     return _PROTOCOLS[elicitation]

@@ -54,7 +54,7 @@ Progress = Callable[[int, int], None]
 
 
 class Interrupted(BellwetherError):
-    """The evaluation of a model ended early, for a reason that the operator must fix. Stored answers are kept.
+    """Raised when the evaluation of a model ends early, for a reason that the operator must fix. Stored answers are kept.
 
     answered, total: samples with a row, and all planned samples.
     """
@@ -66,7 +66,7 @@ class Interrupted(BellwetherError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Planned forecast: row of the question, index of the sample, time of the forecast, and prompt."""
+    """Planned forecast: row of the question, number of the sample (repetition), time of the forecast, and prompt."""
 
     question: Row
     sample: int
@@ -75,7 +75,7 @@ class Sample:
 
 
 def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
-    """List the samples of all questions (rows of benchmark/questions) in the release's order."""
+    """List the samples (planned forecasts) of all questions in the release's order. questions: rows of benchmark/questions."""
     dated = questions.sort("ordinal").with_columns(as_of=forecast_instant(model.horizon))
     return [
         Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation))
@@ -85,7 +85,8 @@ def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
 
 
 def forecast_instant(horizon: str) -> pl.Expr:
-    """Return an expression for the time of a forecast: `horizon` before the close but not before the opening; null if unknown.
+    """Return an expression for the time of a forecast: `horizon` before the close, but not before the opening; null if these times are
+    unknown.
 
     horizon: a name in `HORIZONS`, or "open" for the opening.
     """
@@ -95,7 +96,7 @@ def forecast_instant(horizon: str) -> pl.Expr:
 
 
 class ModelForecaster(Forecaster, Protocol):
-    """Forecaster that calls a model."""
+    """Interface of forecasters that call a model."""
 
     model: Model
 
@@ -103,7 +104,7 @@ class ModelForecaster(Forecaster, Protocol):
 async def run_elicitation(
     forecaster: ModelForecaster, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
 ) -> pl.DataFrame:
-    """Return rows of benchmark/forecasts: the model's forecasts for all samples of all questions. Calls run concurrently within the client's limits.
+    """Ask a model for all samples of all questions; return rows of benchmark/forecasts. Calls run concurrently within the client's limits.
 
     The row of a failed sample has the reason. Answers in the journal are reused, so that an interrupted evaluation continues where it stopped.
     progress: called after each sample. Raises `Interrupted` if no more calls are made to the model.
@@ -128,7 +129,9 @@ async def run_elicitation(
 
 
 async def _gather_results(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-    """Wait for all of `work` and return the results. `Stopped` is returned too, so that running calls are stored; other errors are raised."""
+    """Run `work` concurrently and return the results. The exception `Stopped` is returned like a result, so that running calls are still
+    stored; other exceptions are raised.
+    """
     results = await asyncio.gather(*work, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, Stopped):
@@ -137,7 +140,9 @@ async def _gather_results(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | Ba
 
 
 async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
-    """Call the model for one sample and return its row. An unreadable or empty answer is followed by one request for the format alone."""
+    """Ask the model for one sample and return the sample's row. After an empty or unreadable answer, one repair request asks only for the
+    right format.
+    """
     row: Row = {"id": sample.question["id"], "sample": sample.sample, "as_of": sample.as_of}
     if sample.as_of is None:
         return row | {"error": "no opening time at which the forecast could be dated", "failure": NOT_ASKED}
@@ -168,7 +173,7 @@ def _read(answer: Answer) -> Reading:
 
 
 def _failure_kind(answer: Answer, problem: str) -> str:
-    """Return the kind of failure of an unreadable answer."""
+    """Return the kind of failure of an unreadable answer. problem: what the parser reported."""
     return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(parse_ending(answer.finish_reason), UNREADABLE)
 
 
@@ -196,7 +201,7 @@ def _answered_row(answer: Answer, reading: Reading) -> Row:
 
 
 def _total_usage(calls: Sequence[Answer | NoAnswer]) -> Row:
-    """Return requests, known tokens and cost of a sample's calls. The cost is null if that of any call is unknown."""
+    """Return requests, known tokens and total cost of a sample's calls. The cost is null if that of any call is unknown."""
     usages = [call.spent if isinstance(call, Answer) else call.usage for call in calls]
     costs = [usage.cost for usage in usages]
     sources = {usage.cost_source for usage in usages if usage.cost_source is not None}
@@ -233,7 +238,7 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
-    """Return the expected calls, tokens and cost of an evaluation, for the terminal. No call is made; stored answers cost nothing.
+    """Estimate calls, tokens and cost of an evaluation, for the terminal. Nothing is sent; answers already in the journal cost nothing.
 
     Dollars are Decimals, null if the price is unknown. Repair requests are not included.
     """

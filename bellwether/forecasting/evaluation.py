@@ -1,6 +1,6 @@
 """Evaluation of several language models on one release: concurrent, and resumable after an interruption.
 
-Answers are in the journal. This module stores the request and the digests of its questions.
+Answers are in the journal. This module stores the options of an evaluation and digests of its questions.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Evaluation:
 
     @classmethod
     def of(cls, release: str, models: Sequence[str], dollars: Decimal, questions: pl.DataFrame, now: datetime) -> Evaluation:
-        """Create an evaluation. Its name contains the time `now` (UTC)."""
+        """Create an evaluation and compute the digests of its questions. now: start (UTC), part of its name."""
         return cls(f"evaluate-{now:%Y%m%dT%H%M%SZ}", release, tuple(models), dollars, question_digests(questions))
 
     def require_unchanged(self, questions: pl.DataFrame) -> None:
-        """Raise `ConfigError` if the release's questions have changed since the start of the evaluation. The message counts the changes."""
+        """Raise `ConfigError` with the number of changes if the release's questions have changed since the start of the evaluation."""
         current = question_digests(questions)
         changed = sorted(name for name in current.keys() & self.questions.keys() if current[name] != self.questions[name])
         new, removed = sorted(current.keys() - self.questions.keys()), sorted(self.questions.keys() - current.keys())
@@ -87,7 +87,9 @@ class Evaluations:
         self._folder = folder
 
     def begin(self, evaluation: Evaluation) -> Evaluation:
-        """Store a new evaluation. Its name gets a suffix if another one started in the same second, so that each has its own budget."""
+        """Store a new evaluation. If another evaluation started in the same second, the name gets a suffix, so that each has its own
+        budget.
+        """
         name, number = evaluation.run, 1
         while not create(self._path(evaluation)):
             number += 1
@@ -96,7 +98,7 @@ class Evaluations:
         return evaluation
 
     def store(self, evaluation: Evaluation) -> None:
-        """Store the evaluation atomically, replacing its earlier state."""
+        """Store an evaluation atomically, replacing the earlier state."""
         with atomic_file(self._path(evaluation)) as draft:
             draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
 
@@ -108,7 +110,7 @@ class Evaluations:
         self.store(replace(evaluation, finished=True))
 
     def read_unfinished(self, release: str | None = None) -> Evaluation:
-        """Return the latest unfinished evaluation, of `release` if given. Raises `ConfigError` without one."""
+        """Return the latest unfinished evaluation. release: only of this release. Raises `ConfigError` if there is none."""
         stored = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
         for name in sorted((path.stem for path in stored if _RUN.fullmatch(path.stem)), reverse=True):
             evaluation = self._read(name)
@@ -131,7 +133,7 @@ class Evaluations:
 async def evaluate_models(
     forecasters: Sequence[LanguageModel], questions: pl.DataFrame, client: ModelClient, progress: Progress
 ) -> dict[str, BellwetherError | None]:
-    """Evaluate all models on all questions concurrently. Returns by name the error that stopped a model, or None.
+    """Evaluate all models on all questions concurrently. Returns for each model by name the error that stopped it, or None.
 
     The other models continue. A model whose requests all failed at the server counts as stopped.
     """
@@ -148,7 +150,9 @@ async def evaluate_models(
 
 
 def _server_failure(name: str, rows: pl.DataFrame) -> BellwetherError | None:
-    """Return an error with the most frequent reason if all requests failed at the server, else None. Rejected requests do not count as failures."""
+    """Return an error with the most frequent reason if every request of a model failed at the server, else None. Requests that the server
+    rejected do not count as failures.
+    """
     sent = rows.filter(pl.col("failure").is_null() | (pl.col("failure") != NOT_ASKED))
     unspoken = (pl.col("output_tokens").fill_null(0) == 0) & pl.col("error").str.contains(_NO_ANSWER)
     refused = (pl.col("failure") == Outcome.PROVIDER_ERROR.value) & pl.col("error").str.starts_with("HTTP 4")

@@ -30,16 +30,16 @@ class Models(Protocol):
     """Source of model clients with the keys, limits and budget of an evaluation."""
 
     def client(self) -> AbstractAsyncContextManager[ModelClient]:
-        """Open a client for models until the end of the block."""
+        """Open a model client, which is closed at the end of the `async with` block."""
         ...
 
 
 class Forecaster(Protocol):
-    """Interface of a forecaster."""
+    """Interface of a forecaster: a model or baseline that answers questions."""
 
     @property
     def name(self) -> str:
-        """Name in the registry."""
+        """Name of the forecaster in the registry."""
         ...
 
     @property
@@ -54,17 +54,17 @@ class Forecaster(Protocol):
 
     @property
     def knowledge_cutoff(self) -> datetime | None:
-        """Time until which it may know outcomes; None if it knows none."""
+        """Time until which the forecaster may know outcomes; None if it knows none."""
         ...
 
     @property
     def version(self) -> str:
-        """Hash of everything that determines its forecasts."""
+        """Hash of everything that determines the forecasts."""
         ...
 
     @property
     def automatic(self) -> bool:
-        """True if it takes part in every release without being named."""
+        """True if the forecaster takes part in every release without being named."""
         ...
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
@@ -76,7 +76,7 @@ class Forecaster(Protocol):
 
 
 class Registered(BaseModel, ABC):
-    """Base class of baselines: fields common to all registry entries. Each kind adds its parameters."""
+    """Base class of the baselines in the registry, with the fields that all entries have. Each kind of baseline adds its parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -113,7 +113,7 @@ def forecast_rows(
     error: pl.Expr = NO_ERROR,
     known_at: pl.Expr = KNOWN_AT,
 ) -> pl.DataFrame:
-    """Build rows of benchmark/forecasts, one per question, from expressions over `questions`.
+    """Build one row of benchmark/forecasts per question; the arguments are expressions over `questions`.
 
     p_yes: float64 probability of yes, null without a forecast; `error` is then the reason. known_at: by default that of
     the question. The answer is yes from p_yes = 0.5 on; the confidence is the probability of the answer.

@@ -32,12 +32,12 @@ class LanguageModel:
 
     @property
     def name(self) -> str:
-        """Name in the registry."""
+        """Name of the model in the registry."""
         return self.model.name
 
     @property
     def description(self) -> str:
-        """One-sentence description."""
+        """Description in one sentence."""
         return self.model.description
 
     @property
@@ -52,14 +52,14 @@ class LanguageModel:
 
     @property
     def version(self) -> str:
-        """Hash of everything that determines its forecasts: model, parameters, prompt, parser and combination of samples."""
+        """Hash of everything that determines the forecasts: model, parameters, prompt, parser, and how samples are combined."""
         model = self.model
         how = (model.elicitation, model.samples, model.combine, model.horizon)
         text = json.dumps([METHOD, PROMPT_VERSION, PARSER_VERSION, model.model, model.request_parameters, how], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
-        """See `Forecaster.forecast`. Raises `Interrupted` if the budget is spent, or a key or credit is missing."""
+        """See `Forecaster.forecast`. Raises `Interrupted` if the budget is spent, or if a key or credit is missing."""
         from bellwether.forecasting.elicitation_run import run_elicitation
 
         if models is None:

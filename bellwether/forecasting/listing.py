@@ -16,7 +16,9 @@ from bellwether.registry.fields import last_day
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedForecaster:
-    """Forecaster in the overview. Prices: dollars per million tokens, None if unknown. automatic: takes part without being named."""
+    """Line of the overview. Prices are dollars per million tokens, None if unknown. automatic: the forecaster takes part in every release
+    without being named.
+    """
 
     name: str
     title: str

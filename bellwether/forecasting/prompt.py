@@ -28,7 +28,7 @@ Message = dict[str, str]
 
 
 def messages(question: Mapping[str, Any], as_of: datetime, elicitation: Elicitation = "tags") -> list[Message]:
-    """Build the system and user messages for a question. as_of: time of the forecast, with an offset.
+    """Build the system and user messages for a question. as_of: time of the forecast, with UTC offset. elicitation: name of the protocol.
 
     question: row of benchmark/questions, of which `source`, `market_id`, `question` and `description` are used.
     Raises `ConfigError` for a time without an offset.
@@ -49,12 +49,14 @@ Predict whether the outcome will be "yes" or "no"."""
 
 
 def response_format(elicitation: Elicitation) -> dict[str, Any] | None:
-    """Return the call's parameter `response_format`; None if the protocol only describes the format in the prompt."""
+    """Return the parameter `response_format` of model calls; None if the protocol describes the format only in the prompt."""
     return copy.deepcopy(protocol(elicitation).response_format)  # type: ignore[return-value]
 
 
 def repair(prompt: Sequence[Message], response: str | None, reading: Reading, elicitation: Elicitation = "tags") -> list[Message]:
-    """Build the repair request: the prompt, the end of the model's answer, and the problem with it."""
+    """Build the messages of a repair request: the prompt, the end of the model's answer, and what is wrong with the answer. response,
+    reading: the answer and its parsing.
+    """
     text = (response or "").strip()[-LONGEST_SHOWN:].encode(errors="replace").decode()
     kind = (reading.problem or reading.contradiction or "no answer").partition(":")[0]
     request = f"""Your answer could not be read ({kind}). Do not reason again. Give the answer that you came to, in this form and without \
@@ -71,12 +73,12 @@ def prompt_hash(prompt: Sequence[Message]) -> str:
 
 
 def line(text: str | None) -> str:
-    """Convert untrusted text to one line for a prompt."""
+    """Convert untrusted text to a single line for a prompt."""
     return " ".join(" ".join(lines(text)).split())
 
 
 def lines(text: str | None) -> list[str]:
-    """Split untrusted text into lines for a prompt, without control characters and with `<` and `>` escaped, so that it contains no tags."""
+    """Split untrusted text into lines for a prompt, without control characters and with `<` and `>` escaped, so that it cannot form tags."""
     parts = (text or "").splitlines()
     safe = "\n".join(parts)
     if not all(map(str.isprintable, parts)):

@@ -27,14 +27,16 @@ KINDS: dict[str, type[Registered]] = {
 
 
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return all forecasters by name: those of `load_registered`, and submitted ones."""
+    """Return all forecasters by name: baselines, language models and submitted ones. folder: registry folder, by default that of the
+    settings.
+    """
     registered = load_registered(folder)
     submitted = load_submissions(settings().submissions_path)
     return registered | {name: entry for name, entry in submitted.items() if name not in registered}
 
 
 def load_registered(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return baselines and language models by name: built-in ones, then those in `folder`.
+    """Return baselines and language models by name: the built-in ones, and those registered in `folder`.
 
     folder: by default the registry folder of the settings. Raises `ConfigError` with file, field and value for an invalid entry, and for
     a name that both registries have.
@@ -56,7 +58,7 @@ def _forecaster(entry: registry.Entry) -> Forecaster:
 
 
 def forecaster(name: str, folder: Path | None = None) -> Forecaster:
-    """Return the forecaster called `name`. Raises `ConfigError` with close matches for an unknown name."""
+    """Return the forecaster called `name`. Raises `ConfigError` for an unknown name, and suggests similar names."""
     entries = forecasters(folder)
     if name not in entries:
         near = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
@@ -68,7 +70,7 @@ def forecaster(name: str, folder: Path | None = None) -> Forecaster:
 
 
 def available(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return the forecasters of this world by name: all but language models that are not offered in it."""
+    """Return by name the forecasters of this world (sandbox, playback or live): all except language models that are not offered there."""
     world = settings().world
     return {
         name: entry for name, entry in forecasters(folder).items() if not isinstance(entry, LanguageModel) or world in entry.model.worlds
@@ -76,13 +78,14 @@ def available(folder: Path | None = None) -> dict[str, Forecaster]:
 
 
 def without_key() -> dict[str, str]:
-    """Return the language models of this world that cannot be called, by name, with the reason, usually the variable of a missing key."""
+    """Return the language models of this world that cannot be called: name -> reason, usually the variable of a missing key."""
     statuses = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
     return {name: str(key) for name, key in statuses.items() if not key.is_ready}
 
 
 def competitors(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return the forecasters that take part in every release: those that cost nothing, and the `models` of the settings.
+    """Return the forecasters that take part in every release: the automatic ones (which cost nothing), and those that the setting `models`
+    names.
 
     Raises `ConfigError` if the settings name an unknown forecaster.
     """

@@ -24,7 +24,8 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """JSON object in a file. Methods raise `ConfigError` for invalid fields.
+    """JSON object in a file, with validated access to its fields: each method reads the field that it is given, and raises `ConfigError` if
+    the value is invalid.
 
     name: name of the file. path: path of the object within the file, "" at the top. fields: fields of the object.
     """
@@ -34,21 +35,21 @@ class Document:
     fields: Mapping[str, Any]
 
     def text(self, field: str, default: str = _REQUIRED) -> str:
-        """Return a text that is not empty."""
+        """Return a non-empty text, or `default` for a missing field."""
         value = self._value(field, default)
         if value is not default and (not isinstance(value, str) or not value):
             raise self.broken(field, "it is a text that is not empty")
         return str(value)
 
     def optional_text(self, field: str) -> str | None:
-        """Return a text; None if it is null or absent."""
+        """Return a text; None if the field is null or absent."""
         value = self.fields.get(field)
         if value is not None and not isinstance(value, str):
             raise self.broken(field, "it is a text or null")
         return value
 
     def number(self, field: str, default: float | None = _REQUIRED) -> float | int | None:
-        """Return a finite number; None if it is null or absent and `default` is None."""
+        """Return a finite number, or `default` (which may be None) if the field is null or absent."""
         value = self._value(field, default)
         if value is None and default is None:
             return None
@@ -57,21 +58,21 @@ class Document:
         return value
 
     def count(self, field: str) -> int | None:
-        """Return an integer from 0; None if it is null or absent."""
+        """Return an integer of at least 0; None if the field is null or absent."""
         value = self.number(field, None)
         if value is not None and (value != int(value) or not 0 <= value < _COUNTS):
             raise self.broken(field, "it is a whole number of at least 0")
         return None if value is None else int(value)
 
     def probability(self, field: str) -> float | None:
-        """Return a number in [0, 1]; None if it is null or absent."""
+        """Return a number in [0, 1]; None if the field is null or absent."""
         value = self.number(field, None)
         if value is not None and not 0 <= value <= 1:
             raise self.broken(field, "a probability lies in [0, 1]")
         return None if value is None else float(value)
 
     def choice(self, field: str, values: Sequence[str]) -> str | None:
-        """Return the one of `values` that equals the text, ignoring case; None if it is null or absent."""
+        """Return a text that must be one of `values`, in lower case; None if the field is null or absent."""
         value = self.fields.get(field)
         if value is None:
             return None
@@ -80,14 +81,14 @@ class Document:
         return value.strip().lower()
 
     def mapping(self, field: str, default: Mapping[str, Any] = _REQUIRED) -> Document:
-        """Return a nested object as a document."""
+        """Return the object in a field as a document."""
         value = self._value(field, default)
         if not isinstance(value, dict):
             raise self.broken(field, "it is an object")
         return Document(self.name, self._path(field), value)
 
     def rows(self, field: str, default: Sequence[Any] = _REQUIRED) -> Iterator[Document]:
-        """Yield the objects of a list as documents."""
+        """Yield the objects of the list in a field as documents."""
         value = self._value(field, default)
         if not isinstance(value, list):
             raise self.broken(field, "it is a list")
@@ -98,7 +99,7 @@ class Document:
             yield Document(self.name, path, row)
 
     def broken(self, field: str, rule: str) -> ConfigError:
-        """Build the error for an invalid field. rule: what a valid value is."""
+        """Build the error for an invalid field. rule: statement of what a valid value is."""
         problem = f"is {_short(self.fields[field])}" if field in self.fields else "is missing"
         return ConfigError(f"reading {self.name}: {self._path(field)} {problem}; {rule}; correct the file")
 

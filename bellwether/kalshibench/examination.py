@@ -61,21 +61,22 @@ class ModelExamination:
 
     @property
     def labelled(self) -> int:
-        """Number of entries with a known outcome of their own."""
+        """Number of entries (predictions of the model) whose own outcome is known."""
         return self.entries["true"].count()
 
     @property
     def borrowed(self) -> bool:
-        """True if its labels come from another question set, so that its corrected scores are partial and not comparable."""
+        """True if the labels come from another question set, so that the corrected scores cover few entries and are not comparable."""
         return self.question_set is None and self.unlabelled is None
 
     @property
     def recomputed(self) -> Mapping[str, Number]:
-        """Recomputed published numbers by name."""
+        """Recomputed values of the published numbers, by name."""
         return self.recomputation.numbers
 
     def numbers(self) -> pl.DataFrame:
-        """Return every number of the result file: model, source, metric, published, recomputed, difference (recomputed - published), status, needs, reason.
+        """Return a row for every number of the result file: model, source, metric, published, recomputed, difference (recomputed -
+        published), status, needs, reason.
 
         The status is a `RecomputationStatus`; needs and reason state why a number is not recomputed.
         """
@@ -96,7 +97,9 @@ class Examination:
     names: Sequence[str] = ()
 
     def numbers(self) -> pl.DataFrame:
-        """Return every number of result files and summaries, as in `ModelExamination.numbers`; summaries may include models without a file."""
+        """Return a row for every number of result files and summaries, with the columns of `ModelExamination.numbers`. Summaries may
+        include models that have no file.
+        """
         return self._numbers
 
     @cached_property
@@ -109,14 +112,18 @@ class Examination:
         return pl.concat(frames)
 
     def counts(self, *by: str) -> pl.DataFrame:
-        """Count published numbers by status, one row per combination of `by` (model, source): the total, and a column per status."""
+        """Count published numbers by status: the total, and a column per status. by: columns (model, source); one row per combination of
+        their values.
+        """
         numbers = self.numbers()
         of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in RecomputationStatus]
         counted = [pl.len().cast(pl.Int64).alias("total"), *of]
         return numbers.group_by(*by, maintain_order=True).agg(*counted) if by else numbers.select(*counted)
 
     def counts_with_needs(self, *by: str) -> list[dict[str, Any]]:
-        """Return the rows of `counts` with `needs`: how many of the numbers that are not recomputed lack each input."""
+        """Return the rows of `counts` as dicts with the key `needs`: missing input -> number of published numbers not recomputed because of
+        it.
+        """
         rows = self.counts(*by).to_dicts()
         without = self.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
         for row in rows:
@@ -125,7 +132,9 @@ class Examination:
         return rows
 
     def summary(self) -> pl.DataFrame:
-        """Return Brier score, skill, ECE and accuracy per model: as published, consistent (same labels), and corrected with an interval."""
+        """Return Brier score, skill, ECE and accuracy per model: as published, consistent with the model's answers (same labels), and
+        corrected, with an interval.
+        """
         return pl.DataFrame([_summary(model) for model in self.models], infer_schema_length=None)
 
     def findings(self) -> pl.DataFrame:
@@ -133,7 +142,7 @@ class Examination:
         return pl.DataFrame([{"model": model.name, **asdict(model.findings)} for model in self.models], infer_schema_length=None)
 
     def comparisons(self) -> Mapping[str, Comparison]:
-        """Return the pairwise comparison of models on corrected Brier scores, by question set.
+        """Return for each question set the pairwise comparison of its models, on corrected Brier scores.
 
         They use the same clusters as the intervals. Question sets with one model are left out, and so are models without labels of their own set.
         """
@@ -157,7 +166,8 @@ def examine(
     seed: int = IntervalPlan().seed,
     clusters: ClusterUnit | str = ClusterUnit.FAMILY,
 ) -> Examination:
-    """Recompute the published numbers of models and correct them. labels: default those in the result files. names: models, default all.
+    """Recompute the published numbers of models, and correct the scores. labels: outcomes, by default those in the result files. names:
+    models, by default all.
 
     Numbers that the labels do not determine are left out with a reason. Without labels, only numbers that need no outcome are recomputed, and
     none is corrected. Raises `ConfigError` for an unknown name and for labels without any id of the results, `ScoringError` for predictions
@@ -216,7 +226,7 @@ def _examine(model: ModelResult, labels: Labels | None, plan: IntervalPlan) -> M
 
 
 def _entry_labels(model: ModelResult, labels: Labels | None) -> tuple[EntryLabels, str | None]:
-    """Return the labels of a model's entries, and if no entry has one, the reason."""
+    """Return the labels of a model's entries (predictions), and, if no entry has one, the reason."""
     nothing = build_empty_labels(model.predictions["question_id"])
     if labels is None:
         return nothing, NO_LABELS
@@ -249,7 +259,7 @@ def _numbers(model: str, source: str, published: Mapping[str, Number], recomputa
 
 
 def _by_questions(models: Sequence[ModelExamination]) -> Iterator[tuple[str, list[ModelExamination]]]:
-    """Yield question sets with their models that have corrected scores."""
+    """Yield (name of a question set, its models that have corrected scores)."""
     # Models of KalshiBench share a set if their ids are equal and in the same order.
     sets: dict[tuple[str, ...], list[ModelExamination]] = {}
     for model in models:

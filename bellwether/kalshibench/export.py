@@ -13,7 +13,7 @@ from bellwether.kalshibench.scoring import to_metric_values
 
 
 def to_document(examination: Examination) -> dict[str, Any]:
-    """Convert an examination to JSON values: numbers and findings by model, comparisons, and notes."""
+    """Convert an examination to values for JSON: numbers and counts of defects by model, comparisons, and notes."""
     plan, files = examination.plan, [model.result.source for model in examination.models]
     return {
         "folder": str(examination.results.folder),

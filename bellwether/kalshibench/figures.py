@@ -36,7 +36,9 @@ from bellwether.lake.storage import open_storage
 
 @dataclass(frozen=True, slots=True)
 class _FigureContext:
-    """Models that are drawn, and notes on others: left out (`left_out`, `short`), or with other questions (`sets`)."""
+    """Models that are drawn, and notes on the others: which are left out (`left_out`; `short` for captions), and which have other questions
+    (`sets`).
+    """
 
     models: list[ModelExamination]
     left_out: list[str]
@@ -50,7 +52,7 @@ class _FigureContext:
 
 
 def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], list[str]]:
-    """Write the figures as PNG files into `folder`, which is created if missing.
+    """Write all figures as PNG files into `folder`, which is created if missing.
 
     Returns their paths, and one sentence per model that is left out. Raises `ConfigError` if no model has corrected numbers on its own question
     set.
@@ -101,7 +103,9 @@ def _build_context(examination: Examination) -> _FigureContext:
 
 
 def draw_scores(context: _FigureContext) -> alt.LayerChart:
-    """Draw each model's Brier score, best first: published, answer-consistent with the same labels, and corrected with its interval."""
+    """Draw each model's Brier score in three versions, best first: published, consistent with the answers on the same labels, and corrected
+    with its interval.
+    """
     models = sorted(context.models, key=lambda model: _corrected(model).value or 0.0)
     short = distinct_labels([model.name for model in models])
     rows, intervals = [], f"95 % interval over {context.clusters}"
@@ -141,7 +145,9 @@ _SHAPES = {"published": ("diamond", ORANGE), "answer-consistent, same labels": (
 
 
 def draw_inversion(context: _FigureContext) -> alt.HConcatChart:
-    """Draw each model's published and corrected Brier score by the share of its answers that the published scoring inverted."""
+    """Draw each model's published and corrected Brier score against the share of its answers whose probability the published scoring
+    inverted.
+    """
     models = sorted(context.models, key=lambda model: -(_published(model) or _corrected(model).value or 0.0))
     short = distinct_labels([model.name for model in models], 36)
     rows = [
@@ -170,7 +176,7 @@ def draw_inversion(context: _FigureContext) -> alt.HConcatChart:
 
 
 def draw_reliability(model: ModelExamination) -> Any:
-    """Draw the reliability of one model's forecasts with the same labels: as published, and consistent with its answers."""
+    """Draw the reliability of one model's forecasts on the same labels: probabilities as published, and consistent with the answers."""
     rows = model.entries.filter(pl.col("predicted_answer").is_not_null() & pl.col("scored").is_not_null())
     outcome = (rows["scored"] == "yes").to_numpy()
     bins, bands, curves = [], [], []

@@ -20,7 +20,7 @@ _SAME = 1e-12
 
 
 def interpret_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> pl.DataFrame:
-    """Add interpretations and flags of defects to a model's `predictions`, which have one row per entry.
+    """Add interpretations and flags of scoring defects to a model's `predictions` (one row per entry).
 
     Adds stated (the number / 100, null without an answer), path (how the published rules find the answer; null without a raw response),
     p_consistent (answer-consistent probability of yes), and flags of defects: inverted (a "no" with a number below 50, which was inverted),
@@ -68,7 +68,7 @@ def _consistent(rows: pl.DataFrame) -> pl.Series:
 
 @dataclass(frozen=True, slots=True)
 class DefectCounts:
-    """Numbers of defects in the published scoring of one model. A number that needs labels is None without labels.
+    """Counts of the defects in the published scoring of one model. A count that needs labels is None without labels.
 
     unparsed: entries without an answer, left out of every metric. fallback: answers found without a tag.
     inverted, unflipped, yes_below_half, certain, misread: entries with these flags of `interpret_entries`.
@@ -93,7 +93,9 @@ class DefectCounts:
 
 
 def count_defects(entries: pl.DataFrame, *, labelled: bool) -> DefectCounts:
-    """Count the defects in interpreted `entries` with the columns true and scored. labelled: True if any entry has a label."""
+    """Count the defects in entries with the columns of `interpret_entries`, true (own outcome) and scored (outcome that scoring used).
+    labelled: True if any entry has a label.
+    """
     answered = entries["predicted_answer"].count()
     fallback = entries.filter(pl.col("predicted_answer").is_not_null() & (pl.col("path") != compat.PATHS[0]).fill_null(False)).height
     last = entries["question_id"].is_last_distinct()

@@ -18,19 +18,19 @@ _TRUE = ("ground_truth_true", "ground_truth")
 
 
 class ClusterUnit(StrEnum):
-    """Unit of clustering. Its value is the column of the entries."""
+    """Unit that intervals treat as independent; the value is a column of the entries."""
 
     SERIES = "series"
     FAMILY = "family"
 
     @property
     def plural(self) -> str:
-        """Plural of the unit's name, for texts."""
+        """Plural of the unit's name, for messages."""
         return "series" if self is ClusterUnit.SERIES else "event families"
 
 
 def event_family(series: str) -> str:
-    """Return the family of a series: the first eight characters of its ticker.
+    """Return the family (related series) of a series: the first eight characters of its ticker.
 
     For example, each word of an earnings call, NFL team or city council seat has a series of its own, but they resolve together.
     """
@@ -39,7 +39,7 @@ def event_family(series: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Outcomes of entries, read from `source`.
+    """Outcomes of entries (predictions of models), read from the file `source`.
 
     frame: question_set, model (null if the labels are not for a single model), question_id, entry_index, category (null if unknown), series,
     true (the entry's own outcome, null if unknown), scored (the outcome that published metrics used, null if not given) and ace_bin; rows in
@@ -54,7 +54,8 @@ class Labels:
     family: Callable[[str], str] = event_family
 
     def of(self, model: ModelResult) -> EntryLabels:
-        """Return the labels of a model's entries: those of its own question set, or certain ones from other sets (`matching`).
+        """Return the labels of a model's entries, from its own question set; if there is none, those that other sets determine with
+        certainty (`matching`).
 
         Rows that name the model are preferred. Rows of other models are used too, except their ace_bin. Raises `ConfigError` if several sets
         match.
@@ -86,7 +87,7 @@ class Labels:
 
 
 def _sets(frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Return the different question sets with their names. Models with the same questions and outcomes share a set."""
+    """Return (name, labels) of the different question sets. Models with the same questions and outcomes share a set."""
     parts = frame.partition_by("question_set", "model", maintain_order=True, as_dict=True)
     distinct = {(name, *rows.select("question_id", "true", "scored").hash_rows().to_list()): rows for (name, _), rows in parts.items()}
     return [(str(key[0]), rows) for key, rows in distinct.items()]
@@ -119,7 +120,7 @@ def read_labels(path: Path | str) -> Labels:
 
 
 def read_own_labels(model: ModelResult) -> Labels | None:
-    """Return the labels in a result file that Bellwether wrote, with its clusters; None for other files."""
+    """Return the labels in a result file that Bellwether wrote, with the file's clusters; None if it contains no labels."""
     rows = model.predictions
     if rows["ground_truth"].null_count() == rows.height:
         return None

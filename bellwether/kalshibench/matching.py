@@ -1,4 +1,4 @@
-"""Assignment of labels to the entries of a model.
+"""Assignment of labels (outcomes) to the entries (predictions) of a model.
 
 KalshiBench's ids are series tickers. An id alone does not identify a question: the data set keeps up to two questions of a series, and a sample
 may contain one or both. The published scoring looked outcomes up by id, so that the outcome of an id's last entry was used for all its entries.
@@ -24,7 +24,8 @@ _NO_SERIES = "kalshi_"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryLabels:
-    """Labels of one model's entries, one row each: category, series, family, true, scored and ace_bin, null if unknown.
+    """Labels of one model's entries (predictions), a row each: category, series, family, true (own outcome), scored (outcome that scoring
+    used) and ace_bin; null if unknown.
 
     question_set: question set of the labels; None if they come from another set, so that only certain ones apply to these entries.
     """
@@ -35,7 +36,9 @@ class EntryLabels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelMatch:
-    """Labels in the order of a model's entries: category, series, true, scored, ace_bin. in_order: matched by position, not by id."""
+    """Labels in the order of a model's entries: category, series, true, scored, ace_bin. in_order: True if they were matched by position,
+    False if by id.
+    """
 
     rows: pl.DataFrame
     in_order: bool
@@ -54,14 +57,15 @@ _SCHEMA = {"category": pl.String(), "series": pl.String(), "true": pl.String(), 
 
 
 def build_empty_labels(questions: Sequence[str] | pl.Series) -> EntryLabels:
-    """Build labels without outcomes for question ids. Each id is its own series and family."""
+    """Build labels without outcomes, one for each question id. Each id counts as its own series and family."""
     own = pl.Series("series", questions, dtype=pl.String)
     rows = pl.DataFrame([_Label()] * len(own), schema=_SCHEMA).with_columns(own, family=own)
     return EntryLabels(rows, None)
 
 
 def match_labels(questions: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: bool) -> LabelMatch | None:
-    """Match the labels of one question set to entries. Returns None unless both certainly belong to the same set.
+    """Match the labels of a question set to a model's entries. Returns None unless labels and entries certainly belong to the same question
+    set.
 
     questions: ids of the entries' questions. Any of these is sufficient: the ids are equal and in the same order; the file is `indexed` and each
     row's entry_index is an entry with its id; both have the same ids; the labels have more than half of the entries' ids and no others; the labels
@@ -87,7 +91,7 @@ def match_labels(questions: Sequence[str], labels: pl.DataFrame, *, indexed: boo
 
 
 def borrow_labels(questions: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the labels that other question sets determine with certainty, as the rows of a `LabelMatch`.
+    """Return the labels that other question sets determine with certainty, with the columns of `LabelMatch.rows`.
 
     questions: ids of the entries' questions. sets: labels of other samples of the data set, which keeps at most two questions of a series. If a
     sample contains both with the same outcome, every entry of the series has that outcome. One question alone determines nothing, because the
@@ -106,7 +110,9 @@ def borrow_labels(questions: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.
 
 
 def _by_id(questions: Sequence[str], labelled: Sequence[str], rows: Sequence[_Label], *, ordered: bool) -> list[_Label]:
-    """Match labels by id. ordered: labels of an id are in the order of its entries; a single label belongs to the last, which scoring used."""
+    """Match labels to entries by id. ordered: several labels of an id are in the order of its entries, and a single label belongs to its
+    last entry, which scoring used.
+    """
     of = _grouped(labelled, rows)
     entries = [_Label()] * len(questions)
     for question, places in _grouped(questions, range(len(questions))).items():
@@ -125,13 +131,15 @@ def _by_id(questions: Sequence[str], labelled: Sequence[str], rows: Sequence[_La
 
 
 def _agreed(labels: Sequence[_Label]) -> _Label:
-    """Return a label with the values that are equal in all `labels`."""
+    """Return a label with the values on which all `labels` agree."""
     values = {name: {getattr(label, name) for label in labels} for name in ("category", "series", "true", "scored")}
     return _Label(**{name: next(iter(found)) for name, found in values.items() if len(found) == 1})
 
 
 def _complete(questions: Sequence[str], labels: Sequence[_Label]) -> pl.DataFrame:
-    """Fill in implied outcomes: scoring used the outcome of an id's last entry for all its entries."""
+    """Fill in the outcomes that follow from the published scoring, which used the outcome of an id's last entry for all entries with this
+    id.
+    """
     entries = list(labels)
     for places in _grouped(questions, range(len(questions))).values():
         last = places[-1]

@@ -14,7 +14,7 @@ _LISTED = 12
 
 
 def build_notes(examination: Examination) -> Iterator[str]:
-    """Yield the notes, the most important first."""
+    """Yield the notes of an examination, the most important first."""
     yield from _notes_on_numbers(examination)
     yield from _notes_on_ties(examination.models)
     yield from _notes_on_labels(examination)
@@ -22,7 +22,7 @@ def build_notes(examination: Examination) -> Iterator[str]:
 
 
 def format_names(names: list[str]) -> str:
-    """Join names for a sentence; a long list ends with the number of the others."""
+    """Join names for a sentence; a long list is shortened and ends with the number of names left out."""
     return ", ".join(names) if len(names) <= _LISTED else f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more"
 
 
@@ -72,7 +72,9 @@ def _notes_on_labels(examination: Examination) -> Iterator[str]:
 
 
 def _note_on_label(model: ModelExamination) -> str | None:
-    """Return a note on the labels of a model; None if they are of its own questions, or if there are no labels at all."""
+    """Return a note on a model whose labels come from another question set or are missing; None if it has its own, or if no model has
+    labels.
+    """
     if model.borrowed:
         return (
             f"the labels are of another sample of questions. The outcome of {model.labelled} of {model.entries.height} entries is certain "

@@ -1,4 +1,4 @@
-"""Recomputation of a model's published numbers from its predictions. Each is equal, different, or not determined."""
+"""Recomputation of a model's published numbers from its predictions. Each number turns out equal, different, or not determined."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RecomputationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MissingReason:
-    """Reason why a number is not recomputed. needs: the missing input, such as labels or outcomes. text: a clause for a sentence."""
+    """Why a published number cannot be recomputed. needs: the missing input, such as labels. text: clause that completes a sentence."""
 
     needs: str
     text: str
@@ -61,7 +61,7 @@ class MissingReason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputation:
-    """Numbers computed from a model's predictions by the published rules, and reasons for missing ones.
+    """Numbers recomputed from a model's predictions by the published rules, and the reasons why others are missing.
 
     numbers: by published name. explain: returns the reason for a missing name; None for a bin or a category without an entry, which does not
     exist. ace_range: range of ACE over the orders of tied forecasts, None if the published order is known or ACE is not recomputed. tolerance: maximum
@@ -75,11 +75,11 @@ class Recomputation:
 
     @property
     def ace_varies(self) -> bool:
-        """True if the published ACE depends on an unknown order of tied forecasts."""
+        """True if the published ACE depends on the order of tied forecasts, which is unknown."""
         return self.ace_range is not None and self.ace_range.varies
 
     def judge(self, metric: str, published: Number) -> tuple[RecomputationStatus, MissingReason | None]:
-        """Return the status of a published number, and the reason if it is not recomputed."""
+        """Compare a published number with its recomputation; return the status, and the reason if the number is not recomputed."""
         if metric not in self.numbers:
             reason = self.explain(metric)
             return (RecomputationStatus.DIFFERS if reason is None else RecomputationStatus.NOT_RECOMPUTED), reason
@@ -94,7 +94,8 @@ class Recomputation:
 
 
 def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | None, categorised: bool) -> Recomputation:
-    """Recompute a model's published numbers. entries: with the columns scored, category and ace_bin, null if unknown.
+    """Recompute a model's published numbers. entries: predictions with the columns scored (outcome that scoring used), category and
+    ace_bin, null if unknown.
 
     unlabelled: reason why no entry has labels, None if some have. categorised: True if the labels have categories.
     """
@@ -110,7 +111,9 @@ def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | No
 
 
 def recompute_strict(plain: Recomputation, numbers: Mapping[str, Number]) -> Recomputation:
-    """Build the recomputation for a file that Bellwether wrote: `numbers` by its own rules replace those of `plain`."""
+    """Build the recomputation for a result file that Bellwether wrote: `numbers`, by Bellwether's rules, replace those in `plain`, by
+    KalshiBench's.
+    """
 
     def explain(name: str) -> MissingReason | None:
         return MissingReason("every answer", OVER_ALL) if name.startswith(_OVER_ALL) else plain.explain(name)
@@ -124,7 +127,7 @@ ABSENT = Recomputation({}, lambda _: MissingReason("result file", NO_RESULT))
 
 
 def _reason(name: str, published: compat.Published, *, unlabelled: str | None, categorised: bool) -> MissingReason | None:
-    """Return the reason why a published number is not recomputed; None if it should not exist, like an empty bin or category."""
+    """Return why the published number `name` is not recomputed; None if the number should not exist, like that of an empty bin or category."""
     if name in _TOTALS:
         return MissingReason(_TOTALS[name], f"needs {_TOTALS[name]} of every prediction")
     of_category, of_bin = name.startswith("category["), name.startswith("reliability[")
@@ -145,7 +148,7 @@ def _lacking(lacking: Lacking) -> MissingReason:
 
 
 def _incomplete(entries: pl.DataFrame) -> list[str]:
-    """Return the columns that cannot be used because a value is missing. For ace_bin only answered entries count."""
+    """Return the optional columns that are unusable because an entry has no value. For ace_bin only answered entries count."""
     answered = entries.filter(pl.col("predicted_answer").is_not_null())
     return [name for name in _USAGE if entries[name].null_count()] + (["ace_bin"] if answered["ace_bin"].null_count() else [])
 

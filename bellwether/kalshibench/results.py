@@ -51,7 +51,7 @@ _PREDICTION = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelResult:
-    """One result file.
+    """Contents of one result file.
 
     name: display name of the model, unique in the folder. source: path of the file, relative to the folder.
     published: every number of the file, under the names of `compat.Published.flat`.
@@ -86,13 +86,13 @@ class Results:
     damaged: Sequence[str] = ()
 
     def names(self) -> list[str]:
-        """Return the models' names."""
+        """Return the names of the models."""
         return [model.name for model in self.models]
 
 
 @dataclass(slots=True)
 class _ResultsReader:
-    """Accumulator of the contents of result files."""
+    """Reader that collects the contents of several result files."""
 
     models: list[ModelResult] = field(default_factory=list)
     summaries: list[tuple[str, str, Mapping[str, Number]]] = field(default_factory=list)
@@ -100,7 +100,7 @@ class _ResultsReader:
     damaged: list[str] = field(default_factory=list)
 
     def add(self, path: Path, name: str) -> None:
-        """Read one file. An invalid file is recorded in `damaged` with field and value."""
+        """Read one file. If it is invalid, the error is recorded in `damaged`."""
         try:
             document = read_document(path, name)
             if path.name.startswith("summary_"):
@@ -174,7 +174,7 @@ def _published(document: Document) -> Iterator[tuple[str, Number]]:
 
 
 def _is_number(value: Any) -> bool:
-    """Return True if a field can be a metric: a number, or null if undefined."""
+    """Return True if a field's value can be a metric: a number, or null for an undefined metric."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
@@ -222,7 +222,7 @@ def _newest(models: Sequence[ModelResult]) -> tuple[list[ModelResult], list[str]
 
 
 def _distinct(models: Sequence[ModelResult]) -> list[ModelResult]:
-    """Add the folder to the names of models that several folders have."""
+    """Add the folder to the names of models that occur in several folders."""
     names = [model.name for model in models]
     return [
         model if names.count(model.name) == 1 else replace(model, name=f"{model.name} ({_folder_of(model.source)})") for model in models

@@ -33,7 +33,7 @@ _ENTRY = ("question_id", "occurrence")
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlan:
-    """Options of the intervals of corrected scores and of the tests of pairs.
+    """Options of intervals and of tests of pairs, for corrected scores.
 
     replicates, seed: of simulated distributions, as in `Inference`. clusters: independent units of scores and pairs.
     """
@@ -45,7 +45,7 @@ class IntervalPlan:
 
 @dataclass(frozen=True, slots=True)
 class ScoreInterval:
-    """Value of a metric and its 95 % interval. None if undefined or withheld; `reason` states why."""
+    """Value of a metric with its 95 % interval. Undefined or withheld values are None; `reason` states why."""
 
     value: float | None = None
     lower: float | None = None
@@ -54,7 +54,9 @@ class ScoreInterval:
 
 
 def score_entries(entries: pl.DataFrame, label: str, plan: IntervalPlan) -> Scores:
-    """Compute strict scores of the answer-consistent probabilities, over the entries whose `label` (true or scored) is known."""
+    """Score the answer-consistent probabilities by Bellwether's rules, on the entries with a known outcome. label: column of the outcome,
+    true or scored.
+    """
     labelled = entries.filter(pl.col(label).is_not_null())
     rows = labelled.filter(pl.col("predicted_answer").is_not_null())
     return evaluate(
@@ -69,7 +71,7 @@ def score_entries(entries: pl.DataFrame, label: str, plan: IntervalPlan) -> Scor
 
 
 def read_interval(scores: Scores | None, metric: str) -> ScoreInterval:
-    """Return a metric of `scores` with its interval; empty if `scores` is None."""
+    """Return a metric of `scores` with its interval; all fields are None if `scores` is None."""
     if scores is None:
         return ScoreInterval()
     estimate = scores[metric]
@@ -77,14 +79,14 @@ def read_interval(scores: Scores | None, metric: str) -> ScoreInterval:
 
 
 def to_metric_values(scores: Scores | None) -> dict[str, Any] | None:
-    """Convert all metrics to JSON values; None if `scores` is None."""
+    """Convert all metrics to values for JSON; None if `scores` is None."""
     if scores is None:
         return None
     return {"n": scores.n, "n_clusters": scores.n_clusters, "metrics": {name: asdict(estimate) for name, estimate in scores.items()}}
 
 
 def compute_strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
-    """Compute Bellwether's metrics and reliability bins under the published names. Unlike the published last bin, its last bin is closed."""
+    """Compute Bellwether's metrics and reliability bins under KalshiBench's names. Unlike KalshiBench's, the last bin includes 1."""
     rows = entries.filter(pl.col("predicted_answer").is_not_null())
     numbers: dict[str, Number] = {published: read_interval(scores, name).value for published, name in CORRECTED_BY.items()}
     for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):
@@ -94,7 +96,9 @@ def compute_strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
 
 
 def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> Comparison:
-    """Compare models on corrected Brier scores over one question set. Entries are matched by id and occurrence; a model may lack some."""
+    """Compare models of one question set on corrected Brier scores. Entries are matched by id and occurrence of the id; a model may lack
+    some.
+    """
     occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
     p = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
     columns = ("question_id", "occurrence", "true", plan.clusters, "predicted_answer")
@@ -116,7 +120,7 @@ def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> C
 
 
 def read_pair_interval(row: Mapping[str, Any]) -> ScoreInterval:
-    """Return the difference in a row of `Comparison.pairs`, with its interval."""
+    """Return the mean difference in a row of `Comparison.pairs`, with its interval."""
     return ScoreInterval(row["difference"], row["lower"], row["upper"], row["reason"])
 
 

@@ -34,7 +34,7 @@ _MARKS = {
 
 
 def print_examination(console: Console, examination: Examination, *, in_full: bool) -> None:
-    """Print the tables and notes of an examination. in_full: add every published number of each model."""
+    """Print the tables and notes of an examination. in_full: also print every published number of each model."""
     tables = [_published(examination), _corrected(examination), _findings(examination), _statuses(examination)]
     if examination.results.summaries:
         tables.append(_files(examination))
@@ -61,7 +61,7 @@ def _published(examination: Examination) -> TextTable:
 
 
 def _n(model: ModelExamination, scores: Scores | None) -> str:
-    """Format the numbers of scored entries and of all entries, with a star if the labels are borrowed."""
+    """Format the numbers of scored and of all entries, with a star if the labels come from another question set."""
     return "" if scores is None else f"{scores.n}/{model.entries.height}{' *' if model.borrowed else ''}"
 
 
@@ -92,7 +92,7 @@ def _corrected(examination: Examination) -> TextTable:
 
 
 def _interval(interval: ScoreInterval, digits: int, sign: str = "", ends: int | None = None) -> str:
-    """Format a value with `digits` decimals and its interval, whose ends have one decimal less, or `ends` decimals."""
+    """Format a value and its interval. digits: decimals of the value. ends: decimals of the interval's ends, by default one less."""
     return estimate(interval.value, interval.lower, interval.upper, digits, ends=digits - 1 if ends is None else ends, sign=sign)
 
 

@@ -30,7 +30,7 @@ Part = tuple[str, str, Statistics]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Statistics of one question set. rows: of benchmark/dataset_analysis; empty without questions."""
+    """Statistics of one question set. rows: rows of benchmark/dataset_analysis; empty without questions."""
 
     rows: pl.DataFrame
 
@@ -39,7 +39,9 @@ class Analysis:
         return self.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the statistics as JSON values under KalshiBench's names. `as_published` contains those by KalshiBench's own definitions."""
+        """Return the statistics as values for JSON under KalshiBench's names. `as_published` contains statistics by KalshiBench's own
+        definitions.
+        """
         return to_document(self.rows)
 
 
@@ -98,7 +100,9 @@ def _temporal(questions: pl.DataFrame) -> Iterator[Part]:
 
 
 def _moments(values: pl.Series) -> Statistics:
-    """Compute count, mean, median, population standard deviation and range of the non-null values. missing: number of nulls."""
+    """Compute count, mean, median, population standard deviation, minimum and maximum of the non-null values, and the number of nulls
+    (`missing`).
+    """
     numbers = values.drop_nulls().to_numpy()
     if not len(numbers):
         return {"n": 0, "missing": values.null_count(), **dict.fromkeys(("mean", "median", "std", "min", "max"))}
@@ -128,7 +132,7 @@ def _groups(section: str, questions: pl.DataFrame, by: str) -> Iterator[Part]:
 
 
 def _units(questions: pl.DataFrame, unit: str) -> pl.Series:
-    """Return the series, event or bootstrap cluster of each question. Names of series and events include the venue."""
+    """Return the label of each question in a unit: cluster, series or event. Names of series and events include the venue."""
     labels = {
         "cluster": pl.col("cluster"),
         "series": pl.concat_str("source", "series_ticker", separator=":"),
@@ -138,7 +142,9 @@ def _units(questions: pl.DataFrame, unit: str) -> pl.Series:
 
 
 def _diversity(categories: pl.Series) -> Statistics:
-    """Compute the Shannon entropy of the categories in bits, its ratio to the maximum, and the effective number of categories, 2^entropy."""
+    """Compute the Shannon entropy of the categories in bits, also divided by its maximum, and the effective number of categories,
+    2^entropy.
+    """
     counts = categories.value_counts(name="n").sort("n", "category", descending=[True, False])
     shares = counts["n"].to_numpy() / len(categories)
     entropy = abs(float(-np.sum(shares * np.log2(shares))))
@@ -169,7 +175,8 @@ def _count_words(texts: Iterable[str]) -> Statistics:
 
 
 def _clusters(labels: pl.Series, y: pl.Series) -> Statistics:
-    """Compute how dependent the questions are within clusters (L. Kish, Survey Sampling, 1965, ch. 5 and 8).
+    """Measure how dependent the outcomes are within clusters (L. Kish, Survey Sampling, 1965, ch. 5 and 8). labels: cluster of each
+    question.
 
     `intraclass` is the intraclass correlation of the outcomes (one-way analysis of variance), `design_effect` = 1 + (m - 1) intraclass
     with m the mean cluster size over questions, `effective_questions` = n / `design_effect`. `least_effective_questions` is the effective
@@ -204,13 +211,16 @@ def _intraclass(sizes: np.ndarray, means: np.ndarray, mean: float) -> float | No
 
 
 def _market(questions: pl.DataFrame) -> Iterator[Part]:
-    """Evaluate market prices as forecasts: the price at each horizon, and the final one, which is marked as no forecast."""
+    """Score market prices as if they were forecasts: the price at each horizon, and the final price, which is marked as no forecast."""
     for name in HORIZONS:
         yield from _priced(questions, name, questions[f"price_{name}"].cast(pl.Float64), "before the close")
     yield from _priced(questions, FINAL, questions["market_probability"], "known after the fact: no forecast")
 
 
 def _priced(questions: pl.DataFrame, item: str, prices: pl.Series, timing: str) -> Iterator[Part]:
+    """Yield the scores of one series of prices, their accuracy by certainty, and their reliability bins. item: name of the series. timing:
+    when the prices were known.
+    """
     has_price = prices.is_not_null()
     p, y = prices.filter(has_price).to_numpy(), questions["y"].filter(has_price).to_numpy()
     coverage: Statistics = {"known": timing, "n": len(p), "missing": prices.null_count(), "coverage": len(p) / questions.height}

@@ -36,7 +36,9 @@ Items = dict[str, dict[str, Any]]
 
 
 def to_document(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return the statistics under KalshiBench's names: by this project's definitions, additional ones, and KalshiBench's own (`as_published`)."""
+    """Convert the rows to JSON under KalshiBench's names: statistics by this project's definitions, additional statistics, and under
+    `as_published` those by KalshiBench's definitions.
+    """
     sections = _sections(rows)
     months, categories = sections.get("month", {}), sections.get("category", {})
     by_size = sorted(categories, key=lambda name: (-categories[name]["questions"], name))
@@ -81,7 +83,9 @@ def to_document(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _as_published(sections: dict[str, Items]) -> dict[str, Any]:
-    """Return statistics by KalshiBench's definitions: horizons from one day in whole days, and descriptions truncated as in its prompt."""
+    """Return the statistics by KalshiBench's definitions: horizons of at least one day, in whole days, and descriptions truncated as in
+    KalshiBench's prompt.
+    """
     words = _item(sections, "words", PUBLISHED)
     return {
         "time_horizon_stats": _days_ahead(_item(sections, "horizon", PUBLISHED)),

@@ -8,7 +8,8 @@ from bellwether.tables.benchmark import BASE_RATES
 
 
 def add_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
-    """Add to `facts` the counts of binary markets that settled before each question opened: `_n`, `_yes` and `_known_at` per group.
+    """Add to `facts` how many binary markets settled before each question opened, and how many of them with yes: columns `_n`, `_yes` and
+    `_known_at` for each group of markets.
 
     facts: rows of clean/markets with `venue`, `category` and `open_time`. markets: all of clean/markets; those without a settlement time are not
     counted. Counts are int64: null without an opening time, 0 if nothing had settled.
@@ -39,7 +40,7 @@ def add_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _settled_markets(markets: pl.LazyFrame) -> pl.DataFrame:
-    """Return the settled binary markets, each once, by its latest known record."""
+    """Return the settled binary markets, one row each: the one that became known last."""
     return (
         markets.filter(
             pl.col("settled_at").is_not_null() & pl.col("outcome").is_not_null() & ~pl.col("is_combo") & (pl.col("market_type") == "binary")
@@ -52,7 +53,9 @@ def _settled_markets(markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _running_counts(settled: pl.DataFrame, group: list[str], prefix: str) -> pl.DataFrame:
-    """Count the markets of each group that had settled by each settlement time, and those with yes."""
+    """Count for each group and settlement time the markets that had settled by then, and those that settled with yes. prefix: of the
+    columns.
+    """
     at_once = settled.group_by(*group, "settled_at").agg(
         pl.len().cast(pl.Int64).alias(f"{prefix}_n"),
         (pl.col("outcome") == "yes").sum().cast(pl.Int64).alias(f"{prefix}_yes"),

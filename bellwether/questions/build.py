@@ -18,7 +18,7 @@ ROW = ["day", *MARKET]
 
 @dataclass(frozen=True, slots=True)
 class EligibilityRule:
-    """Condition for questions of a release. keeps_out: description of the excluded markets."""
+    """Condition that a market must meet to become a question. keeps_out: description of the markets excluded by it."""
 
     name: str
     keeps_out: str
@@ -121,19 +121,21 @@ def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _text(column: str) -> pl.Expr:
-    """Return a text column without surrounding blanks and NUL characters, which databases and C programs treat as the end."""
+    """Return a text column without surrounding blanks and without NUL characters, which databases and C programs take for the end of a
+    text.
+    """
     return pl.col(column).str.replace_all("\x00", "", literal=True).str.strip_chars()
 
 
 def _apply_rules(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    """Return the ids of each market and a Boolean column per rule, by the market's latest known record."""
+    """Evaluate all eligibility rules on the latest known record of each market: its ids, and a Boolean column per rule."""
     results = [rule.condition.fill_null(False).alias(rule.column) for rule in eligibility(release)]
     narrow = markets.select(*ROW, "event_id", "series_id", "known_at", *results).collect()
     return narrow.sort("known_at", "day", descending=True).unique(subset=MARKET, keep="first", maintain_order=True)
 
 
 def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
-    """Keep at most `per_series` markets of each series, at random. Different events come first."""
+    """Keep at most `per_series` markets of each series, chosen at random, and preferably of different events."""
     if not release.per_series:
         return markets
     event, series = pl.coalesce("event_id", "market_id"), pl.coalesce("series_id", "market_id")
@@ -149,7 +151,7 @@ def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _draw_sample(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
-    """Draw the sample without replacement, with `ordinal` as its order.
+    """Draw the sample without replacement. The column `ordinal` numbers the questions in the order of drawing.
 
     Its hashes differ from those that order the markets of a series; reusing them would favour series with many markets.
     """
@@ -162,12 +164,13 @@ def _ids(markets: pl.DataFrame) -> pl.Series:
 
 
 def _lots(purpose: str, seed: int, ids: pl.Series) -> pl.Series:
+    """Return a hash of each id, whose order is random. purpose: makes orders for different purposes independent."""
     lots = [hashlib.sha256(f"{purpose}:{seed}:{name}".encode()).hexdigest() for name in ids]
     return pl.Series(lots, dtype=pl.String)
 
 
 def _add_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
-    """Add the price at each horizon and its time to `facts`, and set `known_at` to that of the prices if it is later."""
+    """Add to `facts` the price at each horizon and the time of that price. `known_at` becomes the prices' if that is later."""
     bounds = facts.lazy().select(*ROW, "open_time", "close_time")
     middle = pl.when(pl.col("bid") <= pl.col("ask")).then(
         ((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE)

@@ -112,7 +112,7 @@ class Release(BaseModel):
 
     @property
     def number(self) -> int:
-        """Number of the release's version, from 1. It is not part of the recipe."""
+        """Number of the release's version, from 1; not part of the recipe."""
         return ReleaseName.parse(self.name).number
 
     @property
@@ -133,7 +133,7 @@ def releases(folder: Path | None = None) -> dict[str, Release]:
 
 
 def releases_here() -> dict[str, Release]:
-    """Return the releases of this world by name."""
+    """Return by name the releases that belong to this world (sandbox, playback or live)."""
     return {name: release for name, release in releases().items() if settings().world in release.worlds}
 
 

@@ -1,6 +1,6 @@
 """Versions of a release. The first build fixes its questions; if the lake has changed, a new version can be built.
 
-Fixed are texts, prices, outcomes and base rates of the questions, as known at that time.
+The first build fixes texts, prices, outcomes and base rates of the questions, as known at that time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASPECTS: dict[str, tuple[str, ...]] = {
 
 
 def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
-    """Load the fixed questions of a release in stored order; None if it has none or was not built."""
+    """Load the fixed questions of a release in stored order; None if the release was not built or has no questions."""
     manifest = lake.manifest(QUESTIONS, (name,))
     if manifest is None or not manifest.rows or manifest.version != QUESTIONS.version:
         return None
@@ -38,7 +38,7 @@ def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
 
 
 def draw(lake: Lake, name: str) -> pl.DataFrame:
-    """Return the fixed questions of a release, or those that a build would fix now. Stores nothing.
+    """Return the fixed questions of a release or, if it was not built, those that a build would fix now. Nothing is stored.
 
     `NAME@N` has the first N questions of NAME, which is drawn if it was not built. Raises `ConfigError` for a version whose predecessor is missing.
     """
@@ -65,7 +65,7 @@ class ReleaseVersion:
 
 
 def list_versions(lake: Lake, base: str) -> list[ReleaseVersion]:
-    """List the built versions of a release, the first one first."""
+    """List the built versions of a release, the first version first. base: name of the first version."""
     versions: list[ReleaseVersion] = []
     while (rows := load_fixed(lake, name := str(ReleaseName(base, len(versions) + 1)))) is not None:
         versions.append(ReleaseVersion(name, len(versions) + 1, rows.height, digest(rows)))
@@ -112,7 +112,7 @@ def difference(old: pl.DataFrame, new: pl.DataFrame) -> Difference:
 
 @dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """Comparison of a release's newest version with the one that a build would add. affected: rows of `score_effects`."""
+    """Differences between a release's newest version and the one that a build would add. affected: rows of `score_effects`."""
 
     old_name: str
     new_name: str
@@ -121,7 +121,9 @@ class VersionComparison:
 
 
 def compare(lake: Lake, base: str) -> VersionComparison:
-    """Compare a release's newest version with the one that a build would add. Raises `ConfigError` for a release that was not built."""
+    """Compare a release's newest version with the version that a build would add. base: name of the first version. Raises `ConfigError` for
+    a release that was not built.
+    """
     versions = list_versions(lake, base)
     if not versions:
         raise ConfigError(f"comparing versions: {base} was not built yet; `bellwether release {base}` builds it")
@@ -133,7 +135,7 @@ def compare(lake: Lake, base: str) -> VersionComparison:
 
 
 def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, changes: Difference) -> list[dict[str, Any]]:
-    """Return how a new version changes the scores of the old version's forecasters: a row per forecaster, sorted by name.
+    """Return how a new version would change the scores of the forecasters of the old version: a row per forecaster, sorted by name.
 
     Columns: `forecaster`; `unanswered`, the number of new or reworded questions without its answer; `brier`, of its forecasts on the old questions;
     `brier_new`, of the same forecasts on questions of the new version, by the new outcomes. Brier scores are null without forecasts.
@@ -153,7 +155,7 @@ def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, changes: Dif
 
 
 def _select_forecasts(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Select the forecasts on these questions, with the questions' release."""
+    """Select the forecasts on these questions, and set their release to that of the questions."""
     return forecasts.drop("release").join(questions.select("release", question_id="id"), on="question_id").select(FORECASTS.names)
 
 

@@ -30,7 +30,8 @@ WEEKS = ("arena_week", "week")
 
 
 def read_forecasts(path: Path) -> ForecastTable:
-    """Read a file of forecasts. Columns of the result: row, market, probability, stated_at and, if present, venue, week and forecaster.
+    """Read a file of forecasts. The result has the columns row, market, probability, stated_at and, if present in the file, venue, week and
+    forecaster.
 
     Formats: CSV, TSV, Parquet and JSON lines, as in `bellwether score`. Raises `ScoringError` if the file cannot be read or lacks a column.
     """
@@ -68,7 +69,7 @@ def assign_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
 
 
 def write_refused(path: Path, table: ForecastTable, refused: pl.DataFrame) -> None:
-    """Write the refused rows as CSV, with their place in the file (line, or row for Parquet) and the reason."""
+    """Write the refused rows as CSV, with their line in the file (row number for Parquet) and the reason."""
     places = [table.place(row).split() for row in refused["row"]]
     named = places[0][0] if places else "line"
     rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
@@ -83,7 +84,7 @@ def _find_column(present: list[str], names: tuple[str, ...]) -> str | None:
 
 
 def _read_plain_csv(path: Path) -> ForecastTable:
-    """Read a plain CSV quickly with Polars, all columns as text. Other files are read by `read_table`."""
+    """Read a simple CSV quickly with Polars, all columns as text; any other CSV with the slower `read_table`."""
     try:
         body = path.read_bytes()
         if any(odd in body for odd in _ODD) or body[:1] == b"\n":
@@ -101,7 +102,7 @@ def _read_plain_csv(path: Path) -> ForecastTable:
 
 
 def _read_json_lines(path: Path) -> ForecastTable:
-    """Read JSON lines quickly with Polars. If that fails, `read_table` reads them and locates the fault."""
+    """Read JSON lines quickly with Polars; if that fails, with `read_table`, which also locates faults."""
     try:
         frame = pl.read_ndjson(path)
     except (pl.exceptions.PolarsError, OSError, ValueError):
@@ -112,7 +113,7 @@ def _read_json_lines(path: Path) -> ForecastTable:
 
 
 def _locate_rows(path: Path) -> Callable[[int], str]:
-    """Return a function from row numbers to lines of the file, which may have blank lines."""
+    """Return a function that converts row numbers to lines of the file, which may have blank lines."""
 
     @cache
     def numbers() -> array[int]:

@@ -64,7 +64,7 @@ def validate_rows(
     now: datetime,
     weeks: ArenaWeeks | None = None,
 ) -> ValidationResult:
-    """Validate every row of a submission.
+    """Validate every row of a submission; return accepted and refused rows.
 
     rows: from `files.read_forecasts`. markets: venue, market_id, open_time and close_time (UTC) of all known markets. stored: previously
     accepted forecasts, columns of `SCHEMA`. forecaster: default name for files without that column. taken: names of other forecasters. now:
@@ -94,7 +94,7 @@ def validate_rows(
 
 
 def _join_markets(frame: pl.DataFrame, markets: pl.DataFrame) -> pl.DataFrame:
-    """Add the market of each row by its id; null if unknown."""
+    """Add to each row the market with its id; null if the id is unknown."""
     # Only ids are joined, which is cheaper.
     places = markets.select("id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
     place = frame.select("id").join(places, on="id", how="left", maintain_order="left")["place"]
@@ -102,7 +102,9 @@ def _join_markets(frame: pl.DataFrame, markets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame | None:
-    """Return the columns row and misfit for the rows that name an arena week (`ArenaWeeks.find_misfits`); None without such rows."""
+    """Return (row, misfit) for the rows that name an arena week; `misfit` says why a row does not fit its week, null if it fits. None if no
+    row names a week.
+    """
     if frame["wanted"].null_count() == frame.height:
         return None
     if weeks is None:
@@ -119,7 +121,9 @@ def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
 
 
 def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
-    """Parse the columns of the file; unreadable probabilities and times are null. `given` and `time` contain the file's values."""
+    """Parse the columns of the file; unreadable probabilities and times become null. The columns `given` and `time` keep the original
+    values.
+    """
     numeric = rows.schema["probability"].is_numeric()
     p = pl.col("probability") if numeric else pl.col("probability").cast(pl.String).str.strip_chars()
     name = pl.col("forecaster").cast(pl.String) if "forecaster" in rows.columns else pl.lit(forecaster, pl.String)
@@ -139,12 +143,12 @@ def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
 
 
 def _clip_rounding(p: pl.Expr) -> pl.Expr:
-    """Clip probabilities that are outside [0, 1] only by a rounding error."""
+    """Clip probabilities to [0, 1] if they exceed it only by a rounding error."""
     return pl.when(p.is_between(-ROUNDING, 1 + ROUNDING)).then(p.clip(0, 1)).otherwise(p)
 
 
 def _parse_times(values: pl.Series) -> pl.Series:
-    """Parse times; null for values that are not times or have no time zone."""
+    """Parse times; null for values that are no times or lack a time zone."""
     if isinstance(values.dtype, pl.Datetime):
         return values.cast(TIME) if values.dtype.time_zone is not None else pl.repeat(None, len(values), dtype=TIME, eager=True)
     texts = values.cast(pl.String)
@@ -163,7 +167,7 @@ def _parse_texts(texts: pl.Series) -> pl.Series:
 
 
 def _market_ids(markets: pl.DataFrame) -> pl.DataFrame:
-    """Return a row per accepted id of each market: the venue's id, and venue:id. Ambiguous ids are left out."""
+    """Return a row for each id by which a market can be named: the venue's id, and venue:id. Ids of several markets are left out."""
     distinct = markets.group_by("venue", "market_id").agg(pl.col("open_time").min(), pl.col("close_time").min())
     whole = pl.concat_str("venue", "market_id", separator=":")
     columns: list[pl.Expr | str] = [pl.col("venue").alias("found_on"), whole.alias("market"), "open_time", "close_time"]
@@ -177,7 +181,7 @@ def _shorten(text: pl.Expr) -> pl.Expr:
 
 
 def _refusal_reason(taken: Collection[str], now: datetime) -> pl.Expr:
-    """Return an expression for the first reason to refuse a row."""
+    """Return an expression for the first reason to refuse a row. taken: names of other forecasters. now: time of receipt."""
     p, time = pl.col("probability"), pl.col("time").cast(pl.String)
     text, name, market, stated = (
         _shorten(column) for column in (pl.col("given").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
@@ -239,7 +243,7 @@ class Submissions:
         return pl.concat([pl.read_parquet(self.path(name).read_bytes()) for name in chosen]) if chosen else pl.DataFrame(schema=SCHEMA)
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Add accepted rows to the store. Each forecaster's file is replaced.
+        """Add accepted rows to the store; each forecaster's file is rewritten.
 
         Raises `BellwetherError` if another submission changed a file in an object store since it was read.
         """

@@ -18,7 +18,7 @@ _TIME = "%Y-%m-%d %H:%M UTC"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArenaWeeks:
-    """Arena weeks that are open for submissions, and check of the forecasts that name one.
+    """Arena weeks for which forecasts can be submitted. Checks forecasts that name a week.
 
     markets, known: from `forecastable_markets` and `find_submission_weeks` of `arena.submissions`. rules: methodologies by name.
     """
@@ -28,7 +28,7 @@ class ArenaWeeks:
     rules: Mapping[str, Methodology]
 
     def find_misfits(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the columns row and misfit for the rows that name a week. misfit: why the row does not fit its week; null if it fits.
+        """Return (row, misfit) for the rows that name a week. misfit: why the row does not fit this week; null if it fits.
 
         rows: row, wanted (week in the file), found_on (venue), market (venue:id) and stated_at; all but row may be null.
         """
@@ -42,11 +42,12 @@ class ArenaWeeks:
         return placed.select("row", misfit=_misfit_reason())
 
     def count_fitting(self, accepted: pl.DataFrame) -> int:
-        """Return the number of accepted forecasts that count for a known week."""
+        """Return the number of accepted forecasts that count for one of the weeks."""
         return select_fitting(accepted, self.markets, self.known, self.rules).height
 
 
 def _misfit_reason() -> pl.Expr:
+    """Return an expression for the first reason why a row does not fit the week that it names."""
     week = pl.col("week").cast(pl.String)
     stated = pl.col("stated_at").dt.strftime(_TIME)
     reasons = (
@@ -98,5 +99,5 @@ def load_weeks(uri: str, rules: Mapping[str, Methodology]) -> ArenaWeeks:
 
 
 def load_arena_families(uri: str) -> list[str]:
-    """Load the names of the families of all cohorts, sorted."""
+    """Load the names of all families (competitors over the years) in the arena, sorted."""
     return Lake(uri).slice(table("arena/agents"), missing="skip").read()["family"].unique().sort().to_list()

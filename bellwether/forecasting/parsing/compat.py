@@ -20,7 +20,7 @@ _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
 def read(text: str | None) -> Reading:
-    """Parse an answer as the published parser does. Raises no errors. `reasoning` is "" without reasoning.
+    """Parse an answer as KalshiBench's published parser does. Never raises. The field `reasoning` is "" if there is none.
 
     `p_yes` is a number even if `answer` is None; the published scores drop such predictions. `confidence` is the stated number, 0.5 if
     none was found. Floats are computed as published, without rounding: c / 100, then 1.0 - p.

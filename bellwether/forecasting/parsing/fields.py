@@ -52,14 +52,18 @@ _PLAIN: dict[int, int | str | None] = {
 
 
 class Field(NamedTuple):
-    """Statement: its kind, and its value as text. Values longer than any valid one are truncated."""
+    """One statement in an answer (of yes or no, a confidence, or P(yes)): its kind, and its value as text. Values longer than any valid one
+    are truncated.
+    """
 
     kind: Kind
     raw: str
 
 
 class Form(NamedTuple):
-    """Statements of a text in one notation (of one object for JSON). start, end: of the first and the last statement."""
+    """Statements of a text in one notation: tags, labelled lines, or one JSON object. start, end: positions of the first statement's start
+    and the last one's end.
+    """
 
     name: str
     fields: tuple[Field, ...]
@@ -68,17 +72,17 @@ class Form(NamedTuple):
 
     @property
     def kinds(self) -> set[Kind]:
-        """Kinds of the statements."""
+        """Kinds of the form's statements."""
         return {kind for kind, _ in self.fields}
 
     @property
     def is_complete(self) -> bool:
-        """True if the form states an answer with its number, or P(yes)."""
+        """True if the form states a probability: an answer together with a confidence, or P(yes)."""
         return _is_complete(self.kinds)
 
 
 class Statements(NamedTuple):
-    """All statements of a text, by form.
+    """All statements of a text, grouped into forms (notations).
 
     forms: those with a statement, strictest first. drafts: complete answers on lines too far from the end. is_cut: True if the end of the answer is
     missing. start: position of the first statement; by default the text's length.
@@ -104,7 +108,9 @@ def normalize_text(text: str) -> str:
 
 
 def find_statements(text: str, *, ended: bool) -> Statements:
-    """Find all statements of a text. ended: True if the model ended the text itself, so that its end also ends the value of a labelled line."""
+    """Find all statements of a text. ended: True if the model ended the text itself, so that the end of the text also ends the value of a
+    labelled line.
+    """
     visible = _OTHERS.sub(_blank, text) if ":" in text else text
     tags = list(_tags(visible))
     members = list(_members(visible))
@@ -122,7 +128,9 @@ def find_statements(text: str, *, ended: bool) -> Statements:
 
 
 def merge_strictest_forms(forms: Iterable[Form]) -> Form | None:
-    """Merge the strictest forms that together state an answer with its number, or all forms if none do; None without forms."""
+    """Merge the strictest forms (notations) until they state an answer with its number, or else all forms. forms: strictest first. None
+    without forms.
+    """
     merged: list[Form] = []
     kinds: set[Kind] = set()
     for form in forms:
@@ -137,7 +145,7 @@ def merge_strictest_forms(forms: Iterable[Form]) -> Form | None:
 
 
 def read_reasoning_member(text: str) -> str | None:
-    """Return the reasoning that a JSON object has as a member; None if it has none."""
+    """Return the text of the reasoning member of a JSON object; None if there is no such member."""
     key = _THOUGHTS.search(text)
     try:
         return (str(_JSON.raw_decode(text, key.end())[0]).strip() or None) if key else None
@@ -164,7 +172,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _is_unclosed(spans: list[_Span]) -> bool:
-    """Return True if a value has no end and no complete value of its kind follows."""
+    """Return True if a value has no end, and no complete value of the same kind follows."""
     whole = {True: -1, False: -1}
     for span in spans:
         if span.raw is not None:
@@ -173,14 +181,14 @@ def _is_unclosed(spans: list[_Span]) -> bool:
 
 
 def _is_unfinished(text: str, last: int) -> bool:
-    """Return True if a tag or object begins after the last statement and does not end."""
+    """Return True if a tag or JSON object begins after the last statement and has no end. last: end of the last statement."""
     tail = text[max(last, len(text) - 12) :]
     begun = tail[tail.rfind("<") :].lower() if "<" in tail else ""
     return text.rfind("{") > max(last - 1, text.rfind("}")) or bool(begun and any(f"<{name}".startswith(begun) for name in _TAGS))
 
 
 def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
-    """Return True if a truncated text nevertheless ends with a complete answer and its number."""
+    """Return True if a text that was cut off nevertheless ends with a complete answer and number."""
     last = max(span.end for span in spans)
     if not _CLOSERS.match(text, last) and not text.rstrip(" \t\r\n`").endswith("}"):
         return False
@@ -226,7 +234,7 @@ def _members(text: str) -> Iterator[_Span]:
 
 
 def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
-    """Group members by object: a closing brace between two members separates them."""
+    """Group JSON members by the object that they belong to: a closing brace between two members separates objects."""
     objects: list[list[_Span]] = []
     for span in members:
         if not objects or "}" in text[objects[-1][-1].end : span.at]:
@@ -236,7 +244,9 @@ def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
 
 
 def _whole(text: str, raw: str, end: int) -> str | None:
-    """Return the value of a JSON member; None if its end is missing. Text after a comma, as in a decimal comma or a list, belongs to the value."""
+    """Return the value of a JSON member, or None if its end is missing. After a comma the value goes on if digits follow, as in a decimal
+    comma, or in a list.
+    """
     if raw[:1] in ("'", '"'):
         return raw
     if text[end : end + 1] in ("'", '"'):

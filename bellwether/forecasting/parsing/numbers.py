@@ -34,7 +34,7 @@ _HALF = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Stated probability. value: exact, in [0, 1]. manner: its notation, as in `MANNERS`; "" for the requested one."""
+    """Probability stated in an answer. value: exact, in [0, 1]. manner: how it was written, one of `MANNERS`; "" if as requested."""
 
     value: Decimal
     manner: str
@@ -48,7 +48,7 @@ class _Stated:
 
 
 def strip_marks(text: str) -> str:
-    """Remove quotes, brackets, emphasis and LaTeX around a value, and a trailing full stop."""
+    """Remove quotes, brackets, emphasis and LaTeX around a value, and a full stop at its end."""
     if "\\" in text:
         text = _LATEX.sub(r"\1", _LATEX.sub(r"\1", text)).replace("\\(", "").replace("\\)", "")
     return text.strip(_AROUND).rstrip(".!").strip(_AROUND)
@@ -66,7 +66,7 @@ def _parse_stated(text: str) -> _Stated | None:
 
 
 def confidence(text: str) -> Number | str:
-    """Parse the confidence in the given answer, requested as 0 to 100. Returns the number, or a description of the problem.
+    """Parse the confidence in the given answer, which the prompt requests as 0 to 100. Returns the number, or a description of the problem.
 
     A bare 0 is 0. Bare numbers from 0.5 to below 1 are fractions: as percentages they would contradict their answer. Other bare numbers
     up to 1 are ambiguous.
@@ -86,7 +86,8 @@ def confidence(text: str) -> Number | str:
 
 
 def p_yes(text: str, *, as_asked: bool = True) -> Number | str:
-    """Parse P(yes), requested as 0 to 1. Returns the number, or a description of the problem.
+    """Parse P(yes), which the prompt requests as 0 to 1. Returns the number, or a description of the problem. as_asked: the number is where
+    the prompt requests it.
 
     Bare numbers from 2 on are percentages; those between 1 and 2 are ambiguous. A bare 1 is certainty only in the place that the prompt
     requests (`as_asked`). Elsewhere it may be 1 %.

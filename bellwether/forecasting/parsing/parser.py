@@ -34,7 +34,7 @@ _SCHEMA = {
 
 
 def read(text: str | None, *, ended: bool = True) -> Reading:
-    """Parse an answer in time linear in its length. Raises no errors.
+    """Parse a model's answer, in time linear in its length. Never raises.
 
     ended: True if the model ended the text itself, according to the finish reason. Otherwise the end of the text closes no value, and an answer
     followed by other text is not accepted.
@@ -56,7 +56,7 @@ def read(text: str | None, *, ended: bool = True) -> Reading:
 
 
 def read_many(texts: Iterable[str | None]) -> pl.DataFrame:
-    """Parse answers into a frame with a row each, in order, and the columns of `Reading`. Lone surrogates become question marks."""
+    """Parse answers into a frame: one row per answer, in order, with the columns of `Reading`. Lone surrogates become question marks."""
     readings = [read(text) for text in texts]
     columns = dict(zip(_SCHEMA, zip(*readings, strict=True), strict=True)) if readings else {}
     try:
@@ -85,13 +85,13 @@ _read_cached = lru_cache(maxsize=_CACHED)(_read)
 
 @lru_cache(maxsize=_CACHED)
 def _read_after_reasoning(text: str, ended: bool) -> tuple[object, ...] | None:
-    """Parse the text after a block of reasoning; None if it states no answer or has reasoning of its own."""
+    """Parse the text after a block of reasoning. None if the text states no answer, or contains further reasoning."""
     reading = _read(text, ended)
     return reading[:6] if reading.path != "none" and reading.reasoning is None and not is_tagged(text) else None
 
 
 def _untagged_reasoning(text: str, statements: Statements) -> str | None:
-    """Return reasoning outside of tags: a JSON member, or the text before the first statement."""
+    """Return reasoning that is not in tags: a member of a JSON object, or else the text before the first statement."""
     if not statements.forms:
         return None
     if statements.forms[0].name == "json":
@@ -102,7 +102,9 @@ def _untagged_reasoning(text: str, statements: Statements) -> str | None:
 
 
 def _combine_forms(statements: Statements) -> Reading:
-    """Combine all forms to one reading: that of the last complete answer, unless it is truncated or contradicted."""
+    """Combine the forms (notations) of an answer to one reading: that of the last complete form, unless the text is cut off or another form
+    contradicts it.
+    """
     forms = statements.forms
     mixed = fields.merge_strictest_forms(forms)
     if statements.is_cut:
@@ -119,14 +121,14 @@ def _combine_forms(statements: Statements) -> Reading:
 
 
 def _add_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
-    """Add to the final answer the numbers that follow it in a form without an answer of its own."""
+    """Add to the final form the confidences that follow it in a form without an answer."""
     late = [field for form in forms if form.end > final.end and form.kinds == {"confidence"} for field in form.fields]
     numeric = tuple(field for field in late if isinstance(numbers.confidence(field.raw), Number))
     return final._replace(fields=final.fields + numeric) if "answer" in final.kinds else final
 
 
 def _resolve_contradiction(readings: list[Reading], answers: list[Answer | None]) -> Reading:
-    """Return the reading of the final answer, or a contradiction if another reading disagrees with it."""
+    """Return the reading of the final answer; if another reading contradicts it, a reading that states the contradiction."""
     final = readings[-1]
     if (clash := next((reading for reading in readings if reading.contradiction and reading.p_yes is None), None)) is not None:
         return clash

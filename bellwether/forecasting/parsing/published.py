@@ -1,4 +1,4 @@
-"""Interpretation of KalshiBench's published answers that agrees with each answer; the published prompt and parser disagree."""
+"""P(yes) of KalshiBench's published answers, in the sense that agrees with the answer; the published prompt and parser contradict each other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from bellwether.forecasting.parsing.result import Answer
 
 
 def answer_consistent(answer: Answer | None, number: float | None) -> float | None:
-    """Return the P(yes) that agrees with an answer and its number (0 to 100); None without an answer.
+    """Return the P(yes) that agrees with an answer of yes or no and the stated number (0 to 100). None without an answer; 0.5 without a
+    number.
 
     The published prompt asks for the confidence that the answer is "yes", the published parser takes the number as confidence in the given
     answer. The consistent interpretation: the number of "yes" is P(yes); that of "no" is P(yes) up to 50, and 1 - P(yes) above. A missing

@@ -28,7 +28,7 @@ PROBLEMS = (
 
 
 class Reading(NamedTuple):
-    """Parsed answer of a model. A named tuple for speed: a million are created per second.
+    """Parsed answer of a model. It is a named tuple for speed: a million are created per second.
 
     answer: as given, or yes from P(yes) = 0.5 on if only a probability was given. confidence: probability in [0, 1] that the given
     answer is right. p_yes: forecast probability of yes in [0, 1]; None if the response cannot be read, with the reason in `problem`. path: one

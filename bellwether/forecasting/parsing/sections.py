@@ -38,7 +38,7 @@ _TOKEN = re.compile(r"<\|[A-Za-z_]{1,30}\|>|<\|?turn\|?>(?:model\b)?|</s>|<end_o
 
 
 class Sections(NamedTuple):
-    """Sections of an answer's text.
+    """Parts of a model's answer: reasoning and the text outside.
 
     outside: text outside the reasoning. reasoning: joined blocks of reasoning, None without any. is_open: True if the last block has no end.
     """
@@ -49,7 +49,7 @@ class Sections(NamedTuple):
 
 
 def is_tagged(text: str, start: int = 0) -> bool:
-    """Return True if the text has a marker of reasoning at or after `start`."""
+    """Return True if the text contains a marker that begins or ends reasoning, at or after `start`."""
     if not _has_words(text) and text.find("<", start) < 0 and text.find("[", start) < 0 and text.find("◁", start) < 0:
         return False
     return next(_marks(text, start), None) is not None
@@ -66,7 +66,9 @@ def _marks(text: str, start: int = 0) -> Iterator[re.Match[str]]:
 
 
 def split(text: str) -> Sections:
-    """Split a text at its markers of reasoning, in one pass. A block ends at a closing marker of its own family; it may contain other markers."""
+    """Split an answer at its markers of reasoning, in one pass. A block ends at a closing marker of the same family; other markers inside
+    are part of the block.
+    """
     text = text.lstrip()
     if not is_tagged(text):
         return Sections(_TOKEN.sub("\n", text) if "<" in text or "[" in text else text, None, is_open=False)
