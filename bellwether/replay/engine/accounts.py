@@ -1,7 +1,7 @@
-"""Account of a replay: fills, positions, reserves, settlements and marks.
+"""Account of a replay: fills, positions, reserves, settlements and marks (values of positions).
 
-Every order is handled as its canonical bid: a sale of YES at 0.60 is a bid for NO at 0.40. `s` is the side of that bid, `m` a market, `o`
-an order. Prices in $0.0001, sizes in lots, money in micro-dollars, times in ns UTC.
+Every order is handled as its *canonical* bid: a sale of YES at 0.60 is a bid for NO at 0.40. `sim` is the whole replay, `s` the side of
+that bid, `m` a market, `o` an order. Prices in $0.0001, sizes in lots, money in micro-dollars, times in ns UTC.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def prorate(total, part, whole):
 
 @inlined
 def booked_price(state, order, price, role):
-    """Return the price recorded for a fill at canonical `price`: that of the order's side, or for makers under some rules the canonical."""
+    """Return the price recorded for a fill at canonical `price`: the price of the order's own side. Some rules keep a maker's canonical."""
     if order.action == 0 or (role == _MAKER and state.canonical_sell == 1):
         return price
     return DOLLAR - price
@@ -34,7 +34,7 @@ def booked_price(state, order, price, role):
 
 @compiled
 def book_fill(sim, o, price, lots, role, ts):
-    """Record a fill of an order at canonical `price`. Returns False, and changes nothing, if a maker's cash would fall below 0."""
+    """Record a fill of an order at canonical `price`. Returns False, and changes nothing, if a maker's fill would take cash below 0."""
     state, order, sides = state_of(sim), orders_of(sim)[o], sides_of(sim)
     market = markets_of(sim)[order.market]
     side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]
@@ -71,7 +71,7 @@ def book_fill(sim, o, price, lots, role, ts):
 
 @inlined
 def _move_netted(new, old, price, lots):
-    """Close lots of the opposite position `old`, then add the rest to `new`, as YES and NO net to a dollar. Returns the realised P&L."""
+    """Close lots of `old`, the opposite side, and add the rest to `new`: YES and NO net to a dollar. Returns the realised P&L."""
     pairs, profit = min(old.position, lots), 0
     if pairs > 0:
         removed = prorate(old.basis, pairs, old.position)
@@ -85,7 +85,7 @@ def _move_netted(new, old, price, lots):
 
 @compiled
 def _move_separate(side, action, price, lots):
-    """Update a side's position, which may be short, and its cost, under rules that keep YES and NO apart. Returns the realised P&L."""
+    """Update the position and cost of a side, which may be short because the rules keep YES and NO apart. Returns the realised P&L."""
     sign, position, profit = (1 if action == 0 else -1), side.position, 0
     closed = min(lots, abs(position)) if position * sign < 0 else 0
     if closed > 0:
@@ -99,7 +99,7 @@ def _move_separate(side, action, price, lots):
 
 @compiled
 def compute_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
-    """Compute the cash reserved for a side's orders below level `below`, with positions of `yes` and `no` lots.
+    """Compute the cash reserved for a side's orders below level `below`. yes, no: lots held. Other arguments: an order not yet resting.
 
     Includes one more resting order of `lots` at `level`, with its price, maker fee and action, unless `lots` is 0. Returns micro-dollars.
     """
@@ -151,7 +151,7 @@ def update_reserves(sim, m):
 
 @inlined
 def compute_reserved_fee(sim, order, lots):
-    """Compute the maker fee reserved for `lots` of an order: one fill at its price, without fee waiver or account rounding."""
+    """Compute the maker fee reserved for `lots` of an order: the fee of one fill at its price, without waiver or account rounding."""
     if state_of(sim).collateral == 0:
         return 0
     return trade_fee(markets_of(sim)[order.market], _MAKER, order.price, lots)
@@ -173,7 +173,7 @@ def pay_positions(sim, m, value, void):
 
 @compiled
 def value_account(state, sides):
-    """Compute equity at the liquidation side (bid if long, ask if short) and at mid. Returns the former."""
+    """Compute equity with positions at the liquidation side (bid if long, ask if short) and at mid; return the equity at liquidation."""
     equity, mid2_equity, fifty = state.cash, 0, state.fifty == 1
     for s in range(2 * state.tickers):
         side = sides[s]

@@ -1,8 +1,8 @@
 """The agent's view of its orders and account when acknowledgements arrive later than market data.
 
-`seen_*` are the state, sides, markets and orders as of the last acknowledgement that the agent received; they contain no books. Without
-such a delay they are the account's own arrays. A ledger row contains money and positions after a change, and the time at which the agent
-learns of it.
+`sim` is the whole replay, `state` its account and clock. `seen_*` are the state, sides, markets and orders as of the last acknowledgement
+that the agent received; they contain no books. Without such a delay they are the account's own arrays. A *ledger* row contains money and
+positions after a change, and the time at which the agent learns of the change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def has_late_acknowledgements(state):
 
 @compiled
 def arrival_time(series, answers, time):
-    """Return the arrival time of a message sent at `time`, between recorded latencies. answers: the message is an acknowledgement."""
+    """Return when a message sent at `time` arrives, interpolated in the recorded latencies. answers: the message is an acknowledgement."""
     last = len(series) - 1
     low, high = 0, last
     while high - low > 1:
@@ -57,6 +57,7 @@ def arrival_time(series, answers, time):
 
 @inlined
 def _leg_times(row, answers):
+    """Return (sent, arrived) of a recorded order, or of its acknowledgement if `answers`."""
     return (row.arrived, row.answered) if answers else (row.sent, row.arrived)
 
 
@@ -79,7 +80,7 @@ def _multiply_divide(rise, along, run):
 
 @inlined
 def acknowledgement_time(sim, time):
-    """Return the engine time at which the agent learns of an order event at `time`, not before the market data of that instant."""
+    """Return the engine time at which the agent learns of an order event at `time`: after the market data of that instant."""
     state, series = state_of(sim), series_of(sim)
     arrival = arrival_time(series, True, time) if len(series) > 0 else time + state.response_latency
     return max(time, arrival - state.data_latency)
@@ -94,7 +95,7 @@ def is_known(sim, time):
 
 @compiled
 def record_ledger(sim, time, changed):
-    """Append a ledger row if money, fills or orders (`changed`) differ from the last row. The caller ensures that it fits."""
+    """Append a ledger row if money or fills differ from the last row, or `changed` (orders did). The caller ensures that it fits."""
     state, sides, markets = state_of(sim), sides_of(sim), markets_of(sim)
     changed |= state.cash != state.ledger_cash or state.fills != state.ledger_fills
     changed |= state.realised != state.ledger_realised or state.reserved != state.ledger_reserved
@@ -138,7 +139,7 @@ def apply_acknowledgements(sim, time):
 
 @inlined
 def reset_rows(state, seen):
-    """Start again at row 0 of updates and ledgers once the agent has received all of them."""
+    """Reuse the rows of order updates and ledgers from 0 on, once the agent has received all of them."""
     if state.ledger_head == state.ledger_tail:
         state.ledger_head = state.ledger_tail = 0
         if state.update_head == state.update_tail:
@@ -147,7 +148,7 @@ def reset_rows(state, seen):
 
 @compiled
 def _apply_update(sim, update):
-    """Apply an update to the agent's view of an order. An order that rejoined its queue moves behind the others at its level."""
+    """Apply an update to the agent's view of an order. An order that joined its queue again moves behind all others at its level."""
     sides, orders = seen_sides_of(sim), seen_orders_of(sim)
     o = update.order
     order = orders[o]
@@ -167,7 +168,7 @@ def _apply_update(sim, update):
 
 @compiled
 def value_known_account(sim):
-    """Compute equity from the cash and positions that the agent knows of, at the displayed prices."""
+    """Compute equity from the cash and the positions that the agent knows of, at the displayed prices."""
     state, sides, known_sides = state_of(sim), sides_of(sim), seen_sides_of(sim)
     if has_late_acknowledgements(state):
         for s in range(2 * state.tickers):
@@ -177,7 +178,7 @@ def value_known_account(sim):
 
 @compiled
 def count_resting(sim, m):
-    """Return the number of the agent's resting orders in a market, or in all markets for -1, as far as it knows."""
+    """Return how many of the agent's orders rest, as far as it knows, in a market (-1: in all markets)."""
     count, sides = 0, seen_sides_of(sim)
     for s in range(2 * seen_state_of(sim).tickers):
         if m < 0 or s >> 1 == m:

@@ -1,6 +1,6 @@
 """Arrays of a replay and their growth.
 
-Compiled code finds them through the *words*, an array of their addresses and lengths.
+Compiled code finds the arrays through the *words*, an array of their addresses and lengths.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIRST_ROWS, FIRST_MESSAGES, FIRST_UPDATES, COMPILED_ROWS = 1 << 13, 256, 256, 12
 
 
 def field_columns(record: np.dtype) -> Any:
-    """Map each field of a record to its column in a row of integers."""
+    """Map each field of a record to its column when the record is viewed as a row of integers."""
     fields: Any = record.fields
     return SimpleNamespace(**{name: fields[name][1] // 8 for name in record.names or ()})
 
@@ -44,12 +44,12 @@ STATE_AT, SIDE_AT, MARKET_AT = field_columns(STATE), field_columns(SIDE), field_
 
 
 def record_width(name: str) -> int:
-    """Return the number of integers in a row of an array."""
+    """Return the number of integers in a row of the array `name`."""
     return ARRAYS[name].itemsize // 8
 
 
 class Arrays:
-    """Arrays of one replay, shared with compiled code: int64[rows, fields] each. schedule: result of `build_schedule`."""
+    """Arrays of one replay, int64[rows, fields] each, which compiled code and Python share. schedule: result of `build_schedule`."""
 
     def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: ReplaySettings, *, bounds: bool) -> None:
         self.settings = settings
@@ -101,7 +101,7 @@ class Arrays:
             self._set("batch", new_rows(2 * count, record_width("batch")))
 
     def _grow(self, *, everything: bool = False) -> None:
-        """Double the arrays that are full or nearly full."""
+        """Double the arrays that are full or nearly full. everything: double all of these arrays."""
         state = self._state
         state[STATE_AT.full] = 0
         orders, fills, tail = (int(state[place]) for place in (STATE_AT.orders, STATE_AT.fills, STATE_AT.message_tail))
@@ -115,14 +115,14 @@ class Arrays:
         self._make_room_for_updates(more=everything)
 
     def _make_room(self) -> None:
-        """Enlarge the arrays before a compiled run, so that it seldom restarts because one is full."""
+        """Enlarge small arrays before a compiled run, so that a full array seldom makes the run start again."""
         for name, used in (("orders", STATE_AT.orders), ("fills", STATE_AT.fills)):
             if len(self._arrays[name]) < COMPILED_ROWS:
                 self._resize(name, COMPILED_ROWS, int(self._state[used]))
         self._make_room_for_updates()
 
     def _make_room_for_updates(self, *, more: bool = False) -> None:
-        """Enlarge the arrays of order updates and ledgers to the number of open orders; double them if `more`."""
+        """Enlarge the arrays of order updates and ledgers as the number of open orders requires. more: double them in any case."""
         state, rows = self._state, len(self._arrays["orders"])
         if not state[STATE_AT.watch] & (WATCH_ORDERS | WATCH_LATE):
             return
@@ -169,7 +169,7 @@ def new_rows(rows: int, fields: int) -> np.ndarray:
 
 
 def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
-    """Build the rows of all sides before the first event. Returns them and the total number of levels."""
+    """Build the rows of all sides before the first event. Returns them and the number of levels of all sides together."""
     sides = np.zeros(2 * len(tape.tickers), SIDE)
     counts = np.repeat([len(levels) for levels in tape.levels], 2)
     sides["book"] = np.cumsum(counts) - counts
@@ -196,7 +196,7 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
 
 
 def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: bool) -> np.ndarray:
-    """Build the state of account and clock before the first event."""
+    """Build the row of the account and the clock before the first event."""
     states = np.zeros(1, STATE)
     state = states[0]
     state["tickers"] = state["books_at"] = len(tape.tickers)

@@ -1,6 +1,7 @@
 """Displayed levels, the lots that the agent took from them, and the lists of its resting orders.
 
-`s` is a side (2 × market + side of the canonical bid), `level` one of its levels.
+`sim` is the whole replay, `m` a market, `s` a side (2 × market + side of the canonical bid), `level` the number of one of its prices, `o`
+an order. The list of a side contains the agent's orders that rest in the account or in a queue history (`bounds`).
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ _RESTING = int(Status.RESTING)
 
 @inlined
 def price_of(sim, m, level):
-    """Return the price of a level of market `m`, in $0.0001 of the level's side."""
+    """Return the price of a level of market `m`, in $0.0001 of the side to which the level belongs."""
     return prices_of(sim)[markets_of(sim)[m].prices + level]
 
 
 @inlined
 def level_of(sim, m, price):
-    """Return the level of a price of market `m`, 0 if the market does not have it."""
+    """Return the number of the level at a price of market `m`, 0 if the market has no such price."""
     return np.int64(numbers_of(sim)[markets_of(sim)[m].numbers + price]) if 0 < price < DOLLAR else 0
 
 
 @inlined
 def set_best(sim, s, level):
-    """Set the best displayed level of a side, 0 for none."""
+    """Set the best displayed level of a side to `level`, 0 for an empty side."""
     side = sides_of(sim)[s]
     side.best = level
     side.price = prices_of(sim)[side.prices + level]
@@ -38,7 +39,7 @@ def set_best(sim, s, level):
 
 @inlined
 def lower_best(sim, s, level):
-    """Lower a side's best displayed level to the highest one below `level` that is not empty."""
+    """Set the best displayed level of a side to the highest level below `level` that is not empty."""
     base, shown = sides_of(sim)[s].book, shown_of(sim)
     level -= 1
     while level > 0 and shown[base + level] == 0:
@@ -48,7 +49,7 @@ def lower_best(sim, s, level):
 
 @compiled
 def consume(sim, s, level, lots, fewest, most):
-    """Subtract lots taken by the agent from a displayed level, until its recorded size next changes.
+    """Subtract lots that the agent took from a displayed level; they return when its recorded size next changes.
 
     `fewest` and `most` are the lots taken in the queue histories.
     """
@@ -79,7 +80,7 @@ def link(sides, orders, o):
 
 @inlined
 def link_between(sides, orders, o, previous, following):
-    """Insert an order between two orders of its list, -1 for none."""
+    """Insert an order into its list between two neighbours; -1 for no neighbour."""
     s = 2 * orders[o].market + orders[o].bid_side
     _connect(sides, orders, s, previous, o)
     _connect(sides, orders, s, o, following)
@@ -87,14 +88,14 @@ def link_between(sides, orders, o, previous, following):
 
 @inlined
 def unlink(sides, orders, o):
-    """Remove an order from its list; its row keeps the numbers of its neighbours."""
+    """Remove an order from its list. The order's own row still names its former neighbours."""
     order = orders[o]
     _connect(sides, orders, 2 * order.market + order.bid_side, order.prev, order.next)
 
 
 @inlined
 def _connect(sides, orders, s, previous, following):
-    """Make two orders of a side's list neighbours; -1 is the head or the end of the list."""
+    """Make two orders neighbours in a side's list. -1 as `previous` is the head of the list, as `following` its end."""
     if previous >= 0:
         orders[previous].next = following
     else:
@@ -105,7 +106,7 @@ def _connect(sides, orders, s, previous, following):
 
 @compiled
 def count_at_level(sim, o, change):
-    """Update a level's mark and the side's best own level after an order joined (`change` 1) or left (-1)."""
+    """Update a level's count of own orders and the side's best level with one, after an order joined (`change` 1) or left (-1)."""
     sides, orders = sides_of(sim), orders_of(sim)
     order = orders[o]
     s = 2 * order.market + order.bid_side
@@ -117,7 +118,7 @@ def count_at_level(sim, o, change):
 
 @inlined
 def first_order_at(sim, s, level):
-    """Return the agent's first order at a level that rests in the account, -1 for none."""
+    """Return the agent's first order in the queue at a level that rests in the account, -1 for none."""
     orders = orders_of(sim)
     i = sides_of(sim)[s].head
     while i >= 0 and (orders[i].level > level or (orders[i].level == level and orders[i].status != _RESTING)):

@@ -11,6 +11,8 @@ mark. The upper end combines the better end of each order with the mark between 
 At a level, `short` lots are filled in the account but not in the slowest history, `extra` lots only in the fastest. They are the
 *uncertain* fills. The *net* price of a level includes the maker fee. A side's *pivot* is the highest level whose uncertain fills gain at
 the last mark; the sums `under_*` end there. A market's *slack* is the rounding of fees that may differ between histories.
+
+`sim` is the whole replay, `m` a market, `s` a side (2 × market + side of the bid), `o` an order.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def record_difference(sim, s, level, short, extra):
 
 @compiled
 def _set_net(sim, s):
-    """Compute the net price of each level of a side, 10^-9 dollars per lot, at the fee rate of the largest possible fill."""
+    """Compute the net price of each level of a side, 10^-9 dollars per lot, with the fee rate of the largest possible fill."""
     market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
     for level in range(1, market.levels + 1):
         price = prices[market.prices + level]
@@ -61,7 +63,7 @@ def _set_net(sim, s):
 
 @inlined
 def _move_under(side, net, short, extra):
-    """Add lots to the sums of the levels up to the pivot."""
+    """Add `short` and `extra` lots of a level to a side's sums `under_*`. net: net price of the level."""
     side.under_short += short
     side.under_short_cost += short * net
     side.under_extra += extra
@@ -70,7 +72,7 @@ def _move_under(side, net, short, extra):
 
 @compiled
 def fill_histories(sim, o, main, slow, fast, ts):
-    """Record the lots of a resting order that an event fills: `main` in the account, `slow` and `fast` in the histories."""
+    """Record the lots of a resting order that an event fills: `main` in the account, `slow` in the slowest history, `fast` in the fastest."""
     order = orders_of(sim)[o]
     order.filled_min += slow
     order.filled_max += fast
@@ -90,7 +92,7 @@ def fill_histories(sim, o, main, slow, fast, ts):
 
 @inlined
 def record_fill_chance(sim, order, ts):
-    """Record that an event may fill an order in some history, and whether a waiver of fees applies at that time."""
+    """Record that the current event may fill an order in some history, and whether a waiver of fees applies at time `ts`."""
     order.chances += 1
     order.unsure |= _WAIVED if ts < markets_of(sim)[order.market].fees[WAIVER_UNTIL] else _CHARGED
     if order.unsure & _UNSURE:
@@ -99,7 +101,7 @@ def record_fill_chance(sim, order, ts):
 
 @inlined
 def _add_slack(sim, order):
-    """Add the possible rounding of an uncertain order's fees, and its whole fee if it may be filled both with and without a waiver."""
+    """Add to the market's slack how much the rounding of an order's fees may differ; also its whole fee, if only some histories pay it."""
     market = markets_of(sim)[order.market]
     market.slack += order.chances * max_fill_rounding(market, order.bid_price)
     order.chances = 0
@@ -110,7 +112,7 @@ def _add_slack(sim, order):
 
 @compiled
 def _move_pivot(sim, s, worth):
-    """Move a side's pivot to the highest level with a net price below `worth`, in 10^-9 dollars per lot of the side."""
+    """Move a side's pivot to the highest level whose net price is below `worth`, the value of a lot of the side in 10^-9 dollars."""
     side, levels = sides_of(sim)[s], levels_of(sim)
     level = side.pivot
     while level < side.high and levels[side.book + level + 1].net < worth:
@@ -126,9 +128,9 @@ def _move_pivot(sim, s, worth):
 
 @compiled
 def _sum_fill_effects(sim, m, mark):
-    """Return the worst and the best change of equity by a market's uncertain fills if YES is worth `mark`, micro-dollars per contract.
+    """Return the least and the greatest effect of a market's uncertain fills on equity. mark: value of YES, micro-dollars per contract.
 
-    Returns the sum of the worse changes of all levels and that of the better ones, 10^-9 dollars.
+    Returns the sum of the worse effects of all levels and that of the better ones, 10^-9 dollars.
     """
     worse, better = 0, 0
     for s in range(2 * m, 2 * m + 2):
@@ -151,7 +153,7 @@ def _sum_fill_effects(sim, m, mark):
 
 @compiled
 def _market_band(sim, m, bid, ask):
-    """Return a market's part (low, high) of the band if YES is worth `bid` when long and `ask` when short, micro-dollars per contract.
+    """Return a market's part (low, high) of the band. bid, ask: value of YES if long and if short, micro-dollars per contract.
 
     A crossed book makes the mark convex; each sum then uses the mark in between that maximises it.
     """
@@ -179,7 +181,7 @@ def _market_band(sim, m, bid, ask):
 
 @compiled
 def _add_position_value(sim, m, mark, lots):
-    """Return both sums of `_sum_fill_effects` plus the value of a position of `lots` of YES at `mark`."""
+    """Return the two sums of `_sum_fill_effects`, each plus the value of `lots` of YES at `mark`."""
     worse, better = _sum_fill_effects(sim, m, mark)
     value = lots * mark * _NANO // CONTRACT
     return value + worse, value + better
@@ -194,7 +196,7 @@ def _is_certain(sim, m):
 
 @compiled
 def value_band(sim):
-    """Compute the band of equity, as differences from the account's equity."""
+    """Compute both ends of the band, each less the account's equity, and store them as `low` and `high` of the state."""
     state, sides = state_of(sim), sides_of(sim)
     low, high = state.low_settled, state.high_settled
     if state.bounds == 1:
@@ -208,7 +210,7 @@ def value_band(sim):
 
 @compiled
 def settle_band(sim, m, value, void):
-    """Fix a market's part of the band at its settlement. Called before positions are paid."""
+    """Fix a market's part of the band when the market is settled. Called before positions are paid. void: positions are refunded."""
     state, sides, levels = state_of(sim), sides_of(sim), levels_of(sim)
     if state.bounds == 0 or _is_certain(sim, m):
         return
@@ -226,7 +228,7 @@ def settle_band(sim, m, value, void):
 
 @compiled
 def _void_mark_band(sim, m):
-    """Return the part (low, high) of the band of a void market, which refunds the cost of its positions.
+    """Return a market's part (low, high) of the band if the market is void, so that the cost of positions is refunded.
 
     P&L is that of a mark at the average cost, which lies between the extreme prices of the fills.
     """

@@ -1,7 +1,8 @@
 """Callbacks of compiled agents for fills, order updates, trades, changed books and timers.
 
 They are compiled separately and called by address between decisions. All events since the previous batch form one batch, ordered by kind;
-events that the callbacks cause form the next batch.
+events that the callbacks cause form the next batch. `sim` is the whole replay, the array of *words* from which compiled code finds all
+others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SIM = types.Array(types.int64, 1, "C")
 
 
 def _call_callback(typing: Any, sim: Any, callback: Any, number: Any) -> Any:
-    """Generate a call of a callback with the words, the strategy's parameters and the number of an event."""
+    """Generate the machine code that calls a callback with the words, the strategy's parameters and the number of an event."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         state, callback, index = arguments
@@ -58,7 +59,7 @@ def _callback_address(function: Callable[..., Any], params: Any) -> int:
 
 
 def callback_addresses(callbacks: Sequence[Any], params: np.ndarray) -> np.ndarray:
-    """Compile or load `@strategy` functions and return their addresses, int64[n], 0 for None. `params` has the type to compile for."""
+    """Compile or load `@strategy` functions and return their addresses, int64[n], 0 for None. params: array of the type they receive."""
     return np.array([0 if callback is None else _callback_address(callback.py_func, typeof(params)) for callback in callbacks], np.int64)
 
 
@@ -69,7 +70,7 @@ def _has_callback(state, callback):
 
 @compiled
 def next_callback(sim):
-    """Return the next callback (ON_*), or NOTHING, and set `news` to the number of its fill, update, trade or market."""
+    """Return which callback to call next (ON_*), or NOTHING, and set `news` to the number of its fill, update, trade or market."""
     state = state_of(sim)
     if state.step + state.at_news == 0:
         # Nothing is known before the first stop.
@@ -130,7 +131,7 @@ def _new_batch(sim):
 
 @compiled
 def _mark_changed_books(sim):
-    """Mark the markets whose best prices changed since the last call. Returns False if there are none."""
+    """Mark the markets whose best prices changed since this function last ran. Returns False if there are none."""
     any_moved, sides = False, sides_of(sim)
     for m in range(state_of(sim).tickers):
         yes, no = sides[2 * m], sides[2 * m + 1]
@@ -143,7 +144,7 @@ def _mark_changed_books(sim):
 
 @contextmanager
 def collect_callback_errors(stop: Callable[[], Any]) -> Iterator[list[BaseException]]:
-    """Collect the errors that callbacks raise in this thread while the context is open; call `stop` at each.
+    """Collect the errors that callbacks raise in this thread while the context is open, and call `stop` for each.
 
     Compiled code called by address has no Python caller, so Python treats its errors as unraisable.
     """

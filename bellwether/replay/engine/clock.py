@@ -1,6 +1,7 @@
 """Clock of a replay: advances over the tape from one stop to the next.
 
-Decisions and samples are scheduled in advance. Arrivals of messages, expiries, timers and news of own orders are further stops.
+Decisions and samples of equity are scheduled in advance. Arrivals of messages, expiries, timers and *news* (fills and updates of own orders
+that the agent asked to be called for) are further stops. `sim` is the whole replay.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ AT_DECISION, AT_NEWS, AT_TIMER = 1, 2, 3
 
 @compiled
 def advance(sim):
-    """Advance to the next decision, timer, or news of own orders that the agent asked for. Returns AT_DECISION, AT_TIMER or AT_NEWS.
+    """Advance to the next decision, timer or news of own orders. Returns AT_DECISION, AT_TIMER or AT_NEWS; 0 at the end.
 
-    Returns 0 after processing the tape to its end, and when an array must grow first.
+    Also returns 0 when an array must grow first.
     """
     ts, schedule, state, seen = ts_of(sim), schedule_of(sim), state_of(sim), seen_state_of(sim)
     if state.over == 1 or state.failed == 1:
@@ -102,7 +103,7 @@ def advance(sim):
 
 @compiled
 def _next_stop(sim, index, time):
-    """Return (kind, tape index, time) of the next stop: the scheduled one at (`index`, `time`) or an earlier one.
+    """Return (kind, tape index, time) of the next stop: the scheduled stop at (`index`, `time`), or an unscheduled earlier one.
 
     Timers, expiries and arrivals after the end of the tape are ignored.
     """
@@ -133,7 +134,7 @@ def _next_stop(sim, index, time):
 
 @compiled
 def _record_news(sim, time):
-    """Record order updates at `time`. Returns True if the agent must be called for news."""
+    """Record the order updates of the instant `time`. Returns True if the agent must be called for news."""
     state = state_of(sim)
     if is_watching_orders(state):
         record_updates(sim, time)
@@ -142,7 +143,10 @@ def _record_news(sim, time):
 
 @inlined
 def _has_news(state, seen):
-    """Return True if the agent knows of fills or order updates that were not reported to it."""
+    """Return True if there are fills or order updates that the agent asked for, knows of by now, and was not called for yet.
+
+    seen: the state as the agent knows it.
+    """
     if state.watch & WATCH_FILLS != 0 and seen.fills > state.fills_reported:
         return True
     return state.watch & WATCH_ORDERS != 0 and seen.update_tail > state.updates_reported
@@ -150,7 +154,7 @@ def _has_news(state, seen):
 
 @compiled
 def _stop_at(sim, time, stop):
-    """Set the agent's clock to `time`, mark its news as reported, and return `stop`."""
+    """Set the engine's and the agent's clock for a stop at `time`, mark the known news as reported, and return `stop`, the kind."""
     state, seen = state_of(sim), seen_state_of(sim)
     state.fills_reported, state.updates_reported, state.at_news = seen.fills, seen.update_tail, 1
     state.time, state.now = time, time + state.data_latency
@@ -159,7 +163,7 @@ def _stop_at(sim, time, stop):
 
 @compiled
 def _finish(sim):
-    """Mark the replay as over and deliver all acknowledgements."""
+    """End the replay: deliver all acknowledgements to the agent, and set the clock to the last time of the tape."""
     state = state_of(sim)
     if has_late_acknowledgements(state):
         apply_acknowledgements(sim, NEVER)
@@ -168,7 +172,7 @@ def _finish(sim):
 
 @compiled
 def _run_scheduled_stop(sim, row, time):
-    """Run a scheduled stop. Returns AT_DECISION for a decision, AT_NEWS for a wake-up, 0 after a sample."""
+    """Run stop `row` of the schedule. Returns AT_DECISION for a decision, AT_NEWS for a wake-up, 0 after a sample of equity."""
     state, stop = state_of(sim), schedule_of(sim)[row]
     decides, wakes = stop.kind == DECISION, stop.kind == WAKE
     if (decides or wakes) and has_late_acknowledgements(state):
@@ -188,7 +192,7 @@ def _run_scheduled_stop(sim, row, time):
 
 @compiled
 def _deliver_messages(sim, time):
-    """Deliver the messages that arrive at `time`. Returns False when an array must grow first."""
+    """Deliver the agent's messages that arrive at `time` to the market. Returns False when an array must grow first."""
     state, messages = state_of(sim), messages_of(sim)
     state.time = time
     while state.message_head < state.message_tail and messages[state.message_head].time == time:
@@ -221,7 +225,7 @@ def _deliver_messages(sim, time):
 
 @compiled
 def _record_sample(sim, time, final):
-    """Append a sample of cash and equity with its band. Under some rules the last sample contains only cash."""
+    """Append a sample of cash, equity and the equity band. final: last sample, which contains only cash under some rules."""
     state, sides = state_of(sim), sides_of(sim)
     value_account(state, sides)
     value_band(sim)

@@ -18,7 +18,7 @@ MAX_ORDER_LOTS = 1_000_000_000
 
 
 class Tif(IntEnum):
-    """Time in force of an order. Price 0 is a market order: IOC or FOK."""
+    """Time in force of an order. An order at price 0 is a market order and must be IOC or FOK."""
 
     IOC = 0
     GTC = 1
@@ -46,7 +46,7 @@ class Role(IntEnum):
 
 
 class Queue(IntEnum):
-    """Queue models. TRADE_ONLY is the pessimistic bound, OPTIMISTIC the optimistic one."""
+    """Queue models: how a reduction of a level shortens the queue ahead of an order. TRADE_ONLY is the pessimistic bound."""
 
     TRADE_ONLY = 0
     RECONCILED = 1
@@ -57,7 +57,7 @@ class Queue(IntEnum):
 
 
 class TickerStatus(IntEnum):
-    """Bits of a ticker's status; 0 means open with a book. PAID: its positions have been settled."""
+    """Bits of a ticker's status; 0 means open with a book. SETTLED: trading ended by settlement. PAID: positions have been paid out."""
 
     HALTED = 1
     CLOSED = 2
@@ -68,7 +68,7 @@ class TickerStatus(IntEnum):
 
 
 class Reason(IntEnum):
-    """Reason of a rejection or a cancel; `text` is its English clause."""
+    """Reason why an order was rejected, cancelled or not changed."""
 
     NONE = 0
     ORDER_LIMIT = 1

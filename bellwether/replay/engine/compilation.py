@@ -1,4 +1,4 @@
-"""Compilation of the engine by numba, cached on disk by a digest of all sources that compiled code contains.
+"""Compilation of the engine by numba, cached on disk under a digest of the sources.
 
 numba checks a cached function against its own file only, but compiled code contains the functions that it calls. The cache is therefore a
 folder named by the digest of the engine's sources, below numba's own cache folder or the user's.
@@ -25,6 +25,7 @@ _PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 def _digest() -> str:
+    """Compute the SHA-256, in hex, of all sources that the engine's compiled code contains."""
     files = [*sorted(Path(__file__).parent.glob("*.py")), *(Path(str(module.__file__)) for module in (terms, layout, units))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -33,7 +34,7 @@ SOURCES = _digest()
 
 
 def _use_own_cache() -> None:
-    """Point numba's cache to a folder of this source version: below the configured folder, else the package's, else the user's cache."""
+    """Point numba's cache to a folder of this source version: below the configured folder, the package's, or the user's cache."""
     settings: Any = config
     chosen = settings.CACHE_DIR
     if Path(chosen).name == SOURCES[:16]:
@@ -48,7 +49,7 @@ _use_own_cache()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function for calls from other compiled functions."""
+    """Compile a function that only other compiled functions call."""
     return njit(**_PLAIN)(function)
 
 
@@ -58,7 +59,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def compiled_alone(function: Callable[..., Any]) -> Any:
-    """Compile a function at its first call and cache the result on disk."""
+    """Compile a function that Python calls, at its first call, and cache the result on disk."""
     return njit(**_PLAIN, cache=True)(function)
 
 
@@ -68,7 +69,7 @@ def compiled_allocating(function: Callable[..., Any]) -> Any:
 
 
 def address_of(function: Callable[..., Any], signature: Any) -> int:
-    """Return the address of a function for calls from C, compiled or loaded from disk. Call it once per function."""
+    """Compile a function, or load it from disk, and return the address at which C code can call it. Call this once per function."""
     entry = cfunc(signature, **_PLAIN, cache=True)(function)
     _entries.append(entry)
     address: Any = entry.address

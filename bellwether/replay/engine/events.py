@@ -1,4 +1,8 @@
-"""Events of the tape: books, prints, price grids, halts, closes and settlements."""
+"""Processing of the tape's events: books, prints, price grids, halts, closes and settlements.
+
+`sim` is the whole replay, `m` a market, `s` a side (2 × market + side of the bid), `level` the number of one of its prices, `i` the index
+of an event, `ts` ns UTC. An *own* order is the agent's. A *crossing check* fills own orders that a book crosses.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ _CLOSED = int(Reason.CLOSED)
 
 @inlined
 def first_after(ts, low, time):
-    """Return the first index from `low` on with a time later than `time`. Fast if the index is near."""
+    """Return the first index from `low` on whose time is later than `time`. Fast if the index is near `low`."""
     step, high = 1, low
     while high < len(ts) and ts[high] <= time:
         low = high + 1
@@ -48,7 +52,7 @@ def first_after(ts, low, time):
 
 @inlined
 def has_room(sim, m):
-    """Return True if the array of fills has room for one more event or order in market `m`; if not, request growth."""
+    """Return True if the array of fills has room for the fills of one more event or order in market `m`; if not, request growth."""
     state, sides = state_of(sim), sides_of(sim)
     if m < 0:
         return True
@@ -60,7 +64,10 @@ def has_room(sim, m):
 
 @compiled
 def _stop_after_instant(sim, i, stop):
-    """Return `stop`, or the end of the instant of event `i` if the agent is called for changes of its orders."""
+    """Return the index at which processing stops: `stop`, or the end of event `i`'s instant if the agent watches its orders.
+
+    Marks that own orders may have changed in this instant.
+    """
     state, ts = state_of(sim), ts_of(sim)
     if state.watch == 0:
         return stop
@@ -70,7 +77,7 @@ def _stop_after_instant(sim, i, stop):
 
 @compiled
 def process_events(sim, stop):
-    """Process the tape up to index `stop`, except for the crossing checks of its last instant.
+    """Process the tape's events up to index `stop`, except for the crossing checks of the last instant.
 
     If own orders are watched, stop after the first instant that may have changed one. Returns False when an array must grow first; the next
     call continues.
@@ -120,7 +127,7 @@ def process_events(sim, stop):
 
 @compiled
 def _change_own_level(sim, s, level, value, traded):
-    """Apply a change of a level with own orders or lots taken by the agent: recorded sizes apply again and queue positions move."""
+    """Apply a recorded change of a level on which the agent rests or took lots: update queue positions, forget the taken lots."""
     side, market = sides_of(sim)[s], markets_of(sim)[s >> 1]
     at = side.book + level
     if marks_of(sim)[at] >= NO_BOOK_YET:
@@ -136,7 +143,7 @@ def _change_own_level(sim, s, level, value, traded):
 
 @compiled
 def _show_first_book(sim, m):
-    """Open a market for orders at its first book."""
+    """Open a market for orders, because its first book is displayed."""
     market, marks = markets_of(sim)[m], marks_of(sim)
     market.status &= ~_NO_BOOK_BIT
     first = sides_of(sim)[2 * m].book
@@ -146,7 +153,7 @@ def _show_first_book(sim, m):
 
 @compiled
 def check_crossings(sim, i, ts):
-    """Fill own orders that the books cross, before event `i`. Returns False when the array of fills must grow first."""
+    """Run the due crossing checks, before event `i`. Returns False when the array of fills must grow first."""
     state, markets = state_of(sim), markets_of(sim)
     if state.flagged == 0:
         return True
@@ -176,7 +183,7 @@ def _flag_crossing(sim, m):
 
 @compiled
 def _change_status(sim, m, kind, value, ts):
-    """Apply a change of a market's status or price grid, or its settlement. Returns True if a crossing check is due."""
+    """Process a halt, opening, close, settlement, gap or grid change of a market. Returns True if a crossing check is due."""
     state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
         market.status |= _INVALID_BIT

@@ -1,6 +1,6 @@
 """Fees of fills in exact integers; `rules.fees` has the same formulas in plain arithmetic.
 
-`market` is a row of the markets, `price` in $0.0001 of the side as booked, `lots` a size. Results are in micro-dollars.
+`market` is a row of the markets with its fee terms, `price` in $0.0001 of the side as booked, `lots` a size. Results are in micro-dollars.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SMALL = 2**51
 
 @compiled
 def trade_fee(market, role, price, lots):
-    """Compute the fee of a fill before waivers and rounding of the account."""
+    """Compute the trade fee of a fill, before waivers and before rounding of the account's balance."""
     at = TAKER_KIND if role == _TAKER else MAKER_KIND
     kind, num, den, unit = market.fees[at], market.fees[at + 1], market.fees[at + 2], market.fee_unit
     if kind == FREE:
@@ -50,7 +50,10 @@ def trade_fee(market, role, price, lots):
 
 @compiled
 def fill_fee(market, role, action, price, lots, ts, rounding):
-    """Compute a fill's fee with waivers and rounding of the account. Returns it and the order's new accumulator of rounding."""
+    """Compute a fill's whole fee, with waivers and rounding of the balance. Returns the fee and the order's new `rounding`.
+
+    rounding: charges for rounding the order's payments that are not rebated yet.
+    """
     fee = 0 if ts < market.fees[WAIVER_UNTIL] else trade_fee(market, role, price, lots)
     unit = market.balance_unit
     if unit == 0:
@@ -65,7 +68,7 @@ def fill_fee(market, role, action, price, lots, ts, rounding):
 
 @compiled
 def max_fill_rounding(market, price):
-    """Return the maximum effect of rounding on the payment of one maker fill at a price; 0 if nothing is rounded."""
+    """Return by how much rounding can change what one maker fill at a price pays; 0 if nothing is rounded."""
     if market.fees[MAKER_KIND] == FREE and (market.balance_unit == 0 or price % market.balance_unit == 0):
         return 0
     return market.fee_unit + market.balance_unit
@@ -73,9 +76,10 @@ def max_fill_rounding(market, price):
 
 @compiled
 def _curve_units(kind, amount, step, price):
-    """Compute the fee on a curve, in units: amount × worth × (w / 10^8)^e / step, rounded half up, 0 below one unit.
+    """Compute a fee on Polymarket's curve as a number of fee units: amount × worth × (w / 10^8)^e / step, rounded half up.
 
-    w = price × (DOLLAR − price). worth: the price by value, DOLLAR by shares. A float estimate is corrected in exact integers.
+    w = price × (DOLLAR − price). worth: the price by value, DOLLAR by shares. Less than one unit is 0. A float estimate is corrected in
+    exact integers.
     """
     w = price * (DOLLAR - price)
     worth = price if kind in (BY_VALUE, BY_VALUE_2, BY_VALUE_0, BY_VALUE_HALF) else DOLLAR
@@ -99,7 +103,7 @@ def _curve_units(kind, amount, step, price):
 
 @compiled
 def _covers(right, left, scale, root):
-    """Return True if left (squared for a root) × scale <= right."""
+    """Return True if left × scale <= right, or left² × scale <= right if `root`. right: three digits as `_product` returns them."""
     return _product(left, left if root else 1, scale) <= right
 
 
@@ -115,7 +119,7 @@ def _product(a, b, c):
 
 @compiled
 def _pair(left, right):
-    """Multiply two factors from 0 to 2^62. Returns the product // 2^62 and % 2^62."""
+    """Multiply two factors from 0 to 2^62. Returns (product // 2^62, product % 2^62)."""
     a, b, c, d = left >> 31, left & _DIGIT, right >> 31, right & _DIGIT
     low, first, second = b * d, a * d, b * c
     middle = (low >> 31) + (first & _DIGIT) + (second & _DIGIT)

@@ -39,31 +39,30 @@ _RESTING = int(Status.RESTING)
 
 
 def strategy(function: Callable[..., Any]) -> Any:
-    """Compile a strategy, or a function that it calls; cached on disk, and without reference counts, which would double its time.
+    """Compile a strategy, or a function that a strategy calls, and cache it on disk.
 
-    Such a function cannot allocate arrays. A function under `@njit(cache=True)` can allocate them and pass them to one under this
-    decorator.
+    Compiled without reference counts, which would double the time.
     """
     return compiled_alone(function)
 
 
 @inlined
 def _known_account(sim):
-    """Return the account as the agent knows it, and record that the agent depends on its fills."""
+    """Return the account as the agent knows it, and record that the agent has read data that depend on its fills."""
     state_of(sim).reacted = 1
     return seen_state_of(sim)
 
 
 @inlined
 def _known_order(sim, order):
-    """Return an order as the agent knows it, and record that the agent depends on its fills."""
+    """Return an order as the agent knows it, and record that the agent has read data that depend on its fills."""
     state_of(sim).reacted = 1
     return seen_orders_of(sim)[max(order, 0)]
 
 
 @compiled
 def next_step(sim):
-    """Advance to the next decision, calling the agent's callbacks on the way. Returns False at the end of the tape."""
+    """Advance to the next decision, and call the agent's callbacks on the way. Returns False at the end of the tape."""
     state = state_of(sim)
     if state.callbacks == 0:
         return call_engine(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
@@ -81,7 +80,7 @@ def next_step(sim):
 
 @compiled
 def set_timer(sim, time):
-    """Request one call of `on_timer` at `time` (ns UTC, of the agent's clock), instead of the timer set before."""
+    """Request one call of `on_timer` at `time` (ns UTC, of the agent's clock). Replaces the timer set before."""
     state = state_of(sim)
     state.timer, state.timer_at = time - state.data_latency, -1
     return time
@@ -103,25 +102,25 @@ def tag_of(sim, order):
 
 @compiled
 def place(sim, ticker, side, action, price, lots, tif, expires):
-    """Send an order. Returns its number, also if it is rejected, or -1 if it is not recorded. Price 0: market order."""
+    """Send an order; price 0 is a market order. Returns its number, even if it is rejected, or -1 if it is not recorded."""
     return call_engine(sim, PLACE, ticker, side, action, price, lots, tif, expires)
 
 
 @compiled
 def cancel(sim, order):
-    """Cancel an order. Returns 1 if it rests (with latency: if it may still rest on arrival), 0 if not, FULL if an array must grow."""
+    """Cancel an order. Returns 1 if it rested (with latency: may still rest when the cancel arrives), 0 if not, FULL if an array must grow."""
     return call_engine(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def amend(sim, order, price, lots):
-    """Change a resting order to `lots` remaining at `price`. Returns 0 (with latency: the change is sent), a `Reason`, or FULL."""
+    """Change a resting order to `lots` remaining at `price`. Returns 0 if done or sent, a `Reason` if not, FULL if an array must grow."""
     return call_engine(sim, AMEND, order, price, lots, 0, 0, 0, 0)
 
 
 @compiled
 def cancel_all(sim, ticker):
-    """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rested, or FULL."""
+    """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rested, or FULL if an array must grow."""
     return call_engine(sim, CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
 
 
@@ -143,13 +142,13 @@ def tickers(sim):
 
 @compiled
 def now(sim):
-    """Return the time of the decision, ns UTC."""
+    """Return the time of the current decision or callback, ns UTC."""
     return state_of(sim).now
 
 
 @compiled
 def step_index(sim):
-    """Return the number of the decision, from 0."""
+    """Return the number of the current decision, from 0."""
     return state_of(sim).step - 1
 
 
@@ -237,6 +236,7 @@ def resting_count(sim, ticker):
 
 @inlined
 def _resting_from(sim, order):
+    """Return the first order that rests, as far as the agent knows, from `order` on in its list, -1 for none."""
     while order >= 0 and seen_orders_of(sim)[order].status != _RESTING:
         order = seen_orders_of(sim)[order].next
     return order
@@ -244,14 +244,14 @@ def _resting_from(sim, order):
 
 @compiled
 def first_resting(sim, ticker, bid_side):
-    """Return the first resting order in price-time priority on a canonical side (bids of YES, or of NO), -1 for none."""
+    """Return the resting order with the highest price-time priority on a canonical side (bids for YES, or for NO), -1 for none."""
     _known_account(sim)
     return _resting_from(sim, seen_sides_of(sim)[2 * ticker + bid_side].head)
 
 
 @compiled
 def next_resting(sim, order):
-    """Return the next resting order in price-time priority, -1 for none."""
+    """Return the resting order that follows `order` in price-time priority on its canonical side, -1 for none."""
     return _resting_from(sim, _known_order(sim, order).next) if order >= 0 else NONE
 
 
@@ -305,31 +305,31 @@ def fill_role(sim, fill):
 
 @compiled
 def fill_time(sim, fill):
-    """Return the time of the fill, ns UTC."""
+    """Return the time of a fill, ns UTC."""
     return fills_of(sim)[fill].ts
 
 
 @compiled
 def update_order(sim, update):
-    """Return the order of an update; `order_status` and the like return its current state."""
+    """Return the order that an update concerns; `order_status` and the like return the order's current state."""
     return updates_of(sim)[update].order
 
 
 @compiled
 def update_status(sim, update):
-    """Return the `Status` of an order after an update."""
+    """Return the `Status` that an order had after an update."""
     return updates_of(sim)[update].status
 
 
 @compiled
 def update_reason(sim, update):
-    """Return the `Reason` of the rejection or cancel in an update, 0 for other updates."""
+    """Return the `Reason` why an order was rejected or cancelled in an update, 0 for other updates."""
     return updates_of(sim)[update].reason
 
 
 @compiled
 def update_filled(sim, update):
-    """Return the total lots filled of an order after an update."""
+    """Return how many lots of an order were filled in total after an update."""
     return updates_of(sim)[update].filled
 
 

@@ -15,7 +15,7 @@ FILE_COLUMNS = ("time_ns", "entry_ns", "response_ns")
 
 
 class LatencySeries:
-    """Measured latencies of orders: when each was sent, reached the venue, and was acknowledged.
+    """Measured latencies of orders: the times at which each was sent, reached the venue, and was acknowledged.
 
     rows: int64[n, 3] of these times, ns UTC, each ascending. Latencies are interpolated linearly between rows and constant before the first
     and after the last one. Raises `ConfigError`, naming the row, for times that are out of order.
@@ -33,7 +33,7 @@ class LatencySeries:
 
     @classmethod
     def read(cls, path: Path | str) -> LatencySeries:
-        """Read a CSV or Parquet file with the columns `FILE_COLUMNS`.
+        """Read a series from a CSV or Parquet file with the columns `FILE_COLUMNS`.
 
         These are the time sent (ns UTC) and the latencies of the order and its acknowledgement (ns). Raises `ConfigError` for a file that
         cannot be read, that lacks a column, or whose rows are out of order.
@@ -59,7 +59,7 @@ class LatencySeries:
         return cls(np.cumsum(values.cast(pl.Int64).to_numpy(), axis=1), str(path))
 
     def digest(self) -> str:
-        """Return the SHA-256 of the times in hex."""
+        """Return the SHA-256, in hex, of all times."""
         return hashlib.sha256(self.rows.astype("<i8").tobytes()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -80,7 +80,7 @@ _LARGEST = 2**62
 
 
 def _check(rows: np.ndarray, name: str) -> None:
-    """Raise `ConfigError` for the first invalid row."""
+    """Raise `ConfigError` for the first row whose times are invalid. name: of the series, for the error."""
     latencies = np.diff(rows, axis=1)
     for bad, problem in (
         ((rows < 0).any(axis=1) | (rows >= _LARGEST).any(axis=1), "a time is below 0 or too large; times are ns UTC"),

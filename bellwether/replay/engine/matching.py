@@ -1,6 +1,7 @@
 """Arrival of orders: checks, execution against displayed levels, cash, and resting; cancels, amends and expiries.
 
-`s` is a side, `m` a market, `o` an order, `ts` ns UTC.
+`sim` is the whole replay, `s` a side, `m` a market, `o` an order, `ts` ns UTC. *Histories* are the slowest and the fastest course of the
+queues (`bounds`), in which an order is tracked beside the account.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def process_arrival(sim, o, ts):
 
 @compiled
 def _rejection_reason(sim, order, ts):
-    """Check an arriving order before matching. Returns the reason of the first failed check, or NONE."""
+    """Check an arriving order before it is matched. Returns the reason of the first check that fails, or NONE."""
     m = order.market
     if m < 0:
         return _BAD_TICKER
@@ -85,7 +86,7 @@ def _is_bad_price(sim, m, price, level, tif):
 
 @inlined
 def _closure_reason(status):
-    """Return why a market with these status bits accepts no orders, or NONE."""
+    """Return the reason why a market with these status bits accepts no orders, or NONE if it does."""
     if status == 0:
         return _NO_REASON
     if status & _IS_SETTLED:
@@ -101,7 +102,7 @@ def _closure_reason(status):
 
 @inlined
 def set_bid_price(sim, order):
-    """Set price and level of an order's canonical bid; level 0 if the market does not have the price."""
+    """Set the price and level of an order's canonical bid; level 0 if the market does not have the price."""
     m, price = order.market, order.price
     if price == 0:
         order.level = markets_of(sim)[m].levels
@@ -113,7 +114,7 @@ def set_bid_price(sim, order):
 
 @inlined
 def is_crossing(sim, order):
-    """Return True if an order crosses a displayed bid, or an own order under rules against self-trades."""
+    """Return True if an order would trade at once with a displayed bid, or with an own order where rules forbid self-trades."""
     s = 2 * order.market + 1 - order.bid_side
     limit = markets_of(sim)[order.market].levels + 1 - order.level
     if sides_of(sim)[s].best >= limit:
@@ -125,7 +126,7 @@ def is_crossing(sim, order):
 
 @compiled
 def execute_order(sim, o, lots, ts):
-    """Match an order of `lots` that is in no list, and rest its remainder, in the account and in the histories that it joins.
+    """Match an order of `lots` that does not rest yet, and rest what remains, in the account and in the histories that it joins.
 
     Returns the reason of a rejection, with nothing changed, or NONE.
     """
@@ -170,7 +171,7 @@ def execute_order(sim, o, lots, ts):
 
 @inlined
 def _rest_order(sim, o, lots, fee, ts):
-    """Rest an order that crosses nothing. Returns INSUFFICIENT_CASH if cash does not cover its reserve, else NONE."""
+    """Rest `lots` of an order that crosses nothing. Returns INSUFFICIENT_CASH if cash does not cover the reserve, else NONE."""
     state, order = state_of(sim), orders_of(sim)[o]
     s = 2 * order.market + order.bid_side
     side, other = sides_of(sim)[s], sides_of(sim)[s ^ 1]
@@ -188,6 +189,7 @@ def _rest_order(sim, o, lots, fee, ts):
 
 @inlined
 def _may_rest(state, tif, crossing, stopped):
+    """Return True if the rules allow the unfilled lots of an order to rest. stopped: matching stopped at an own order."""
     if tif in (_IOC, _FOK) or state.taker_only == 1:
         return False
     if tif == _GTD and state.gtd_rests == 0:
@@ -199,10 +201,10 @@ def _may_rest(state, tif, crossing, stopped):
 
 @compiled
 def _walk_book(sim, o, lots, ts, commit):
-    """Take up to `lots` from the levels that an order crosses, best first, with one fill per level.
+    """Take up to `lots` from the levels that an order crosses, best first. commit: record a fill per level; otherwise change nothing.
 
-    Without `commit` nothing changes. Returns (lots filled, change of cash with fees, whether it stopped at an own order, the lowest level
-    at which own orders are cancelled for it or `DOLLAR`).
+    Returns (lots filled, change of cash with fees, whether matching stopped at an own order, the lowest level at which own orders are
+    cancelled for it or `DOLLAR`).
     """
     state, order, orders = state_of(sim), orders_of(sim)[o], orders_of(sim)
     m, market = order.market, markets_of(sim)[order.market]
@@ -241,7 +243,7 @@ def _walk_book(sim, o, lots, ts, commit):
 
 @compiled
 def _take_level(sim, o, s, q, price, size, ts):
-    """Fill a taker from the bids of side `s` at level `q`, identically in the account and in every history."""
+    """Fill a taker's order with `size` lots of the bids of side `s` at level `q`, identically in the account and in every history."""
     orders = orders_of(sim)
     order = orders[o]
     book_fill(sim, o, price, size, _TAKER, ts)
@@ -262,6 +264,7 @@ def _take_level(sim, o, s, q, price, size, ts):
 
 @compiled
 def _cancel_level(sim, s, q, ts):
+    """Cancel own orders that rest at level `q` of a side, because an own taker's order would trade with them."""
     orders = orders_of(sim)
     i = first_order_at(sim, s, q)
     while i >= 0 and orders[i].level == q:
@@ -272,7 +275,7 @@ def _cancel_level(sim, s, q, ts):
 
 @compiled
 def _is_affordable(sim, order, filled, change, rest, fee, reached):
-    """Return True if cash covers all reserves after an order's fills, with its remaining `rest` lots resting."""
+    """Return True if cash covers all reserves once `filled` lots of an order have traded and the other `rest` lots rest."""
     state, sides = state_of(sim), sides_of(sim)
     s = 2 * order.market + order.bid_side
     own, opposite = sides[s].position, sides[s ^ 1].position
@@ -309,7 +312,7 @@ def cancel_now(sim, o, reason, ts):
 
 @compiled
 def amend_now(sim, o, price, lots, ts):
-    """Change a resting order to `lots` remaining at `price` of its side. Returns 0 or the reason of the rejection."""
+    """Change a resting order to `lots` remaining at `price` of its side. Returns 0, or the reason why it stays unchanged."""
     order = orders_of(sim)[o]
     if order.status != _RESTING:
         if is_linked(order):
@@ -361,7 +364,7 @@ def cancel_resting(sim, m, ts):
 
 @compiled
 def expire_orders(sim, ts):
-    """Expire the orders whose time in force has ended by `ts`, and set the time of the next expiry."""
+    """End the orders whose time in force is over at `ts`, and set the time of the next expiry."""
     state, orders = state_of(sim), orders_of(sim)
     following = NEVER
     for s in range(2 * state.tickers):

@@ -1,6 +1,7 @@
 """Access to the arrays of a replay in compiled code, and calls of the engine from strategies.
 
-Strategies do not contain the engine: they call it by the address in the first word, so they stay small and compile fast.
+The *words* (`sim`) are an array that contains the address and length of every other array. Strategies do not contain the engine: they call
+it by the address in the first word, so they stay small and compile fast.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ ENTRY = signature(types.int64, POINTER, *[types.int64] * 8)
 
 
 def _words(context: Any, builder: Any, kind: Any, sim: Any) -> Any:
+    """Generate the code that returns the pointer to the words, from an array or a pointer."""
     return sim if kind == POINTER else context.make_array(kind)(context, builder, sim).data
 
 
 def array_at(context: Any, builder: Any, words: Any, first: int, kind: Any) -> Any:
-    """Build the one-dimensional array of type `kind` whose address and length are the words from `first` on."""
+    """Generate the one-dimensional array of type `kind` whose address and length are the words number `first` and `first` + 1."""
     address, length = (builder.load(builder.gep(words, [_WORD(first + n)])) for n in range(2))
     array = context.make_array(kind)(context, builder)
     array.data = builder.inttoptr(address, array.data.type)
@@ -38,7 +40,7 @@ def array_at(context: Any, builder: Any, words: Any, first: int, kind: Any) -> A
 
 
 def _array_accessor(name: str) -> Any:
-    """Create the compiled function that returns an array of the replay."""
+    """Create the compiled function that takes the words and returns the array `name` of the replay."""
     kind = types.Array(from_dtype(ARRAYS[name]), 1, "C")
 
     @intrinsic
@@ -54,7 +56,7 @@ def _array_accessor(name: str) -> Any:
 
 
 def _record_accessor(name: str) -> Any:
-    """Create the compiled function that returns an array's only item."""
+    """Create the compiled function that takes the words and returns the only item of the array `name`."""
     kind = from_dtype(ARRAYS[name])
 
     @intrinsic
@@ -82,7 +84,7 @@ seen_sides_of, seen_markets_of, seen_orders_of = (_array_accessor(name) for name
 
 
 def _enter(typing: Any, entry: Any, sim: Any, code: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
-    """Generate a call of the engine at the address `entry`."""
+    """Generate the machine code that calls the engine at the address `entry`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         words = _words(context, builder, signature.args[1], arguments[1])
@@ -97,5 +99,5 @@ _enter_compiled: Any = intrinsic(_enter)
 
 @inlined
 def call_engine(sim, code, a, b, c, d, e, f, g):
-    """Run a command of the engine with up to seven arguments, and return its result."""
+    """Run a command of the engine (`code`, see `codes`) with up to seven arguments, and return its result."""
     return _enter_compiled(sim[ENTRY_WORD], sim, code, a, b, c, d, e, f, g)

@@ -1,4 +1,7 @@
-"""Orders and cancels in transit: immediate without latency, otherwise messages that arrive in the order of sending."""
+"""Orders, cancels and amends on their way to the market: immediate without latency, otherwise messages that arrive in the order of sending.
+
+`sim` is the whole replay, `m` a market, `o` an order. *Histories* are the slowest and the fastest course of the queues (`bounds`).
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ _AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Rea
 
 @inlined
 def is_immediate(sim):
-    """Return True if calls of the agent take effect at once, because nothing has latency."""
+    """Return True if the agent's commands take effect at once, because nothing has latency."""
     state = state_of(sim)
     return state.order_latency + state.data_latency == 0 and not has_late_acknowledgements(state)
 
 
 @inlined
 def is_unknown(sim, time):
-    """Return True if the agent does not yet know of an order event at `time` (-1: no event)."""
+    """Return True if there was an order event at `time` (-1: none) and the agent does not know of it yet."""
     return time >= 0 and not is_known(sim, time)
 
 
@@ -37,7 +40,7 @@ def is_live(sim, o):
 
 @compiled
 def send_message(sim, kind, order, price, lots):
-    """Add a message of a kind `*_MESSAGE` to those in transit. The caller ensures that it fits."""
+    """Send a message of a kind `*_MESSAGE` from the agent to the market. The caller ensures that it fits in the array."""
     state, messages, series = state_of(sim), messages_of(sim), series_of(sim)
     n = state.message_tail
     state.message_tail = n + 1
@@ -52,7 +55,7 @@ def send_message(sim, kind, order, price, lots):
 
 @compiled
 def place_order(sim, m, side, action, price, lots, tif, expires, joins):
-    """Send an order. Returns its number, or NONE if it is not recorded."""
+    """Send an order. Returns its number, or NONE if it is not recorded. joins: histories in which it rests (JOINS_*)."""
     state, orders = state_of(sim), orders_of(sim)
     o = state.orders
     if state.over == 1 or o >= state.max_orders:
@@ -83,7 +86,7 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
 
 @compiled
 def cancel_order(sim, o):
-    """Cancel an order in the account and in the histories. Returns 1 if it rests (with latency: may rest on arrival), else 0."""
+    """Cancel an order in the account and the histories. Returns 1 if it rested (with latency: may rest on arrival), else 0."""
     state, order = state_of(sim), orders_of(sim)[o]
     if state.listed == 1 and order.status == _FILLED and order.queued >= 0:
         return 1
@@ -97,7 +100,7 @@ def cancel_order(sim, o):
 
 @compiled
 def amend_order(sim, o, price, lots):
-    """Amend an order. Returns 0 if it is amended or the message is sent, else the code of the rejection's reason."""
+    """Change the price and the remaining lots of an order. Returns 0 if the change is made or sent, else the `Reason` as a number."""
     if is_immediate(sim):
         return amend_now(sim, o, price, lots, state_of(sim).now)
     live = is_live(sim, o)

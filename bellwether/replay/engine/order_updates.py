@@ -1,6 +1,7 @@
-"""Updates of own orders, one row per change, for agents that have `on_order` or learn of their orders late.
+"""Updates of the agent's orders, one row per change, for agents that have `on_order` or learn of their orders late.
 
-`noted` contains the open orders as of the last call of `record_updates`.
+`sim` is the whole replay, `state` its account and clock. `noted` contains the open orders as of the last call of `record_updates`. A
+*ledger* row contains the account after a change, for agents that learn of it late.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def is_watching_orders(state):
 
 @compiled
 def has_room_for_updates(sim, fresh):
-    """Return True if one ledger row and one update of each open order and of `fresh` new orders fit."""
+    """Return True if the arrays have room for one update of every open order and of `fresh` new orders, and for one ledger row."""
     state = state_of(sim)
     rows = state.update_tail + state.open + state.orders - state.noted + fresh
     return rows <= len(updates_of(sim)) and state.ledger_tail < len(ledgers_of(sim))
@@ -30,7 +31,7 @@ def has_room_for_updates(sim, fresh):
 
 @compiled
 def record_updates(sim, time):
-    """Append an update at `time` for each order that has changed since the last call. The caller ensures that they fit."""
+    """Append an update at `time` for each order changed since this function last ran. The caller ensures that the rows fit."""
     state, orders, noted = state_of(sim), orders_of(sim), noted_of(sim)
     first = state.update_tail
     for o in range(state.noted, state.orders):

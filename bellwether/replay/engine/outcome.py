@@ -20,12 +20,13 @@ MoneyBand = tuple[MicroDollars, MicroDollars, MicroDollars]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplayOutcome:
-    """Outcome of a replay: money in micro-dollars, sizes in lots, times in ns UTC. Arrays are copies.
+    """Outcome of a replay: final account, orders, fills and equity samples. Money in micro-dollars, sizes in lots, times in ns UTC.
 
     bankroll: initial cash. cash, realised, fees: of the account. equity: of the account, and the ends of its band. mid_equity: at mid.
     positions, basis: int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost.
     steps: decisions. refused: orders that were not logged. reacted: the agent has read data that depend on its fills. orders, fills,
-    samples: as in `Session`. filled: int64[n, 2], minimum and maximum lots that can have been filled of each order, -1 without bounds.
+    samples: as in `Session`, copied. filled: int64[n, 2], minimum and maximum lots that can have been filled of each order, -1 without
+    bounds.
     """
 
     bankroll: MicroDollars
@@ -47,16 +48,16 @@ class ReplayOutcome:
 
     @property
     def pnl(self) -> MoneyBand:
-        """Equity less bankroll, for the account and for both ends of its band."""
+        """Equity less bankroll: of the account, and at the low and the high end of the equity band."""
         main, low, high = (MicroDollars(amount - self.bankroll) for amount in self.equity)
         return main, low, high
 
     def count(self, status: Status) -> int:
-        """Count the orders that ended with a status."""
+        """Return how many orders ended with a status."""
         return int(np.count_nonzero(self.orders[:, O_STATUS] == status))
 
     def digest(self) -> str:
-        """Compute the SHA-256, in hex, of all numbers: equal on every machine for the same tape, rules, settings and orders."""
+        """Compute the SHA-256, in hex, of all numbers: the same on every machine for the same tape, rules, settings and orders."""
         numbers = [self.bankroll, self.cash, self.realised, self.fees, *self.equity, self.mid_equity, self.steps, self.refused]
         digest = hashlib.sha256(np.array(numbers, "<i8").tobytes())
         for array in (self.positions, self.basis, self.unrealised, self.orders, self.fills, self.samples, self.filled):
@@ -66,7 +67,7 @@ class ReplayOutcome:
 
 
 def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> ReplayOutcome:
-    """Build the outcome from arrays whose tape is processed to its end and whose account has been valued."""
+    """Build the outcome of a finished replay from its arrays, whose account has already been valued."""
     state, sides = arrays["state"][0], arrays["sides"]
 
     def money(name: str) -> MicroDollars:
@@ -101,14 +102,14 @@ def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> Re
 
 
 def _unrealised_pnl(positions: np.ndarray, basis: np.ndarray, bids: np.ndarray, *, fifty: bool) -> np.ndarray:
-    """Compute mark minus cost of each market's remaining position, int64[T], micro-dollars."""
+    """Compute the value less the cost of each market's remaining position, int64[T], micro-dollars. fifty: 0.50 without a quote."""
     missing = CentiCents(DOLLAR // 2 if fifty else 0)
     columns = zip(positions.tolist(), basis.tolist(), bids.tolist(), strict=True)
     return np.array([unrealised_pnl(lots, costs, best, missing) for lots, costs, best in columns], np.int64)
 
 
 def rerun_band(main: ReplayOutcome, others: tuple[ReplayOutcome, ...]) -> ReplayOutcome:
-    """Return an outcome whose band is the range over complete reruns of the agent. The fills of its orders have no bounds."""
+    """Return the outcome `main` with a band that spans the equities of `main` and `others`, reruns of the agent. Orders have no bounds."""
     outcomes = (main, *others)
     equity = [outcome.equity[0] for outcome in outcomes]
     curves = np.stack([outcome.samples[:, S_EQUITY] for outcome in outcomes])

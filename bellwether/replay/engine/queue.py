@@ -1,7 +1,8 @@
 """Queue positions of own resting orders, and their fills by prints and by books that cross them.
 
 An order's queue position is the number of lots ahead. Each order has three: in the account, under the chosen queue model, and in the
-slowest and the fastest history that the recording allows. `s` is a side, `o` an order, `ts` ns UTC.
+slowest and the fastest *history*, the extremes of what the recording allows. `sim` is the whole replay, `m` a market, `s` a side, `o` an
+order, `ts` ns UTC.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def is_linked(order):
 
 @compiled
 def join_queue(sim, o, ts, lots, slow, fast):
-    """Add an order at the back of its queue: `lots` in the account, `slow` and `fast` lots in the histories, 0 for none."""
+    """Add an order at the back of its queue with `lots` in the account, `slow` in the slowest history and `fast` in the fastest.
+
+    0 lots: it does not join there.
+    """
     state, order, side = state_of(sim), orders_of(sim)[o], sides_of(sim)[2 * orders_of(sim)[o].market + orders_of(sim)[o].bid_side]
     level = order.level
     first = first_order_at(sim, 2 * order.market + order.bid_side, level) if state.behind_own == 1 else -1
@@ -63,7 +67,7 @@ def join_queue(sim, o, ts, lots, slow, fast):
 
 @compiled
 def remove_order(sim, o, status, reason, ts):
-    """End an order in the account and in both histories. The caller updates the reserve."""
+    """End an order in the account and in both histories. The caller updates the reserve of cash."""
     order = orders_of(sim)[o]
     unlink(sides_of(sim), orders_of(sim), o)
     count_at_level(sim, o, -1)
@@ -75,7 +79,7 @@ def remove_order(sim, o, status, reason, ts):
 
 @compiled
 def end_order(sim, o, status, reason, ts):
-    """End an order everywhere and release its reserve."""
+    """End an order in the account and in both histories, and release its reserve of cash."""
     order = orders_of(sim)[o]
     rested = order.status == _RESTING
     remove_order(sim, o, status, reason, ts)
@@ -85,7 +89,7 @@ def end_order(sim, o, status, reason, ts):
 
 @compiled
 def end_all_orders(sim, m, reason, ts):
-    """Cancel all resting orders of a market. Returns the number that rested in the account."""
+    """Cancel all orders of a market that rest in the account or a history. Returns how many rested in the account."""
     count, orders = 0, orders_of(sim)
     for s in range(2 * m, 2 * m + 2):
         i = sides_of(sim)[s].head
@@ -117,7 +121,10 @@ def apply_level_change(sim, s, level, recorded, value, traded):
 
 @inlined
 def _ahead_after_change(queue, exponent, ahead, recorded, cut, value, traded):
-    """Return the lots ahead of an order after its level changes to `value` lots, under a queue model."""
+    """Return the lots ahead of an order under a queue model, after `cut` lots have left its level and `value` remain.
+
+    ahead, recorded: lots ahead and lots at the level before. traded: prints caused the reduction.
+    """
     if traded or cut == 0:
         return min(ahead, value)
     if queue == _PROPORTIONAL:
@@ -136,7 +143,7 @@ def _ahead_after_change(queue, exponent, ahead, recorded, cut, value, traded):
 
 @compiled
 def power_weights(ahead, behind, exponent):
-    """Compute ahead^exponent and behind^exponent relative to the larger one, in units of 2^-24, rounded down at every step."""
+    """Compute ahead^exponent and behind^exponent, both divided by the larger, in units of 2^-24, rounded down at every step."""
     larger = max(ahead, behind)
     if larger == 0:
         return 0, 0
@@ -148,7 +155,7 @@ def power_weights(ahead, behind, exponent):
 
 @compiled
 def log_weight(lots):
-    """Compute log2(1 + contracts) in units of 2^-16."""
+    """Compute log2(1 + contracts) of a size in lots, in units of 2^-16."""
     return _log2(CONTRACT + lots) - _log2(CONTRACT)
 
 
@@ -173,7 +180,7 @@ def _log2(value):
 
 @compiled
 def restore_book(sim, m):
-    """Limit queue positions in a market to the displayed sizes of a book rebuilt after a gap, except under trade_only."""
+    """After a gap, limit the queue positions in a market to the sizes now displayed, except under the model trade_only."""
     state, orders, shown = state_of(sim), orders_of(sim), shown_of(sim)
     for s in range(2 * m, 2 * m + 2):
         side = sides_of(sim)[s]
@@ -188,7 +195,7 @@ def restore_book(sim, m):
 
 @compiled
 def invalidate_book(sim, m):
-    """Set the lots ahead in the fastest history to 0 at a gap, because cancels during it are not recorded."""
+    """At the start of a gap, set the lots ahead to 0 in the fastest history, because unrecorded cancels may follow."""
     orders = orders_of(sim)
     for s in range(2 * m, 2 * m + 2):
         i = sides_of(sim)[s].head
@@ -199,7 +206,7 @@ def invalidate_book(sim, m):
 
 @compiled
 def fill_resting(sim, o, lots, ts):
-    """Fill up to `lots` of a resting order in the account. Returns the filled lots.
+    """Fill up to `lots` of a resting order in the account. Returns how many lots were filled.
 
     An order that cash cannot pay ends, and stays linked until `sweep_filled`.
     """
@@ -224,7 +231,7 @@ def fill_resting(sim, o, lots, ts):
 
 @compiled
 def sweep_filled(sim, s):
-    """Remove orders that have ended everywhere from a side's list, then update the reserves of both sides."""
+    """Remove from a side's list the orders that have ended in the account and both histories, then update the market's reserves."""
     orders = orders_of(sim)
     state_of(sim).sweep = 0
     i = sides_of(sim)[s].head
@@ -239,9 +246,9 @@ def sweep_filled(sim, s):
 
 @compiled
 def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
-    """Fill a resting order with the lots that reach it: `available` in the account, `slowest` to `fastest` in the histories.
+    """Fill a resting order with the lots that reach it: `available` in the account, `slowest` and `fastest` in the two histories.
 
-    `reaching`: the maximum with nothing ahead. Returns the lots filled in the account, and their minimum and maximum over the histories.
+    `reaching`: the maximum with nothing ahead. Returns the lots filled in the account, and their minimum and maximum over all histories.
     """
     order = orders_of(sim)[o]
     remaining = order.count - order.filled if order.status == _RESTING else 0
@@ -264,7 +271,7 @@ def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
 
 @compiled
 def apply_print(sim, s, level, lots, ts):
-    """Apply a trade of `lots` with the bids of a side at `level`: fill the orders above it, then those at it in queue order.
+    """Apply a trade of `lots` with the bids of a side at `level`: fill own orders above the level, then those at it in queue order.
 
     The caller has checked that an order rests at `level` or above.
     """
@@ -291,7 +298,10 @@ def apply_print(sim, s, level, lots, ts):
 
 @compiled
 def _fill_at_level(sim, first, level, remaining, fewest, most, ts):
-    """Fill the orders at the level of a trade in queue order. Lots ahead of them are consumed first, each once."""
+    """Fill own orders at the level of a trade in queue order, after the lots ahead. remaining, fewest, most: lots of the trade left.
+
+    remaining: in the account; fewest, most: over the histories. Lots ahead are consumed once, also if several orders wait behind them.
+    """
     orders = orders_of(sim)
     consumed, i = 0, first
     while i >= 0 and orders[i].level == level:
@@ -314,7 +324,7 @@ def _fill_at_level(sim, first, level, remaining, fewest, most, ts):
 
 @compiled
 def fill_crossed(sim, m, ts):
-    """Fill a market's resting orders that its book crosses; they consume displayed sizes."""
+    """Fill own resting orders of a market that the other side of its book crosses; the fills reduce the displayed sizes."""
     sides, shown, levels, scratch = sides_of(sim), shown_of(sim), levels_of(sim), scratch_of(sim)
     dollar = markets_of(sim)[m].levels + 1
     for s in range(2 * m, 2 * m + 2):
@@ -337,7 +347,7 @@ def fill_crossed(sim, m, ts):
 
 @compiled
 def _cross_side(sim, s, highest, ts):
-    """Fill a side's orders from the remaining sizes of the other side, in the account and in both histories."""
+    """Fill own orders of a side with the other side's displayed sizes up to level `highest`, in the account and both histories."""
     orders, sizes = orders_of(sim), scratch_of(sim)
     dollar = markets_of(sim)[s >> 1].levels + 1
     i = sides_of(sim)[s].head

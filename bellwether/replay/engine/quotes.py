@@ -1,7 +1,9 @@
-"""Quotes: one post-only bid on each side of a market, kept as a chain of orders at one price.
+"""Quotes: one post-only bid on each side of a market, kept as a *chain* of orders at one price, each sent when the last is filled.
 
-In each queue history the quote rests until it is filled there. It is then sent again when the agent next quotes: as the account's new
-order, or at the back of the queue of the account's current order. A changed price ends the chain.
+The account is one course of the queues; the slowest and the fastest *history* (`bounds`) are the extremes that the recording allows. In
+each history the quote rests until it is filled there. It is then sent again when the agent next quotes: as the account's new order, or at
+the back of the queue of the account's current order. A changed price ends the chain. `sim` is the whole replay, `m` a market, `s` a side,
+`o` an order; `joins` are the histories that an order rests in (JOINS_*).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _POST_ONLY = int(Tif.POST_ONLY)
 
 @inlined
 def _is_in_place(sim, s, price, lots):
-    """Return True if a side's quote rests at `price` in the account and in every history."""
+    """Return True if a side's quote rests at `price` with its size in the account and in both histories, so that nothing is to send."""
     side = sides_of(sim)[s]
     if price == AS_IT_IS:
         return True
@@ -40,7 +42,10 @@ def are_quotes_in_place(sim, m, yes_price, no_price, lots):
 
 @compiled
 def quote_market(sim, m, yes_price, no_price, lots):
-    """Keep one bid of `lots` at each price. Returns 1, or 0 if the limit of calls is reached. The caller ensures that all rows fit."""
+    """Keep a bid of `lots` for YES and one for NO at these prices. Returns 1, or 0 if the limit of calls is reached.
+
+    The caller ensures that all rows fit.
+    """
     for place in range(2):
         if not _end_chain(sim, 2 * m + place, yes_price if place == 0 else no_price):
             return 0
@@ -53,7 +58,7 @@ def quote_market(sim, m, yes_price, no_price, lots):
 
 @compiled
 def _end_chain(sim, s, price):
-    """Cancel a side's quotes unless they have this price, and forget the account's quote once it no longer rests.
+    """Cancel a side's quotes if `price` is not their price. The account's quote is forgotten once it no longer rests.
 
     Returns False if the limit of calls is reached.
     """
@@ -76,7 +81,7 @@ def _end_chain(sim, s, price):
 
 @compiled
 def cancel_quotes(sim, s):
-    """Cancel a side's quotes in the account and in the histories. Returns 1 if the account's quote may have been resting, else 0."""
+    """Cancel a side's quotes in the account and both histories. Returns 1 if the account's quote may have been resting, else 0."""
     side = sides_of(sim)[s]
     answer = cancel_order(sim, side.quote) if side.quote >= 0 else 0
     if side.quote_slow >= 0 and side.quote_slow != side.quote:
@@ -89,7 +94,7 @@ def cancel_quotes(sim, s):
 
 @compiled
 def _quote_side(sim, m, place, price, lots):
-    """Send a quote where it is missing: in the account, or in histories that filled it. Returns False if the limit of calls is reached."""
+    """Send a side's quote where none rests: in the account, or in a history that filled it. Returns False at the limit of calls."""
     state, side, orders = state_of(sim), sides_of(sim)[2 * m + place], orders_of(sim)
     joins = _histories_to_join(sim, side, lots) if state.bounds == 1 else JOINS_BOTH
     if side.quote >= 0:
@@ -107,7 +112,7 @@ def _quote_side(sim, m, place, price, lots):
 
 @compiled
 def _histories_to_join(sim, side, lots):
-    """Return the histories without a resting quote, which a quote of `lots` must join.
+    """Return the histories in which no quote of a side rests, so that a quote of `lots` must join them.
 
     If fills have made the sizes of a chain's quotes differ, the fastest history has the largest of them, and the slowest joins no more.
     """
@@ -131,7 +136,7 @@ def _histories_to_join(sim, side, lots):
 
 @inlined
 def _record_joined(side, o, joins):
-    """Record an order as the quote of the histories that it joins."""
+    """Record order `o` as the quote of the histories that it joins."""
     if joins & JOINS_SLOW:
         side.quote_slow = o
     if joins & JOINS_FAST:
@@ -140,7 +145,7 @@ def _record_joined(side, o, joins):
 
 @inlined
 def _is_live(sim, o, slow):
-    """Return True if an order is in transit, rests in a history, or has ended there without the agent's knowledge."""
+    """Return True if an order, as far as the agent knows, is in transit or rests in a history: the slowest if `slow`, else the fastest."""
     order = orders_of(sim)[o]
     left, done, bit = (order.left_slow, order.done_slow, JOINS_SLOW) if slow else (order.left_fast, order.done_fast, JOINS_FAST)
     if left > 0 or order.joins & (bit << 2):
@@ -152,7 +157,7 @@ def _is_live(sim, o, slow):
 
 @compiled
 def _quote_again(sim, side, joins, lots):
-    """Send a quote again in histories that filled it; it joins the account's order when the message arrives."""
+    """Send the account's quote again in histories that filled it: they join its queue when the message arrives."""
     o = side.quote
     _record_joined(side, o, joins)
     orders_of(sim)[o].joins |= joins << 2
@@ -164,7 +169,7 @@ def _quote_again(sim, side, joins, lots):
 
 @compiled
 def rejoin_queue(sim, o, joins, lots, ts):
-    """Add the quote at the back of its queue in the given histories, as part of the account's order, if the market accepts it."""
+    """Add the quote at the back of its queue in the histories `joins`, as part of the account's order, if the market accepts it."""
     order, market = orders_of(sim)[o], markets_of(sim)[orders_of(sim)[o].market]
     order.joins = 0
     if market.status != 0 or not is_linked(order) or is_crossing(sim, order):
@@ -178,5 +183,5 @@ def rejoin_queue(sim, o, joins, lots, ts):
 
 @inlined
 def _has_own_behind(sim, order):
-    """Return True if another own order follows at the same level."""
+    """Return True if another order of the agent follows `order` in the queue at its level."""
     return order.next >= 0 and orders_of(sim)[order.next].level == order.level

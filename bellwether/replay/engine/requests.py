@@ -1,6 +1,7 @@
-"""Commands of agents and their single compiled entry. Strategies send commands through `kernel`, Python through `Session`.
+"""Commands of agents and the single compiled function that runs them. Strategies send commands through `kernel`, Python through `Session`.
 
-`m` is a market, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots, times in ns UTC.
+`sim` is the whole replay, `m` a market, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots, times
+in ns UTC. The *batch* is an array with a command per row: its arguments, and the answer.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def place(sim, m, side, action, price, lots, tif, expires):
 
 @compiled
 def _has_room_for_call(sim, m):
-    """Return True if the rows that one call may add fit; if not, request growth."""
+    """Return True if the arrays have room for all rows that one command may add; if not, request growth."""
     state = state_of(sim)
     if state.full == 1:
         return False
@@ -78,7 +79,7 @@ def _has_room_for_call(sim, m):
 
 @compiled
 def _record_updates_now(sim):
-    """Record the order updates of a call that takes effect at once."""
+    """Record the order updates of a command, if commands take effect at once."""
     state = state_of(sim)
     if is_watching_orders(state) and is_immediate(sim):
         record_updates(sim, state.now)
@@ -86,7 +87,7 @@ def _record_updates_now(sim):
 
 @compiled
 def _is_order(sim, o):
-    """Return True if an order has this number and the replay is not over."""
+    """Return True if `o` is the number of an order and the replay is not over."""
     return state_of(sim).over == 0 and 0 <= o < state_of(sim).orders
 
 
@@ -150,7 +151,10 @@ def quote(sim, m, yes_price, no_price, lots):
 
 @compiled
 def quote_batch(sim, lots, n):
-    """Quote the markets `quoted`..n-1 at the prices in the batch's first two fields. The next call after FULL continues."""
+    """Quote the markets `quoted`..n-1 at the two prices in each market's row. Returns 1, or the first other result of `quote`.
+
+    A call after FULL continues with the market that did not fit.
+    """
     state, batch = state_of(sim), batch_of(sim)
     for m in range(state.quoted, n):
         answer = quote(sim, m, batch[m].market, batch[m].side, lots)
@@ -162,7 +166,7 @@ def quote_batch(sim, lots, n):
 
 @compiled
 def place_batch(sim, first, n):
-    """Place the orders in rows first..n-1 of the batch and store their numbers there. Returns the index of the first unprocessed row."""
+    """Place the orders in rows first..n-1 of the batch and store each number as answer. Returns the first unprocessed row, n if none."""
     batch = batch_of(sim)
     for i in range(first, n):
         row = batch[i]
@@ -175,7 +179,7 @@ def place_batch(sim, first, n):
 
 @compiled
 def cancel_batch(sim, first, n):
-    """Cancel the orders in the first field of rows first..n-1. Returns the index of the first unprocessed row."""
+    """Cancel the orders whose numbers are in the first field of rows first..n-1. Returns the first unprocessed row, n if none."""
     batch = batch_of(sim)
     for i in range(first, n):
         answer = cancel(sim, batch[i].market)
@@ -187,7 +191,7 @@ def cancel_batch(sim, first, n):
 
 @compiled
 def resting_batch(sim, m):
-    """Store the numbers of the agent's resting orders in the batch, by side and price-time priority. Returns their count."""
+    """Store the numbers of the agent's resting orders as answers in the batch, by side and price-time priority. Returns their count."""
     sides, orders, batch = seen_sides_of(sim), seen_orders_of(sim), batch_of(sim)
     n = 0
     for s in range(2 * seen_state_of(sim).tickers):
@@ -201,7 +205,7 @@ def resting_batch(sim, m):
 
 
 def _dispatch(sim, code, a, b, c, d, e, f, g):
-    """Run a command. Its arguments and result are those of the function for the command."""
+    """Run the command `code` with the arguments `a` to `g` of its function, and return the function's result."""
     if code == STEP:
         return advance(sim)
     if code == QUOTE:
@@ -229,13 +233,13 @@ def _dispatch(sim, code, a, b, c, d, e, f, g):
 
 @cache
 def engine_address() -> int:
-    """Return the address of the engine's compiled code in this process, loaded or compiled at the first call."""
+    """Return the address of the engine's compiled code in this process; the first call compiles or loads the code."""
     return address_of(_dispatch, ENTRY)
 
 
 @compiled_alone
 def command(sim, code, first, n):
-    """Run a command from Python. A single command has its arguments in the batch's first row; several commands are rows first..n-1.
+    """Run a command from Python: a single one with arguments in the batch's first row, or one for each of the rows first..n-1.
 
     RESTING_BATCH takes the market in `first`, QUOTE_BATCH the lots.
     """

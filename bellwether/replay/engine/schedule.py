@@ -1,4 +1,7 @@
-"""Times of decisions and equity samples, fixed before the replay starts."""
+"""Times of decisions and equity samples, fixed before the replay starts.
+
+A *stop* is such a time. Engine time is the time of the tape's events; the agent's clock is later by the latency of market data.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ MOST_STOPS = 20_000_000
 
 
 def build_schedule(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
-    """Build the stops of a replay in order, int64[k, 3]: tape index (events before it are processed), engine time in ns, kind.
+    """Build the scheduled stops of a replay in order, int64[k, 3]: tape index (events before it are processed), engine time in ns, kind.
 
     The engine time of a decision is the agent's `now` less the latency of market data. Raises `ConfigError` when cadence or sampling makes
     too many stops for the tape's length, and for latency of market data under rules that decide at book rows.
@@ -49,7 +52,7 @@ def build_schedule(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.n
 
 
 def add_wakes(schedule: np.ndarray, tape: Tape, times: np.ndarray, data_latency: int) -> np.ndarray:
-    """Add a stop of kind WAKE at each of `times` (int64, ns, engine time), after the tape's events of that instant.
+    """Add stops that wake the agent (kind WAKE) at `times` (int64, ns, engine time), each after the tape's events of its instant.
 
     Times outside the tradable period, from the episode's start to the last close, are dropped.
     """
@@ -64,7 +67,7 @@ def _sort_stops(stops: np.ndarray) -> np.ndarray:
 
 
 def last_time(tape: Tape, rules: RuleSet) -> int:
-    """Return the time of the tape's last event, or of its last book row if rows or events drive the clock and that row is later."""
+    """Return the time of the last event, or, under rules whose clock follows rows or events, of the last book row if it is later."""
     ends = tape.ts[-1:].tolist()
     if rules.decisions == "book_rows" or rules.samples == "events":
         ends += tape.rows_ts[-1:].tolist()
@@ -78,7 +81,7 @@ def last_open_time(tape: Tape) -> int:
 
 @cache_per_tape
 def close_times(tape: Tape) -> np.ndarray:
-    """Return the time of each ticker's close or settlement, int64[T], ns; the end of the tape without either.
+    """Return for each ticker when it closes or is settled, whichever is first, ns, int64[T]; without either, the end of the tape.
 
     Raises `ConfigError` for events of tickers or levels that the tape does not have.
     """
@@ -107,7 +110,7 @@ def _check_events(tape: Tape) -> None:
 
 
 def _filter_open(tape: Tape, stops: np.ndarray, data_latency: int) -> np.ndarray:
-    """Select the decisions at which some ticker is recorded and not yet closed."""
+    """Select the stops at which some ticker's recording has begun and the ticker is not closed yet."""
     if (tape.begins <= tape.start).all():
         return stops
     times = stops[:, 1] + data_latency
@@ -118,13 +121,13 @@ def _filter_open(tape: Tape, stops: np.ndarray, data_latency: int) -> np.ndarray
 
 
 def _grid_stops(tape: Tape, every: int, last: int, data_latency: int, kind: int) -> np.ndarray:
-    """Build stops of a kind `every` ns from the tape's start to `last`, on the agent's clock."""
+    """Build a stop of a kind every `every` ns on the agent's clock, from the tape's start to `last`."""
     times = np.arange(tape.start, last + 1, every, dtype=np.int64) - data_latency
     return np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), kind)]).astype(np.int64, copy=False)
 
 
 def _final_sample(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
-    """Build the sample at the end of the tape, unless the grid has one at that time."""
+    """Build the sample at the end of the tape; no row if the regular samples include that time."""
     last = last_time(tape, rules)
     on_grid = rules.samples == "grid" and last >= tape.start and (last - tape.start) % settings.sample_every == 0
     return np.array([] if on_grid else [[len(tape), last, FINAL_SAMPLE]], np.int64).reshape(-1, 3)
@@ -132,7 +135,7 @@ def _final_sample(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.nd
 
 @compiled_allocating
 def _stops_by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
-    """Build the stops of PredictionMarketBench's clock, int64[k, 3].
+    """Build the stops at which PredictionMarketBench decides (if `decide`) and samples (if `sample`), int64[k, 3].
 
     A decision is at the first book row at least `cadence` after the last one, a sample after the first event at least `sample_every` after
     the last one. A book row is one event, with or without changes.

@@ -1,4 +1,4 @@
-"""Python interface of a replay: views of the engine's arrays, and one compiled call per command."""
+"""Python interface of a replay: commands of an agent, each one compiled call, and views of the engine's arrays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
 
 class Session(Arrays):
-    """One replay of a tape under rules and settings.
+    """One replay of a tape under rules and settings, which an agent steps through and sends orders to.
 
     A session is not thread-safe, but several sessions may run in threads, since compiled calls release the GIL.
 
@@ -106,7 +106,7 @@ class Session(Arrays):
     # The clock
 
     def step(self) -> bool:
-        """Advance to the next decision. Returns False if there is none and the tape is processed to its end."""
+        """Advance to the next decision. Returns False at the end of the tape, if no decision is left."""
         while (stop := command(self._words, STEP, 0, 0)) != AT_DECISION:
             if not stop:
                 if not self._state[STATE_AT.full]:
@@ -115,7 +115,7 @@ class Session(Arrays):
         return True
 
     def advance(self) -> int:
-        """Advance to the next decision (AT_DECISION), news (AT_NEWS) or timer (AT_TIMER). Returns 0 at the end."""
+        """Advance to the next decision (AT_DECISION), news (AT_NEWS) or timer (AT_TIMER), and return which. Returns 0 at the end."""
         while not (stop := command(self._words, STEP, 0, 0)):
             if not self._state[STATE_AT.full]:
                 return 0
@@ -123,12 +123,12 @@ class Session(Arrays):
         return int(stop)
 
     def open(self) -> bool:
-        """Advance to the first decision if it is at the start of the episode. Returns True if so."""
+        """Advance to the first decision if it is at the start of the episode. Returns whether it was."""
         delay = self.settings.data_latency
         return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
 
     def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False, orders: bool = False) -> None:
-        """Make `advance` also stop at `times` (int64, ns, of the tape), fills or order updates.
+        """Make `advance` also stop at `times` (int64, ns, of the tape), at fills (if `fills`) and at order updates (if `orders`).
 
         With `fills` it stops at the end of each instant with a fill of the account, with `orders` at that of each instant in which an order
         changes. The events of the instant are processed before; `now` is later by the latency of market data. Raises `ConfigError` after
@@ -141,14 +141,14 @@ class Session(Arrays):
             self._set("schedule", add_wakes(self._arrays["schedule"], self.tape, times, self.settings.data_latency))
 
     def report_fills(self) -> int:
-        """Mark all known fills as reported, so that `advance` stops for later ones only. Returns their number."""
+        """Mark all known fills as reported, so that `advance` stops only for later fills. Returns the number of known fills."""
         self._state[STATE_AT.fills_reported] = count = self.fill_count()
         return count
 
     def updates(self) -> np.ndarray:
-        """Return the order updates since the last call, int64[n, U_COLS], columns `codes.U_*`, if `stop_at_news` requested them.
+        """Return the order updates since this method was last called, int64[n, U_COLS], columns `codes.U_*`.
 
-        Each row is the state of an order at the end of an instant, or after a call or message, that changed it.
+        Only if `stop_at_news` requested order updates.
         """
         state, seen = self._state, self._seen
         head, tail = int(state[STATE_AT.update_head]), int(seen[STATE_AT.update_tail])
@@ -195,7 +195,7 @@ class Session(Arrays):
         callbacks: Sequence[Callable[..., Any] | None] = (),
         trades: np.ndarray | None = None,
     ) -> None:
-        """Run a compiled strategy from here to the end: `@strategy def f(sim, params)`, which calls the functions of `kernel`.
+        """Run a compiled strategy, `@strategy def f(sim, params)`, which calls the functions of `kernel`, from here to the end.
 
         When an array is too small, the strategy restarts from here with more room, so it must be deterministic for the same `params`. The
         rest of the tape after it returns is processed without it. callbacks: compiled functions of (sim, params, number), in the order of
@@ -223,7 +223,7 @@ class Session(Arrays):
             pass
 
     def _call_back(self, callbacks: Sequence[Callable[..., Any] | None], params: np.ndarray, trades: np.ndarray | None) -> None:
-        """Store the callbacks, their parameters and the first trade to report in the words and the state."""
+        """Register callbacks for a compiled run: store addresses, parameters, and the first trade to report."""
         if not any(callbacks):
             return
         addresses = callback_addresses(callbacks, params)
@@ -238,15 +238,15 @@ class Session(Arrays):
     # Orders
 
     def place(self, ticker: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int = Tif.GTC, expires: int = 0) -> int:
-        """Send an order; price 0 is a market order, `expires` the end of a GTD order.
+        """Send an order and return its number. price: 0 for a market order. expires: end of a GTD order, ns UTC.
 
-        Returns its number, also if it is rejected (its row contains the reason); -1 when the order limit is reached, the replay is over, or
-        the rules log nothing of a market without a book.
+        The number is returned also if the order is rejected (its row contains the reason). Returns -1 when the order limit is reached, the
+        replay is over, or the rules log nothing of a market without a book.
         """
         return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
-        """Send orders in sequence: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns `place` of each."""
+        """Send orders in sequence, int64[n, 7]: ticker, side, action, price, lots, tif, expires. Returns the number of each, as `place` does."""
         values = np.asarray(requests)
         if values.ndim != 2 or values.shape[1] != R_COLS or values.dtype.kind not in "iu":
             raise ConfigError(
@@ -255,7 +255,7 @@ class Session(Arrays):
         return self._batch(PLACE_BATCH, values)
 
     def cancel(self, order: int) -> bool:
-        """Cancel an order. Returns True if it rested; with latency, if it may still rest when the cancel arrives."""
+        """Cancel an order. Returns True if the order rested; with latency, if it may still rest when the cancel arrives."""
         return self._command(CANCEL, order) == 1
 
     def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -267,14 +267,14 @@ class Session(Arrays):
         return self._command(CANCEL_ALL, ticker)
 
     def amend(self, order: int, price: CentiCents, lots: Lots) -> int:
-        """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its queue position.
+        """Change a resting order to `lots` remaining at `price`. A smaller size at the same price keeps the queue position.
 
         Returns 0, or the code of the `Reason` why it is unchanged.
         """
         return self._command(AMEND, order, price, lots)
 
     def quote(self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int = NEVER) -> int:
-        """Keep one post-only bid of `lots` on each side of a market; a price of 0 cancels the bid, -1 leaves it unchanged.
+        """Keep one post-only bid of `lots` on each side of a market. A price of 0 cancels the side's bid, -1 leaves it unchanged.
 
         The quote of a side is the last order sent by this method. One that is in transit or rests at its price stays; others are cancelled
         before new ones are sent. `calls`: how many orders may be sent or cancelled. Returns the remaining calls, -1 if they did not
@@ -284,7 +284,7 @@ class Session(Arrays):
         return int(self._state[STATE_AT.budget]) if self._command(QUOTE, ticker, yes_price, no_price, lots) else -1
 
     def quote_many(self, prices: np.ndarray, lots: Lots, calls: int = NEVER) -> int:
-        """Quote all markets as `quote` does, with prices int64[T, 2] by ticker and side."""
+        """Quote all markets as `quote` does, at prices int64[T, 2] by ticker and side. calls: how many orders may be sent or cancelled."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
             raise ConfigError(f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give integers of shape {self.best.shape}")
         self._fit_batch(len(prices))
@@ -311,7 +311,7 @@ class Session(Arrays):
 
     @property
     def reserved(self) -> MicroDollars:
-        """Reserve of resting orders and shorts, micro-dollars."""
+        """Cash reserved for resting orders and short positions, micro-dollars."""
         return self._seen.item(STATE_AT.reserved)
 
     @property
@@ -331,7 +331,7 @@ class Session(Arrays):
 
     @property
     def ledger(self) -> np.ndarray:
-        """Costs of YES and NO (below 0 for a short), realised P&L, both without fees, and fees: int64[T, 4], micro-dollars."""
+        """Cost of YES and of NO (below 0 for a short), realised P&L without fees, and fees of each market: int64[T, 4], micro-dollars."""
         sides, markets = self._arrays["seen_sides"], self._arrays["seen_markets"]
         return _read_only(np.column_stack([sides[:, SIDE_AT.basis].reshape(-1, 2), markets[:, [MARKET_AT.realised, MARKET_AT.paid]]]))
 
@@ -349,7 +349,7 @@ class Session(Arrays):
 
     @property
     def known_orders(self) -> np.ndarray:
-        """Orders as the agent knows them: pending until acknowledged, filled when the acknowledgement reports it."""
+        """Orders as the agent knows them: an order is pending, for example, until the agent has received the acknowledgement."""
         return _read_only(self._arrays["seen_orders"][: self._state[STATE_AT.orders]])
 
     @property
@@ -359,12 +359,12 @@ class Session(Arrays):
 
     @property
     def fills_before(self) -> tuple[int, int]:
-        """Numbers of fills known at the last two decisions, the earlier one first."""
+        """How many fills the agent knew of at the last but one and at the last decision."""
         return int(self._state[STATE_AT.fills_before]), int(self._state[STATE_AT.fills_then])
 
     @property
     def samples(self) -> np.ndarray:
-        """Samples so far, int64[s, S_COLS], columns `codes.S_*`."""
+        """Samples of cash and equity so far, int64[s, S_COLS], columns `codes.S_*`."""
         return _read_only(self._arrays["samples"][: self._state[STATE_AT.samples]])
 
     @property
@@ -373,7 +373,7 @@ class Session(Arrays):
         return int(self._state[STATE_AT.refused])
 
     def result(self) -> ReplayOutcome:
-        """Build the outcome. Raises `ConfigError` before the end; call `step` until it returns False."""
+        """Build the outcome of the replay. Raises `ConfigError` before the end: call `step` until it returns False."""
         if not self.over:
             raise ConfigError(f"taking a replay's result: it is at step {self.step_index} of {self.steps}; step until it returns False")
         self._command(VALUE)
@@ -392,7 +392,7 @@ class Session(Arrays):
     # Commands
 
     def _command(self, code: int, *arguments: int) -> int:
-        """Run a command with its arguments, as int64, in the batch's first row, which is faster than passing them one by one."""
+        """Run a command and return its result. The arguments go into the batch's first row, which is faster than passing them singly."""
         batch: Any = self._arrays["batch"]
         try:
             _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])
@@ -403,7 +403,7 @@ class Session(Arrays):
         return int(answer)
 
     def _batch(self, code: int, rows: np.ndarray) -> np.ndarray:
-        """Run a command for many rows and return the answer of each."""
+        """Run a command for many rows of arguments and return the answer to each."""
         self._fit_batch(len(rows))
         self._arrays["batch"][: len(rows), : rows.shape[1]] = rows
         end = 0

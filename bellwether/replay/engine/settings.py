@@ -72,19 +72,19 @@ class ReplaySettings:
         return self.latencies is not None or self.response_latency > self.data_latency
 
     def _check_int(self, name: str, minimum: int) -> None:
-        """Raise `ConfigError` unless a value is an integer within its limits."""
+        """Raise `ConfigError` unless the setting `name` is an integer from `minimum` to its maximum."""
         value: Any = getattr(self, name)
         maximum = LARGEST.get(name, 10**18)
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             raise ConfigError(f"settings of a replay: {name} is {value!r}; give an integer from {minimum} to {maximum}")
 
     def digest(self) -> str:
-        """Return the SHA-256, in hex, of all values."""
+        """Return the SHA-256, in hex, of the values of all settings."""
         return hashlib.sha256(json.dumps(settings_values(self), sort_keys=True).encode()).hexdigest()
 
 
 def settings_values(settings: Any) -> Mapping[str, Any]:
-    """Return the values of settings for JSON; latencies only if set."""
+    """Return the values of settings for JSON. Recorded latencies are included only if set."""
     values = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
     series, response = values.pop("latencies"), values.pop("response_latency")
     return {**values, **({"latencies": series.digest()} if series else {}), **({"response_latency": response} if response else {})}

@@ -1,4 +1,4 @@
-"""Memory layout of a replay: record types of its arrays, and the words by which compiled code finds them.
+"""Memory layout of a replay: record types of its arrays, and the *words*, addresses and lengths by which compiled code finds the arrays.
 
 All fields are int64. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC. A *level* is the
 number of a price in its market's list: 1 for the lowest, 0 for none; a dollar follows the highest. Level l of YES and level n + 1 - l of NO
@@ -18,7 +18,7 @@ NO_BOOK_YET = 1 << 30
 
 
 def _record(*groups: str) -> np.dtype:
-    """Create the record type with these fields, int64 each."""
+    """Create a record type of int64 fields. groups: names of fields, separated by spaces."""
     return np.dtype([(name, np.int64) for group in groups for name in group.split()])
 
 
