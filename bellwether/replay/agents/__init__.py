@@ -1,1 +1,1 @@
-"""Agents: base classes, context, records and built-in strategies."""
+"""Agents: base classes, the context through which an agent observes and trades, records of events, and built-in strategies."""

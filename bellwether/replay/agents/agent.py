@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def default_name(class_name: str) -> str:
-    """Convert the name of a class to lower-case words with hyphens."""
+    """Build the default name of an agent from its class name: lower-case words joined with hyphens."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", class_name).strip("_").lower()
 
 
@@ -61,7 +61,7 @@ class Agent:
         return dict(self._params)
 
     def recreate(self) -> Self:
-        """Return a new agent, without the state of a run, of the same class, parameters and name."""
+        """Return a new agent of the same class, parameters and name, without anything that this agent stored in a run."""
         agent = type(self)(**self._params)
         agent.name = self.name
         return agent
@@ -83,19 +83,23 @@ class Agent:
         """
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
-        """React to a changed status or size of one of the agent's orders, as `OrderUpdate` describes. Timing and budget as in `on_fill`."""
+        """React to a change of one of the agent's orders: `update` has the new status and size. Timing and tool-call budget as in `on_fill`."""
 
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
-        """React to a trade of the recorded market. Timing and budget as in `on_fill`."""
+        """React to a trade of other participants in the recorded market. Timing and tool-call budget as in `on_fill`."""
 
     def on_book(self, ctx: AgentContext, ticker: str) -> None:
-        """React to a change of a market's best bid or ask price. Called once per market and instant; timing and budget as in `on_fill`."""
+        """React to a change of a market's best bid or ask price. Called once per market and instant; timing and tool-call budget as in
+        `on_fill`.
+        """
 
     def on_timer(self, ctx: AgentContext, time_ns: int) -> None:
-        """React to a timer set by `ctx.at`. Called at `time_ns` (ns UTC), after the other callbacks of that instant; budget as in `on_fill`."""
+        """React to a timer set by `ctx.at`. Called at `time_ns` (ns UTC), after the other callbacks of that instant; tool-call budget as in
+        `on_fill`.
+        """
 
     def end(self, ctx: AgentContext) -> None:
-        """Finish a run. Called once, after the last event and all settlements. Every tool call raises `BudgetError`."""
+        """Finish a run. Called once, after the last event and all settlements. Attributes of `ctx` can be read; its methods raise `BudgetError`."""
 
 
 class CompiledAgent(Agent):
@@ -113,12 +117,14 @@ class CompiledAgent(Agent):
     strategy: Any
 
     def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
-        """Return the `params` of the strategy: a one-dimensional array, int64 or float64. seed: 256 bits, as `AgentContext.seed`."""
+        """Return the array that the compiled functions receive as `params`: one-dimensional, int64 or float64. seed: 256 bits, as
+        `AgentContext.seed`.
+        """
         raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
 
 
 def find_callbacks(agent: type[Agent]) -> Callbacks:
-    """Return which callbacks an agent class defines."""
+    """Return which of the callbacks, such as `on_fill`, an agent class defines."""
     return Callbacks(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
 
 
@@ -156,12 +162,16 @@ def derive_seed(digest: str, agent: str, seed: int) -> int:
 
 
 def cents(value: int | float | str | Decimal, name: str = "cents") -> CentiCents:
-    """Convert cents to $0.0001. Raises `ConfigError` with the parameter's `name` if the value is not a multiple of 0.01 cent."""
+    """Convert cents to a price in units of $0.0001. Raises `ConfigError` if the value is not a multiple of 0.01 cent. name: parameter named
+    in the error.
+    """
     return CentiCents(_to_units(value, CENT, name, "a hundredth of a cent"))
 
 
 def contracts(value: int | float | str | Decimal, name: str = "contracts") -> Lots:
-    """Convert contracts to lots. Raises `ConfigError` with the parameter's `name` if the value is not a multiple of 0.01 contract."""
+    """Convert contracts to lots of 0.01 contract. Raises `ConfigError` if the value is not a whole number of lots. name: parameter named in
+    the error.
+    """
     return Lots(_to_units(value, CONTRACT, name, "a hundredth of a contract"))
 
 

@@ -1,4 +1,4 @@
-"""Validation of the arguments of `AgentContext`: prices, sizes, codes, times and order ids become integers."""
+"""Validation of the arguments of `AgentContext`: prices, sizes, times, order ids, and names such as buy become integers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST = 2**62
 
 
 def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: Any = _GTC, expires: Any = 0) -> np.ndarray:  # noqa: PLR0917
-    """Build the array of requests for `AgentContext.place_many`, int64[n, 7].
+    """Build the array of orders for `AgentContext.place_many`, int64[n, 7], from integers or arrays of equal length.
 
     Args:
         ticker: Number of the market: its index in `AgentContext.tickers`.
@@ -55,7 +55,9 @@ def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: An
 
 
 def check_codes(requests: np.ndarray) -> None:
-    """Check side, action and time in force of requests, int64[n, 7]. Raises `OrderError` naming the first invalid order, its field and value."""
+    """Check that side, action and time in force of orders (int64[n, 7], from `requests`) are valid codes. Raises `OrderError` naming the
+    first invalid order, the field and the value.
+    """
     for name, words in (("side", SIDES), ("action", ACTIONS), ("tif", TIFS)):
         values = requests[:, REQUEST_COLUMNS.index(name)]
         wrong = np.flatnonzero((values < 0) | (values >= len(words)))
@@ -65,7 +67,9 @@ def check_codes(requests: np.ndarray) -> None:
 
 
 def to_integer(value: Any, name: str) -> int:
-    """Convert an integer of any type to int. Raises `OrderError` for other types and for absolute values of 2^62 or more."""
+    """Convert an integer of any type to int. Raises `OrderError` for other types and for absolute values of 2^62 or more. name: of the
+    argument, for the error.
+    """
     if type(value) is int and -_LARGEST < value < _LARGEST:
         return value
     if isinstance(value, bool | np.bool_):
@@ -82,7 +86,7 @@ def to_integer(value: Any, name: str) -> int:
 
 
 def to_price(value: Any) -> CentiCents:
-    """Convert a limit price to int. Raises `OrderError` for 0 and for values that are not integers."""
+    """Check that a limit price is an integer other than 0, and return it as int. Raises `OrderError` if not."""
     price: Any = to_integer(value, "price")
     if price == 0:
         raise OrderError("price is 0; give a price above 0, or None for a market order")
@@ -90,7 +94,7 @@ def to_price(value: Any) -> CentiCents:
 
 
 def to_lots(value: Any) -> Lots:
-    """Convert a size in lots to int. Raises `OrderError` for values below 1 and for values that are not integers."""
+    """Check that a size in lots is an integer of at least 1, and return it as int. Raises `OrderError` if not."""
     lots: Any = to_integer(value, "lots")
     if lots < 1:
         raise OrderError(f"lots is {lots}; give 1 or more")
@@ -98,14 +102,18 @@ def to_lots(value: Any) -> Lots:
 
 
 def check_tag(value: Any) -> str:
-    """Return a tag unchanged. Raises `OrderError` unless it has at most `LONGEST_TAG` printable characters."""
+    """Check that a tag (an agent's label for an order) has at most `LONGEST_TAG` printable characters, and return it. Raises `OrderError`
+    if not.
+    """
     if type(value) is not str or len(value) > LONGEST_TAG or not value.isprintable():
         raise OrderError(f"tag is {value!r:.80}; give a string of at most {LONGEST_TAG} printable characters")
     return value
 
 
 def to_code(value: int | str, words: Mapping[str, int], name: str) -> int:
-    """Return the code of a word in `words`, or a valid code unchanged. Raises `OrderError` for other values."""
+    """Convert a name such as buy to its integer code in `words`; a valid code is returned unchanged. Raises `OrderError` for other values.
+    name: of the argument, for the error.
+    """
     if type(value) is int and 0 <= value < len(words):
         return value
     if isinstance(value, str) and (code := words.get(value.lower())) is not None:
@@ -116,7 +124,7 @@ def to_code(value: int | str, words: Mapping[str, int], name: str) -> int:
 
 
 def to_ns(time: int | datetime | None, name: str) -> int:
-    """Convert a time to ns UTC, and None to 0. Raises `OrderError` for a datetime without a time zone."""
+    """Convert a datetime to ns UTC, and None to 0; integers are returned unchanged. Raises `OrderError` for a datetime without a time zone."""
     if time is None:
         return 0
     if isinstance(time, datetime):
@@ -128,7 +136,9 @@ def to_ns(time: int | datetime | None, name: str) -> int:
 
 
 def to_ids(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-    """Convert order ids to int64[n]. Raises `OrderError` for ids that are not integers."""
+    """Convert orders or order ids to an array of ids, int64[n]. Raises `OrderError` for values that are not integers, and for an array of
+    another type.
+    """
     if isinstance(orders, np.ndarray):
         if orders.dtype != np.int64 or orders.ndim != 1:
             raise OrderError(f"reading order ids: found {orders.dtype}{list(orders.shape)}; give int64[n]")

@@ -1,4 +1,4 @@
-"""Compiled version of the market maker of `market_maker`."""
+"""Market maker of the module `market_maker`, with its decisions compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.replay.units import DOLLAR, MILL
 
 @strategy
 def bid_price(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
-    """Return the bid price for a side, $0.0001; 0 for no bid. params: spread, size, max_position, skew, tick."""
+    """Return the bid price for a side, $0.0001; 0 for no bid. params: array of spread, size, max_position, skew and tick."""
     spread, size, most, skew, tick = params[0], params[1], params[2], params[3], params[4]
     own, other = best_bid(sim, ticker, side), best_bid(sim, ticker, 1 - side)
     if own == 0 or other == 0 or ticker_status(sim, ticker) & BLOCKING:
@@ -31,7 +31,7 @@ def bid_price(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
 
 @strategy
 def make_market(sim: Any, params: np.ndarray) -> None:
-    """Update the quotes of every market at every decision."""
+    """Run the strategy through an episode: update the quotes of every market at every decision."""
     while next_step(sim):
         for ticker in range(tickers(sim)):
             quote(sim, ticker, bid_price(sim, ticker, 0, params), bid_price(sim, ticker, 1, params), params[1])
@@ -43,5 +43,5 @@ class CompiledMarketMaker(QuotingPolicy, CompiledAgent):
     strategy = make_market
 
     def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
-        """Return spread, size, max_position, skew and tick, int64[5], in $0.0001 and lots."""
+        """Return the parameters as int64[5]: spread, size, max_position, skew and tick, in $0.0001 and lots."""
         return np.array([self._spread, self._size, self._most, self._skew, self._tick], np.int64)

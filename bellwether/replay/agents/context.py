@@ -2,9 +2,10 @@
 
 A method costs one tool call (`place_many` and `cancel_many`: one per order), an attribute none. All amounts are integers: prices in $0.0001
 (`45 * CENT`), sizes in lots of 0.01 contract (`10 * CONTRACT`), money in micro-dollars, times in ns UTC. An agent without `api = 3` uses
-prices in mills.
+prices in mills (tenths of a cent).
 
-The context reaches the simulator only through `Simulator`, in this process or another one, and stores copies.
+The context reaches the simulator only through the methods of `Simulator`, so that the agent can run in another process, and stores copies of
+what it reads.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _NO_PRICE = CentiCents(0)
 
 
 class QuoteIds(tuple[int | None, int | None]):
-    """Pair of the order ids of a market's quotes for YES and NO; None without a quote.
+    """Order ids of the two quotes of a market: the bid for YES, and the ask for YES, which is sent as a bid for NO; None for a missing quote.
 
     Reading an id marks the agent as reacting to its fills, because a filled quote is replaced under a new id.
     """
@@ -138,7 +139,9 @@ class AgentContext:
         self._begin(-1, 0)
 
     def _begin(self, step: int, calls: int) -> None:
-        """Begin a decision with a budget of `calls`, and discard the values read before. The simulator counts calls separately."""
+        """Begin decision number `step` with a budget of `calls` tool calls, and discard the values read in the previous decision. The
+        simulator keeps its own count of calls.
+        """
         self._step, self._calls, self._left, self._excess_calls = step, calls, calls, 0
         self._now: int | None = None
         self._states: np.ndarray | None = None
@@ -243,7 +246,7 @@ class AgentContext:
         return Order(self, self._id_of(number))
 
     def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Return for each order whether it is resting now, bool[n].
+        """Return for each order whether it rests in the book now, bool[n].
 
         Args:
             orders: Orders, or ids as int64[n]. The result is False for ids below 0.
@@ -259,7 +262,8 @@ class AgentContext:
         return self._require_result(self._simulator.are_resting(numbers))
 
     def exogenous(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return all points of an exogenous series that are known now.
+        """Return all points that are known now of an exogenous series: data from outside the markets, such as a spot price, stored in the
+        episode.
 
         Args:
             name: Name of the series, one of `info.exogenous`.
@@ -289,7 +293,8 @@ class AgentContext:
         return self._record_reader.trades(self._read_pages(lambda after: self._simulator.trades(code, after)))
 
     def fills(self, ticker: str | None = None, *, whole_run: bool = False) -> list[Fill]:
-        """Return the agent's fills in one market, or in all markets, since the previous decision began, in booking order.
+        """Return the agent's fills in one market, or in all markets, since the previous decision began (or in the whole run), in the order
+        of booking.
 
         If every decision first reads its fills, each fill is returned exactly once: an order that trades at once is among the fills of the
         next decision. A callback returns the fills since the last decision began. Each 100,000 fills cost one more call.
@@ -310,7 +315,7 @@ class AgentContext:
         return self._positions(-1)
 
     def at(self, time: int | datetime) -> None:
-        """Set a timer that calls `on_timer` once.
+        """Set a timer that calls `on_timer` once, at `time`.
 
         At most 10,000 timers can be pending at once.
 
@@ -437,7 +442,7 @@ class AgentContext:
         return QuoteIds(self, ids)
 
     def quote_many(self, prices: np.ndarray, lots: int, *, tag: str = "") -> np.ndarray:
-        """Keep a post-only bid per market and side in the book, and return the order ids.
+        """Keep a post-only bid for YES and a post-only bid for NO in the book of every market, and return the order ids.
 
         As with `quote`, each order that is placed or cancelled costs one call.
 
@@ -487,7 +492,7 @@ class AgentContext:
         return numbers
 
     def cancel(self, order: SupportsIndex) -> bool:
-        """Cancel an order. Returns True if it was resting; with latency, if it can still be resting when the cancel arrives.
+        """Cancel an order. Returns True if the order was resting; with latency, True if the order may still be resting when the cancel arrives.
 
         Raises:
             OrderError: The order is unknown.
@@ -502,7 +507,7 @@ class AgentContext:
         return False
 
     def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Cancel several orders. Returns for each whether it was resting, bool[n], and False for unknown ids. Each order costs one call."""
+        """Cancel several orders at a cost of one call each. Returns for each order whether it was resting, bool[n]; False for unknown ids."""
         self._reacts = True
         numbers = to_ids(orders)
         self._spend(len(numbers))
@@ -518,7 +523,7 @@ class AgentContext:
         return self._require_result(self._simulator.cancel_all(code))
 
     def amend(self, order: SupportsIndex, price: int, lots: int) -> str | None:
-        """Change the price and the remaining size of a resting order.
+        """Change the price and the remaining size of a resting order. Returns the reason if the change is refused, else None.
 
         The order keeps its queue position only if the price is unchanged and the size is reduced.
 
@@ -542,7 +547,9 @@ class AgentContext:
     # Internals.
 
     def _read_pages(self, read: Callable[[int], np.ndarray | None]) -> list[list[int]]:
-        """Return all rows of a paged observation. `read` returns the rows from an index on; each page costs one call."""
+        """Return all rows of an observation that arrives in pages. read: function that returns the page from a row index on; each page
+        costs one call.
+        """
         rows: list[list[int]] = []
         while True:
             self._spend(1)
@@ -552,7 +559,7 @@ class AgentContext:
                 return rows
 
     def _positions(self, code: int) -> list[Position]:
-        """Return the position in one market (-1: in every market)."""
+        """Return the position in the market with number `code`; for -1, the position in every market."""
         self._reacts = True
         self._spend(1)
         rows = self._require_result(self._simulator.ledger(code))
@@ -564,7 +571,7 @@ class AgentContext:
             self._refuse(calls)
 
     def _require_result(self, result: Result | None) -> Result:
-        """Return the result of a call. Raises `BudgetError` if the simulator refused the call."""
+        """Return the result of a call of the simulator. Raises `BudgetError` for None, with which the simulator refuses a call."""
         if result is None:
             self._refuse(0)
         return result
@@ -589,13 +596,15 @@ class AgentContext:
         return Order(self, self._tagged(self._require_result(self._simulator.place(code, side, action, price, lots, tif, until, tag)), tag))
 
     def _tagged(self, number: int, tag: str) -> int:
-        """Store the tag of an order, and return the order's number."""
+        """Store `tag` as the label of order `number`, unless the tag is empty or the order has no record, and return the number."""
         if tag and number >= 0:
             self._tags.setdefault(number, tag)
         return number
 
     def _record_quotes(self, calls_left: int | None) -> None:
-        """Set the remaining calls after sending quotes. Raises `BudgetError` for -1, if the budget did not suffice, and for None."""
+        """Set the remaining calls to `calls_left`, the result of sending quotes. Raises `BudgetError` for -1 (the budget did not suffice)
+        and for None (the simulator refused the call).
+        """
         if calls_left is None:
             self._refuse(0)
         if calls_left == self._left:
@@ -608,7 +617,7 @@ class AgentContext:
             self._refuse(0)
 
     def _discard_values(self) -> None:
-        """Discard the stored books and account values."""
+        """Discard the stored books and account values, so that they are read again on next use."""
         self._version += 1
         self._bids = self._stored_bid_rows = self._sizes = self._held = self._stored_position_rows = None
 
@@ -650,7 +659,7 @@ class AgentContext:
             raise OrderError(f"the market {ticker!r:.60} does not exist; available markets: {', '.join(self.tickers[:10])}") from None
 
     def _code_or_all(self, ticker: str | None) -> int:
-        """Return the number of a market; -1 for all markets."""
+        """Return the number of the market `ticker`; -1, which stands for all markets, if `ticker` is None."""
         return -1 if ticker is None else self._code_of(ticker)
 
     def _id_of(self, order: SupportsIndex) -> int:

@@ -18,7 +18,7 @@ STEP_TIMEOUT = "the step took longer than seconds_per_step"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Error of an agent that ended its trading before the end of the episode.
+    """Error that ended an agent's trading before the end of the episode.
 
     Attributes:
         type: Type of the error.
@@ -39,12 +39,14 @@ class Failure:
 
 
 def build_failure(error: BaseException, step: int, at: int, *, omitted: Container[str] = ()) -> Failure:
-    """Build the `Failure` of an error. omitted: files whose frames are left out at the start of the traceback."""
+    """Build the `Failure` of an error. step: number of the decision. at: simulated time, ns UTC. omitted: files whose frames are left out
+    at the start of the traceback.
+    """
     return Failure(*describe_error(error), step, at, format_traceback(error, omitted))
 
 
 def describe_error(error: BaseException) -> tuple[str, str]:
-    """Return the type of an error and the first line of its message, sanitized."""
+    """Return the type of an error and the first line of the message, both without control characters and memory addresses."""
     if isinstance(error, StepTimeout):
         return "StepTimeout", STEP_TIMEOUT
     try:
@@ -55,7 +57,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
 
 
 def format_traceback(error: BaseException, omitted: Container[str]) -> str:
-    """Format the traceback of an error, without its first frames in the files `omitted`."""
+    """Format the traceback of an error. The first frames are left out as long as they are in the files `omitted`."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in omitted:
         trace = trace.tb_next

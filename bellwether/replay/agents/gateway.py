@@ -1,4 +1,6 @@
-"""Simulator side of the agent interface: `Gateway` answers calls with copies of the session's data, within the tool-call budget."""
+"""Simulator side of the agent interface: `Gateway` answers an agent's calls with copies of the simulator's data, as long as the tool-call
+budget lasts.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def _empty_trades() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """Terms under which an episode is traded.
+    """Terms under which an episode is traded: rules, settings, fees, allowed prices and tool-call budget.
 
     Attributes:
         rules: Rule set.
@@ -132,20 +134,20 @@ class Gateway:
         self.tags: dict[int, str] = {}
 
     def begin(self, *, sends: bool = True) -> None:
-        """Start a decision with a full budget of calls. sends: whether orders are accepted."""
+        """Start a decision with a full budget of tool calls. sends: whether the agent may send orders."""
         self._left, self._sends = self._limit, sends
         self._between = self._is_over = False
         if self._frozen:
             self._freeze()
 
     def wake(self, *, stopped: bool) -> None:
-        """Start a callback with a full budget of calls. stopped: whether the session has paused between two decisions."""
+        """Start a callback, or a pause of the session between two decisions (`stopped`), with a full budget of tool calls."""
         self._left, self._sends, self._between, self._is_over = self._limit, True, True, self._is_over or stopped
         if self._frozen:
             self._freeze()
 
     def _freeze(self) -> None:
-        """Copy cash, equity and resting orders, which frozen observations show until the next call of the agent."""
+        """Copy cash, equity and resting orders. Under rules with frozen observations the agent sees these copies until it is called again."""
         self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
         self._dropped |= self._cancelled
         self._cancelled.clear()
@@ -157,7 +159,7 @@ class Gateway:
     # Callbacks between decisions.
 
     def watch(self, callbacks: Callbacks) -> None:
-        """Make the session pause at every event for which the agent has a callback. To be called before the first step."""
+        """Make the session pause at every event for which the agent has a callback. Must be called before the session's first step."""
         times = []
         self._callbacks = callbacks
         if callbacks.on_trade:
@@ -169,7 +171,9 @@ class Gateway:
             self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
     def news(self) -> News | None:
-        """Return new fills, order updates, trades, markets with changed best prices, and due timers; None if nothing is new."""
+        """Return what the agent's callbacks have not seen: fills, order updates, trades, markets with changed best prices, and due timers;
+        None if nothing is new.
+        """
         watched, fills, trades, books, timers = self._callbacks, [], [], [], []
         orders = self._updates() if watched.on_order else []
         if watched.on_fill and self._reported_fills < self._fill_count():
@@ -188,7 +192,7 @@ class Gateway:
         return news if any(news) else None
 
     def _updates(self) -> list[list[int]]:
-        """Return the order updates that are not yet reported, as rows of `UPDATE_COLUMNS`."""
+        """Return the order updates that `on_order` has not yet received, as rows of `UPDATE_COLUMNS`."""
         rows = self._session.updates()
         return np.hstack([rows[:, : codes.U_FILLED + 1], self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
 
@@ -220,7 +224,7 @@ class Gateway:
         return tuple([row[column] for column in ORDER_COLUMNS])
 
     def conditions(self) -> Conditions:
-        """Return the terms of the episode, as copies."""
+        """Return copies of the terms under which the episode is traded."""
         session, tape = self._session, self._session.tape
         return Conditions(
             replace(session.rules),
@@ -316,7 +320,9 @@ class Gateway:
 
     @property
     def _searchsorted_side(self) -> Literal["left", "right"]:
-        """Argument `side` of `searchsorted` for trades at the present instant, which follow decisions made at book rows."""
+        """Argument `side` of `searchsorted` in the times of trades: left under rules whose decisions precede the trades of the same
+        instant, else right.
+        """
         return "left" if self._session.rules.decisions == "book_rows" else "right"
 
     def _known_trade_count(self) -> int:
@@ -334,7 +340,7 @@ class Gateway:
         return self._tagged(self._session.place(ticker, side, action, price, lots, tif, expires), tag)
 
     def _tagged(self, order: int, tag: str) -> int:
-        """Store the tag of an order, and return the order's number."""
+        """Store the label `tag` of an order, unless the tag is empty or the order has no record, and return the order's number."""
         if tag and order >= 0:
             self.tags.setdefault(order, tag)
         return order
@@ -394,11 +400,13 @@ class Gateway:
         return calls_left, [self._tagged(order, tag) for order in self._session.quoted.tolist()]
 
     def _copy_quotes(self) -> np.ndarray | None:
-        """Return the numbers of the present quotes if observations are frozen."""
+        """Copy the order numbers of the agent's present quotes if observations are frozen; otherwise return None."""
         return self._session.quoted.copy() if self._frozen else None
 
     def _record_quotes(self, budget: int, calls_left: int, earlier: np.ndarray | None) -> int:
-        """Deduct the calls that new quotes cost, record which earlier quotes they cancelled, and return `calls_left`."""
+        """Deduct the calls that new quotes cost, record which quotes of `earlier` were cancelled, and return `calls_left`. budget: calls
+        available before.
+        """
         self._left -= budget - calls_left if calls_left > 0 else budget
         if earlier is not None:
             replaced = earlier[(earlier >= 0) & (earlier != self._session.quoted)]
@@ -408,14 +416,14 @@ class Gateway:
         return calls_left
 
     def _is_market(self, ticker: int, *, or_all: bool = False) -> bool:
-        """Return True for the number of a market, and for -1 if it stands for all markets."""
+        """Return True if `ticker` is the number of a market, or if it is -1 and `or_all` lets -1 stand for all markets."""
         return 0 <= ticker < self._tickers or (or_all and ticker == -1)
 
     def _spend_on_orders(self, calls: int) -> bool:
         return self._sends and self._spend(calls)
 
     def _spend(self, calls: int) -> bool:
-        """Deduct calls from the budget. Returns False if they exceed it."""
+        """Deduct calls from the budget. Returns False, and deducts nothing, if too few calls are left."""
         if calls > self._left:
             return False
         self._left -= calls

@@ -57,19 +57,22 @@ Row = tuple[int, ...]
 
 
 def _state(method: Method) -> Method:
-    """Mark an observation that is sent to an isolated process with every message."""
+    """Mark a method of `Simulator` as state: an isolated process receives the result at the start of each phase and after each change,
+    without asking.
+    """
     method.kind = "state"  # type: ignore[attr-defined]
     return method
 
 
 def _change(method: Method) -> Method:
-    """Mark a request that can change the books or the account."""
+    """Mark a method of `Simulator` as change: a request that can change the books or the account."""
     method.kind = "change"  # type: ignore[attr-defined]
     return method
 
 
 class Simulator(Protocol):
-    """Observations and requests of a run. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC.
+    """What an agent can observe and request in a run. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times
+    in ns UTC.
 
     ticker: number of the market. side: YES 0, NO 1. action: BUY 0, SELL 1. Arguments are integers, strings or int64 arrays; results are integers or
     copies. A result of None means that the call had no effect: it exceeded the budget or its arguments are unknown.
@@ -84,7 +87,7 @@ class Simulator(Protocol):
 
     @_state
     def status(self) -> Vector:
-        """Return the bits of `codes.TickerStatus` by market, int64[T]."""
+        """Return the status of each market as bits of `codes.TickerStatus`, int64[T]."""
         ...
 
     @_state
@@ -121,13 +124,13 @@ class Simulator(Protocol):
         ...
 
     def order(self, order: int) -> Row | None:
-        """Return the columns `ORDER_COLUMNS` of an order; None for an unknown number."""
+        """Return the values of the columns `ORDER_COLUMNS` for the order with this number; None for an unknown number."""
         ...
 
     # At a cost of one call each.
 
     def book(self, ticker: int, depth: int) -> BookSides | None:
-        """Return the bids for YES and for NO, best first. depth: maximum levels per side; -1 for all that the episode shows."""
+        """Return the bids for YES and for NO, best first. depth: maximum levels per side; -1 for all levels that the episode shows."""
         ...
 
     def resting(self, ticker: int) -> list[int] | None:
@@ -139,19 +142,21 @@ class Simulator(Protocol):
         ...
 
     def points(self, series: int, after: int) -> BySide | None:
-        """Return the known points of a series from index `after` on, int64[n, 2]: time (ns UTC) and value (bits of a float64)."""
+        """Return the points of an exogenous series that are known now, from index `after` on, int64[n, 2]: time (ns UTC) and value (bits of
+        a float64). series: number of the series.
+        """
         ...
 
     def trades(self, ticker: int, after: int) -> Trades | None:
-        """Return the trades of one market (-1: all markets) since the previous decision: at most `MOST_ROWS`, from row `after` on."""
+        """Return the recorded trades of one market (-1: all markets) since the previous decision: at most `MOST_ROWS` rows, from row `after` on."""
         ...
 
     def fills(self, ticker: int, whole: int, after: int) -> Fills | None:
-        """Return the agent's fills since the previous decision, or of the whole run if `whole` is 1. Other arguments as in `trades`."""
+        """Return the agent's fills since the previous decision, or of the whole run if `whole` is 1. ticker, after: as in `trades`."""
         ...
 
     def ledger(self, ticker: int) -> list[list[int]] | None:
-        """Return the position in one market (-1: a row per market): lots of YES and NO, their costs, realised P&L, fees, unrealised P&L."""
+        """Return a row for one market (-1: a row for every market) with lots of YES and NO, their costs, realised P&L, fees and unrealised P&L."""
         ...
 
     def at(self, time: int) -> int | None:
@@ -165,12 +170,14 @@ class Simulator(Protocol):
     def place(  # noqa: PLR0917
         self, ticker: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, expires: int, tag: Tag
     ) -> int | None:
-        """Send an order, and return its number; -1 if the venue does not record it. price: 0 for a market order. tag: label of the agent."""
+        """Send an order, and return the order's number; -1 if the venue does not record the order. price: 0 for a market order. tif: time
+        in force. tag: the agent's label for the order.
+        """
         ...
 
     @_change
     def place_many(self, requests: Requests, tag: Tag) -> Vector | None:
-        """Send orders at a cost of one call each, and return their numbers; -1 as in `place`."""
+        """Send orders at a cost of one call each, and return their numbers; -1 for an order that the venue does not record."""
         ...
 
     @_change
@@ -190,14 +197,14 @@ class Simulator(Protocol):
 
     @_change
     def amend(self, order: int, price: CentiCents, lots: Lots) -> int | None:
-        """Change the price and the remaining size of an order. Returns 0, or the code of the reason of a refusal."""
+        """Change the price and the remaining size of an order. Returns 0, or the code of the reason for which the change was refused."""
         ...
 
     @_change
     def quote(  # noqa: PLR0917
         self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int, tag: Tag
     ) -> tuple[int, int, int] | None:
-        """Keep a post-only bid for each side of a market. A price of 0 cancels the bid, -1 leaves it unchanged.
+        """Keep one post-only bid for YES and one for NO in a market. A price of 0 cancels the bid of that side, -1 leaves it unchanged.
 
         Each order placed or cancelled costs one call. calls: maximum number of calls. Returns the remaining calls (-1 if they did not suffice) and the numbers of the quotes for YES and
         NO (-1 without one).
@@ -206,13 +213,15 @@ class Simulator(Protocol):
 
     @_change
     def quote_many(self, prices: BySide, lots: Lots, calls: int, tag: Tag) -> tuple[int, list[int]] | None:
-        """Apply `quote` to all markets. Returns the remaining calls, and the order numbers by market and side."""
+        """Keep the bids of `quote` in all markets. prices: of the bids for YES and NO by market. Returns the remaining calls, and the order
+        numbers by market and side.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MethodSignature:
-    """Signature of a method of `Simulator`: argument types, result type, and kind: state, change or empty."""
+    """Signature of a method of `Simulator`. kind: state or change, as marked above; empty for other methods."""
 
     arguments: tuple[Any, ...]
     result: Any
@@ -227,7 +236,7 @@ class MethodSignature:
 
     @property
     def shape(self) -> ArrayShape | None:
-        """Shape of the returned array; None for other results."""
+        """Shape of the array that the method returns; None if the method returns no array."""
         arrays = (part for part in (self.result, *get_args(self.result)) if get_origin(part) is Annotated)
         return next((get_args(part)[1] for part in arrays), None)
 
@@ -238,7 +247,7 @@ STATE = tuple(name for name, call in CALLS.items() if call.kind == "state")
 
 
 def hide_function(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Wrap a function so that an agent cannot reach the original through attributes.
+    """Wrap a function so that an agent cannot reach the function through attributes of the wrapper.
 
     The closure of a Python wrapper can be read. `lru_cache(maxsize=0)` returns a C object, which has no reference to the function after
     `__wrapped__` is removed.
@@ -249,7 +258,9 @@ def hide_function(function: Callable[Arguments, Result]) -> Callable[Arguments, 
 
 
 class SimulatorProxy:
-    """Proxy that exposes only the methods of `Simulator`, and `conditions`, to an agent in this process; see `hide_function`."""
+    """Proxy that gives an agent in this process the methods of `Simulator`, and `conditions`, but no way to the simulator itself; see
+    `hide_function`.
+    """
 
     __slots__ = (*CALLS, "conditions")
 

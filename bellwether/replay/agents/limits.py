@@ -26,22 +26,23 @@ class BudgetError(BellwetherError):
 
 
 class RunStopped(BellwetherError):
-    """Reason outside the agent for which a run has no result, such as an unavailable model or a trajectory of another run.
+    """A run has no result for a reason outside the agent, such as an unavailable model or a trajectory that belongs to another run.
 
     `backtest.run` does not catch it.
     """
 
 
 class StepTimeout(BaseException):
-    """Step that exceeded `seconds_per_step`. Not an `Exception`, so that agents do not catch it by accident."""
+    """A step (decision or callback) took longer than `seconds_per_step`. Not an `Exception`, so that agents do not catch it by accident."""
 
 
 class RunawayAgent(BaseException):
-    """Step with more than 1,000 calls beyond its budget. Not an `Exception`, as `StepTimeout`."""
+    """An agent made more than 1,000 calls beyond the budget of a step. Like `StepTimeout`, not an `Exception`."""
 
 
 class StepLimit:
-    """Time limit of steps, in seconds; infinity for none. Call `begin` and `finish` around each step, on the thread that created the object.
+    """Time limit of an agent's steps (decisions and callbacks), in seconds; infinity for none. Call `begin` and `finish` around each step,
+    on the thread that created the object.
 
     On the main thread a system alarm raises `StepTimeout`, which also interrupts blocking calls such as `time.sleep`. On other threads and
     on Windows a watcher thread raises it at the next Python instruction, after a blocking call. Neither interrupts compiled code before it
@@ -100,7 +101,7 @@ class StepLimit:
             return fired
 
     def _discard_pending(self) -> None:
-        """Raise and discard a pending `StepTimeout`.
+        """Let a pending `StepTimeout` be raised here and discard it, so that it does not interrupt later code.
 
         Clearing it with NULL would loop for ever under a tracer (CPython 3.11).
         """
@@ -120,7 +121,7 @@ class StepLimit:
             raise StepTimeout
 
     def _is_late(self) -> bool:
-        """Return True if the limit has elapsed since the step began, or since the last True."""
+        """Return True if the limit has elapsed since the step began, or since this method last returned True."""
         present = time.monotonic()
         if not self._inside or present - self._since < self._seconds:
             return False
