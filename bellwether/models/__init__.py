@@ -1,1 +1,1 @@
-"""Language models: registry, parameters, costs, and the client that calls them."""
+"""Language models: the registry of models, their request parameters and costs, and the client that calls them."""

@@ -1,4 +1,4 @@
-"""Result of one attempt at a model call: what the response means, what it cost, and what the client does next."""
+"""Classification of one attempt at a model call: what the response means, what it cost, and what the client does next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
 
 
 class Stop(StrEnum):
-    """Reason why every further call of a model would fail until its operator fixes the cause."""
+    """Reason why all further calls of a model would fail until an operator fixes the cause."""
 
     OUT_OF_CREDIT = "out_of_credit"
     AUTHENTICATION = "authentication"
@@ -42,7 +42,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """Result of one attempt.
+    """Result of one attempt at a model call, successful or not.
 
     Attributes:
         outcome: `OK`, or why there is no usable answer.
@@ -67,7 +67,7 @@ class AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class RawReply:
-    """HTTP response: status and headers (names in lower case) if any, and the part of the body that was read."""
+    """HTTP response as received: status and headers (names in lower case) if they arrived, and the part of the body that was read."""
 
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -75,14 +75,14 @@ class RawReply:
     latency_ms: int | None = None
 
     def redact(self, secret: str | None) -> RawReply:
-        """Return the reply with the key removed from the body."""
+        """Return the response with the API key `secret` removed from the body."""
         if secret is None or len(secret) < _SHORTEST_SECRET or secret.encode() not in self.body:
             return self
         return RawReply(self.status, self.headers, self.body.replace(secret.encode(), b"***"), self.latency_ms)
 
 
 def tidy_reason(text: str, secret: str | None = None) -> str:
-    """Shorten a failure reason to one line of at most 300 characters, without credentials."""
+    """Shorten the reason of a failure to one line of at most 300 characters, without credentials. secret: the API key."""
     if secret is not None and len(secret) >= _SHORTEST_SECRET:
         text = text.replace(secret, "***")
     line = redact(one_line(text[: 10 * _MOST_CHARACTERS]))
@@ -92,7 +92,9 @@ def tidy_reason(text: str, secret: str | None = None) -> str:
 def build_lost_result(
     model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False
 ) -> AttemptResult:
-    """Build the result of an attempt without a complete response. Its cost is unknown, or 0 if the model is free or nothing was sent."""
+    """Build the result of an attempt without a complete response.
+    The cost is unknown, or 0 if the model is free or the request was not sent (`unsent`).
+    """
     usage = UNBILLED if unsent else build_usage(model)
     return AttemptResult(outcome, _build_reply(raw.redact(secret), Message(), usage), tidy_reason(reason, secret))
 
@@ -100,13 +102,13 @@ def build_lost_result(
 def build_unreachable_result(
     model: Model, url: str, cause: str, raw: RawReply, *, outcome: Outcome, secret: str | None = None
 ) -> AttemptResult:
-    """Build the result of an attempt whose endpoint refused the connection. Nothing was sent; the reason names the address."""
+    """Build the result of an attempt that could not connect, so that nothing was sent. url: address for the reason; cause: error of the connection."""
     reason = f"no connection to {_strip_address(url)} ({cause})"
     return replace(build_lost_result(model, outcome, reason, raw, secret=secret, unsent=True), unreachable=True)
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return the innermost cause of a connection error, without headers and addresses."""
+    """Return the innermost cause of a connection error as text, without headers and addresses."""
     while (inner := error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__) is not None:
         error = inner
     if isinstance(error, ssl.SSLError):
@@ -117,7 +119,7 @@ def describe_cause(error: BaseException) -> str:
 
 
 def _strip_address(url: str) -> str:
-    """Return an address without credentials and query."""
+    """Return an address without credentials and without its query."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -126,7 +128,7 @@ def _strip_address(url: str) -> str:
 
 
 def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> AttemptResult:
-    """Classify a complete response. Never raises, whatever the body contains."""
+    """Classify a complete response. Never raises, whatever the body contains. secret: API key to remove from the body."""
     raw = raw.redact(secret)
     status = raw.status or 200
     message = read_reply(raw.body)
@@ -161,13 +163,13 @@ def _build_reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
 
 
 def _compute_usage(model: Model, status: int, message: Message, kind: Classification) -> Usage:
-    """Return the usage of a response. Its cost is 0 if the provider does not charge for such a response."""
+    """Return tokens and cost of a response. The cost is 0 if the provider does not bill it."""
     free = kind.unbilled or (status >= 300 and model.api_base is None and model.provider in _CHARGES_SUCCESS_ONLY)
     return UNBILLED if free and not message.usage else build_usage(model, message.tokens, message.usage)
 
 
 def _classify_answer(message: Message) -> Classification:
-    """Classify the message of a successful response."""
+    """Classify the content of a response with status 200."""
     if message.error and not message.has_answer:
         return classify_error(message.error)
     if message.flaw:
@@ -176,7 +178,7 @@ def _classify_answer(message: Message) -> Classification:
 
 
 def _classify_ending(message: Message) -> Classification | None:
-    """Classify an answer by its finish reason; None unless a limit, a filter or an error ended it."""
+    """Classify an answer that a limit, a filter or an error of the provider ended; None for other answers."""
     ending = parse_ending(message.finish_reason)
     if ending is Ending.BROKEN:
         return Classification(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
@@ -189,7 +191,7 @@ def _classify_ending(message: Message) -> Classification | None:
 
 
 def _classify_empty(message: Message) -> Classification | None:
-    """Classify a message without text and tool calls; None if it has either."""
+    """Classify a message with neither text nor tool calls, such as a refusal; None for other messages."""
     if message.has_answer:
         return None
     if message.refusal:
@@ -220,7 +222,7 @@ _LIMITED = frozenset({429, 529})
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """Outcome with its reason and consequences; see `AttemptResult`. unbilled: the provider states that it does not charge."""
+    """Outcome of an attempt, its reason, and the consequences as in `AttemptResult`. unbilled: the provider states that it does not charge."""
 
     outcome: Outcome
     reason: str = ""
@@ -231,14 +233,14 @@ class Classification:
 
 @dataclass(frozen=True, slots=True)
 class ProviderError:
-    """Error of a provider. code: its error codes, without quotations of the request. text: the whole message."""
+    """Error reported by a provider. code: error codes, which never quote the request. text: codes and message."""
 
     code: str
     text: str
 
     @classmethod
     def from_object(cls, error: Any) -> ProviderError:
-        """Parse a provider's error: an object, or a value of another type."""
+        """Build from a provider's error: a JSON object, or any other value as text."""
         if not isinstance(error, Mapping):
             return cls("", str(error))
         metadata = error.get("metadata")
@@ -249,7 +251,7 @@ class ProviderError:
 
     @classmethod
     def from_body(cls, body: bytes) -> ProviderError:
-        """Parse the error in a body: `{"error": {…}}`, `{"error": "…"}`, a list of one (Google), or the top-level members."""
+        """Parse the error in a body: `{"error": {…}}`, `{"error": "…"}`, a list with one error (Google), or an object that is the error."""
         answer = decode_body(body)
         if isinstance(answer, list) and answer:
             answer = answer[0]
@@ -259,7 +261,7 @@ class ProviderError:
 
 
 def classify_status(status: int, error: ProviderError) -> Classification:
-    """Classify an HTTP status that is not a success.
+    """Classify a response whose HTTP status is an error.
 
     Requests rejected by a content filter are billed (stated by Azure). Requests that timed out or failed in progress may be billed.
     """
@@ -279,7 +281,7 @@ def classify_status(status: int, error: ProviderError) -> Classification:
 
 
 def _classify_redirect(model: Model, status: int, target: str) -> Classification:
-    """Classify a redirect. It is not followed: prompt and key are only sent to the configured address."""
+    """Classify a redirect as a failure. Redirects are not followed: prompt and key are sent only to the configured address."""
     provider = None if model.api_base else BY_PREFIX.get(model.provider)
     setting = " or ".join(provider.base_variables) if provider else "api_base in models.toml"
     reason = f"HTTP {status}: a redirect, which is not followed; correct the base address ({setting}). It names {_strip_address(target) or 'the same address'}"
@@ -287,7 +289,7 @@ def _classify_redirect(model: Model, status: int, target: str) -> Classification
 
 
 def classify_error(error: Any) -> Classification:
-    """Classify an error object in a successful response, as gateways send it."""
+    """Classify an error object in a response with status 200, which gateways send."""
     parsed = ProviderError.from_object(error)
     code = str(error.get("code")) if isinstance(error, Mapping) else ""
     if code.isascii() and code.isdigit() and 400 <= int(code[:9]) < 600:
@@ -307,7 +309,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def retry_after(status: int | None, headers: Mapping[str, str], body: bytes) -> float | None:
-    """Return the number of seconds to wait that the provider requests; None if it requests none, or more than a week.
+    """Return how many seconds the provider asks to wait; None if there is no such request, or for more than a week.
 
     Header names are in lower case.
     """
@@ -334,7 +336,7 @@ def _parse_seconds(text: str | None) -> float | None:
 
 
 def _limit_reset_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until all exhausted limits are renewed ("6m0s", "120ms" in headers)."""
+    """Return the seconds until all exhausted rate limits are renewed, from headers such as "6m0s" or "120ms"."""
     waits = [
         _parse_span(headers.get(f"x-ratelimit-reset-{unit}", ""))
         for unit in ("requests", "tokens")
@@ -344,12 +346,13 @@ def _limit_reset_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_span(text: str) -> float | None:
+    """Convert a duration such as "6m0s" or "120ms" to seconds."""
     parts = _SPAN.findall(text)
     return sum(float(number) * _SECONDS[unit] for number, unit in parts) if parts else _parse_seconds(text)
 
 
 def _parse_retry_info(body: bytes) -> float | None:
-    """Parse Google's RetryInfo: `"retryDelay": "37s"` in the details of the error."""
+    """Return the wait in Google's RetryInfo, which is in the details of the error: `"retryDelay": "37s"`."""
     delay = re.search(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body[:100_000])
     return float(delay[1]) if delay else None
 
@@ -358,7 +361,7 @@ def _parse_retry_info(body: bytes) -> float | None:
 
 
 class NextStep(Enum):
-    """Action of the client after an attempt.
+    """What the client does after an attempt.
 
     ANSWER: store it as the answer; also a truncated or filtered text, in which the parser may find the forecast.
     FINAL: the model's final output without an answer (refused, filtered, or reasoning only): stored and never requested again.
@@ -378,7 +381,7 @@ _FINAL_OUTCOMES = frozenset({Outcome.OK, Outcome.REFUSAL, Outcome.TRUNCATION})
 
 
 def decide_next_step(result: AttemptResult) -> NextStep:
-    """Choose the client's action after an attempt."""
+    """Decide what the client does after an attempt with this result."""
     reply = result.reply
     if result.stop is not None:
         return NextStep.STOP

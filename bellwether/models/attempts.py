@@ -1,4 +1,4 @@
-"""Execution of attempts: claim a call within budgets, send it, and store the result even if the caller is cancelled."""
+"""Execution of attempts: claim a model call within its budgets, send the request, and store the result even if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CHECK_AGAIN = (0.5, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """Call that is ready to be sent. budgets: those that its cost must fit."""
+    """Call that is ready to be sent. estimate: maximum cost in micro-dollars; tokens: expected number; budgets: limits on the cost."""
 
     scheduler: Scheduler
     request: Request
@@ -63,7 +63,7 @@ class PendingCall:
 
 @dataclass(frozen=True, slots=True)
 class MissedAttempt:
-    """Failed attempt that may be repeated. It is recorded, and the call is released."""
+    """Failed attempt that may be repeated. The failure is recorded, and the call is no longer claimed."""
 
     result: AttemptResult
     decision: NextStep
@@ -71,14 +71,14 @@ class MissedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class SettledCall:
-    """Call with a final result, obtained by an attempt of this process."""
+    """Call with a final result that an attempt of this process has just brought."""
 
     result: Answered | Failed
 
 
 @dataclass(frozen=True, slots=True)
 class TakenCall:
-    """Call claimed by another process, or by another attempt of this one. The journal has its result."""
+    """Call that another process or another attempt of this process works on. The result will be in the journal."""
 
 
 BegunAttempt = tuple[Claim, Attempt]
@@ -86,7 +86,7 @@ CallEnd = Answered | Busy | Failed | SettledCall | MissedAttempt | TakenCall
 
 
 class AttemptRunner:
-    """Sender of attempts. A sent attempt is completed and stored even if its caller is cancelled.
+    """Runner of attempts. Once a request is sent, its result is stored even if the caller is cancelled.
 
     Attributes:
         journal, writer: record the attempts.
@@ -116,23 +116,24 @@ class AttemptRunner:
         self._is_aborted = False
 
     async def wait_for(self, key: CallKey) -> None:
-        """Wait until no attempt at this call is in progress."""
+        """Wait until this process has no attempt at the call in progress."""
         while (task := self._in_flight.get(key)) is not None:
             await asyncio.wait((task,))
 
     def abort(self) -> None:
-        """Cancel all attempts in progress and start no more. Replies that are already complete are stored."""
+        """Cancel all attempts in progress and begin no more. Results that are already complete are still stored."""
         self._is_aborted = True
         for task in self._in_flight.values():
             task.cancel()
 
     async def settle(self) -> None:
-        """Wait until no attempt is in progress."""
+        """Wait until this process has no attempt in progress."""
         while self._in_flight:
             await asyncio.wait(list(self._in_flight.values()))
 
     async def send(self, pending: PendingCall) -> CallEnd:
-        """Make one attempt when the limits allow it. Cancellation withdraws it before it is sent; a sent attempt still completes.
+        """Wait until the limits allow it, then make one attempt.
+        A cancelled caller withdraws an attempt that is not sent yet; a sent one still completes.
 
         Raises `asyncio.CancelledError` after `abort`.
         """
@@ -154,6 +155,7 @@ class AttemptRunner:
             raise
 
     def _ended(self, key: CallKey, permit: Permit, task: asyncio.Task[CallEnd]) -> None:
+        """Free the slots of an ended attempt."""
         permit.give_back()
         self._ended_count += 1
         self._in_flight.pop(key, None)
@@ -183,7 +185,7 @@ class AttemptRunner:
         return await self._store(pending, begun, result)
 
     async def _begin(self, pending: PendingCall, permit: Permit) -> BegunAttempt | Answered | Busy | Failed:
-        """Claim the call and begin an attempt. While attempts in progress reserve the rest of a budget, wait for their actual costs."""
+        """Claim the call and begin an attempt. If a budget is exhausted only by estimates of attempts in progress, wait for their actual costs."""
         lock = pending.scheduler.budget_lock
         if not lock.locked():
             try:
@@ -229,16 +231,16 @@ class AttemptRunner:
             raise
 
     def _own_attempts(self, exceeded: BudgetExceeded) -> list[asyncio.Task[CallEnd]]:
-        """Return this process's attempts in progress that count towards the exceeded budget."""
+        """Return this process's attempts in progress with the budget's model, or with any model if the budget names none."""
         of = exceeded.budget.of.model
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 
     async def _has_others(self, exceeded: BudgetExceeded) -> bool:
-        """Return True if attempts of other processes that count towards the exceeded budget are in progress."""
+        """Return True if a process that still runs has an attempt in progress that counts towards the exceeded budget."""
         return await self._writer.do(partial(self._journal.has_others, exceeded.budget.of), Urgency.READ)
 
     async def _store(self, pending: PendingCall, begun: BegunAttempt, result: AttemptResult) -> CallEnd:
-        """Record a result. Retries if the journal cannot be written, because the attempt is paid for."""
+        """Store the result of an attempt in the journal. The attempt is paid for, so failed writes are repeated."""
         decision = decide_next_step(result)
         work = partial(_record_result, begun, result, decision)
         retrying = AsyncRetrying(
@@ -261,7 +263,7 @@ class AttemptRunner:
         return end if isinstance(end, MissedAttempt) else SettledCall(end)
 
     async def _release_begun(self, beginning: asyncio.Future[Any]) -> None:
-        """Release the call once `beginning` has claimed it: its caller was cancelled before anything was sent."""
+        """Wait until `beginning` has claimed the call, then release it, because its caller was cancelled before the request was sent."""
         try:
             begun = await asyncio.shield(beginning)
         except BellwetherError:
@@ -277,7 +279,7 @@ class AttemptRunner:
 
 
 def _record_result(begun: BegunAttempt, result: AttemptResult, decision: NextStep) -> Answered | Failed | MissedAttempt:
-    """Record the end of an attempt, and of the call if the result is final. Runs in the writer's thread."""
+    """Record how the attempt ended, and if its result is final, end the call. Runs in the journal's thread."""
     claim, attempt = begun
     if decision is NextStep.ANSWER:
         reply = result.reply

@@ -1,4 +1,4 @@
-"""Idempotent model client with a journal, rate limits and retries."""
+"""Client for model calls, with a journal, rate limits and retries. A call that was answered once is never sent again."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ _BY_THE_USER = "it was interrupted"
 
 
 def journal_model_name(model: Model) -> str:
-    """Return a model's name in the journal: its id, followed by the entry's name if the model has an address of its own."""
+    """Return a model's name in the journal: LiteLLM's id, or for a model at a custom address `id@entry`."""
     return f"{model.model}@{model.name}" if model.api_base is not None else model.model
 
 
 def build_request(
     model: Model, messages: Messages, *, purpose: str, scope: str = "", sample: int = 0, parameters: Mapping[str, Any] | None = None
 ) -> Request:
-    """Build the journal's request for a call. Arguments are those of `ModelClient.ask`."""
+    """Build the request of a call, from which its key in the journal is computed. Arguments are those of `ModelClient.ask`."""
     return Request(journal_model_name(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
 
 
 class ModelClient:
-    """Client that sends each model call once over all runs; an async context manager.
+    """Client that sends a model call once and reuses its answer in all later runs. Use it as an async context manager.
 
     Any number of calls may be requested at once; limits queue them. On exit, also after an error or a cancelled call, it waits for running requests, which are paid for. If the exit itself is cancelled or
     interrupted, running requests are aborted and their calls released.
@@ -134,11 +134,11 @@ class ModelClient:
 
     @property
     def stats(self) -> dict[str, ModelStats]:
-        """Statistics of this client's calls by model, in the order of the first calls."""
+        """Statistics by model of the calls of this client, in the order of the models' first calls."""
         return {name: scheduler.stats for name, scheduler in self._schedulers.items()}
 
     def interrupt(self) -> None:
-        """Start no more attempts for any model. Running attempts complete and are stored, because they are paid for.
+        """Begin no more attempts with any model. Attempts in progress are completed and stored, because they are paid for.
 
         From now on `ask` raises `Stopped` for calls without a stored result.
         """
@@ -157,7 +157,7 @@ class ModelClient:
         parameters: Mapping[str, Any] | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> Answer | NoAnswer:
-        """Return the model's answer or the reason for its absence. The same call is sent only once over all runs.
+        """Return the model's answer, or why there is none. A call with the same content as an earlier one returns the stored answer.
 
         Args:
             model: the model, with its own parameters.
@@ -182,9 +182,11 @@ class ModelClient:
             scheduler.entrance.give_back()
 
     async def _look_up(self, key: CallKey) -> Answered | Busy | Failed | None:
+        """Return the state of a call in the journal; None if it can be claimed."""
         return await self._writer.do(partial(self._journal.look, key), Urgency.READ)
 
     def _scheduler(self, model: Model) -> Scheduler:
+        """Return the limits and state of a model's calls, created at its first call."""
         scheduler = self._schedulers.get(model.name)
         if scheduler is None:
             scheduler = Scheduler(model, self._shared, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
@@ -196,6 +198,7 @@ class ModelClient:
         return scheduler
 
     def _prepare(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> PendingCall:
+        """Complete a call with the model's address, its key, the maximum cost and the budgets."""
         scheduler.check()
         model = scheduler.model
         endpoint = self._endpoints.get(model.name)
@@ -229,7 +232,7 @@ class ModelClient:
                 return await self._reuse(pending.scheduler, stored)
 
     async def _send_with_retries(self, pending: PendingCall, state: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
-        """Send the call until it has a final result or no further attempt is allowed. state: the call in the journal."""
+        """Make attempts until the call has a final result or no more are allowed in this run. state: of the call in the journal, None if free."""
         retries, first = RetryCounter(self._retry, self._rng), [state]
 
         async def attempt() -> Answered | Failed | SettledCall | MissedAttempt:
@@ -247,7 +250,7 @@ class ModelClient:
         return end
 
     async def _send_or_poll(self, pending: PendingCall, state: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
-        """Make an attempt at a free call (`state` None). While another process has the call, poll the journal."""
+        """Make one attempt if the call is free (`state` is None). While another process works on it, wait for that process's result instead."""
         polls = 0
         while state is None or isinstance(state, Busy | TakenCall):
             if state is None:
@@ -259,7 +262,7 @@ class ModelClient:
         return state
 
     async def _reuse(self, scheduler: Scheduler, stored: Answered | Failed) -> Answer | NoAnswer:
-        """Return a result that the journal already has, and count it as reused."""
+        """Return a result that was in the journal before, and count it as reused."""
         scheduler.stats.reused += 1
         return await self._build_answer(stored, reused=True)
 
@@ -272,7 +275,7 @@ class ModelClient:
         return await self._build_answer(result, reused=False)
 
     async def _record_failure(self, pending: PendingCall, result: AttemptResult) -> NoAnswer:
-        """Return the call as unanswered and leave it to the next run."""
+        """Return that the call has no answer in this run. The next run tries it again."""
         pending.scheduler.stats.unanswered += 1
         pending.scheduler.record_failure(f"{result.outcome.value}: {result.reason}")
         attempts, usage = await self._read_usage(pending.key)
@@ -305,7 +308,7 @@ class ModelClient:
 
 
 def served_by(reply: Reply) -> Served:
-    """Return the served model of a stored reply, from its body if the reply was stored without it."""
+    """Return which model sent a stored reply. Older replies were stored without this, so it is read from their body."""
     if reply.served != NOT_STATED or b'"model"' not in reply.body:
         return reply.served
     return read_served(read_reply(reply.body))

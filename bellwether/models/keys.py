@@ -22,7 +22,7 @@ Readiness = Literal["ready", "no key needed", "key missing", "extra not installe
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address and key of a model. api_base: None for the provider's own address. api_key: None to send no key, not even one from the environment."""
+    """Address and key for the calls of a model. api_base: None for the provider's own address. api_key: None to send no key."""
 
     api_base: str | None = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
@@ -30,14 +30,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class KeyStatus:
-    """Readiness of a model in this environment. variable: the environment variable with the key; None if no key is needed."""
+    """Whether a model can be called in this environment. variable: environment variable of the key; None if no key is needed."""
 
     readiness: Readiness
     variable: str | None = None
 
     @property
     def is_ready(self) -> bool:
-        """True if the model can be called now."""
+        """True if the model can be called with what is set now."""
         return self.readiness in ("ready", "no key needed")
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class KeyStatus:
 
 
 def status(model: Model, *, world: World | None = None, environment: Mapping[str, str] | None = None) -> KeyStatus:
-    """Return the readiness of `model` in `world` (default: the world of the settings). Keys are not tested."""
+    """Return whether `model` can be called in `world` (default: the world of the settings). Keys are only looked for, not tested."""
     if (world or settings().world) not in model.worlds:
         return KeyStatus("other world")
     if model.provider == LOCAL:
@@ -58,7 +58,7 @@ def status(model: Model, *, world: World | None = None, environment: Mapping[str
 
 
 def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping[str, str] | None = None) -> Endpoint:
-    """Return address and key of `model`.
+    """Return address and key for the calls of `model`.
 
     addresses_models: address of the world's own models; None in the live world.
     Raises `ConfigError` for a missing or malformed key, for a model of the sandbox in another world, and for a local model that is not
@@ -79,12 +79,12 @@ def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping
 
 
 def endpoints(addresses_models: str | None) -> Callable[[Model], Endpoint]:
-    """Return the function that maps each model to its address and key in a world."""
+    """Return the function `endpoint` for a world. addresses_models: address of the world's own models; None in the live world."""
     return partial(endpoint, addresses_models=addresses_models)
 
 
 def _variables(model: Model) -> tuple[str, ...]:
-    """Return the variables that may contain the key; empty if none is needed."""
+    """Return the environment variables in which the key may be; empty if the model needs no key."""
     if model.key_variable is not None:
         return (model.key_variable,)
     if model.api_base is not None or model.provider in (SANDBOX, LOCAL):
@@ -94,6 +94,7 @@ def _variables(model: Model) -> tuple[str, ...]:
 
 
 def _key(model: Model, variables: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    """Return the key from the first variable that is set. Raises `ConfigError` for a missing or malformed key."""
     variable = set_variable(variables, environment)
     if variable is None:
         service = provider_name(model.provider) if model.key_variable is None else model.model

@@ -1,4 +1,4 @@
-"""Limits of model calls: budgets, concurrent calls, rates per minute, and retries."""
+"""Limits of model calls: budgets, number of concurrent calls, rates per minute, and retries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MICRO = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a run over all its models. Each model's own limits are in the registry. None means no limit.
+    """Limits on all calls of a run together. The limits of each model are in the registry. None means no limit.
 
     Attributes:
         concurrency: maximum number of concurrent calls.
@@ -52,14 +52,14 @@ class Limits:
                 raise ConfigError(f"limits of a run: {name} is {value!r}; give a Decimal from 0, or leave it out")
 
     def budgets(self, run: str, model: str) -> tuple[Budget, ...]:
-        """Return the budgets that an attempt on `model` (its name in the journal) must fit."""
+        """Return the run's budgets that apply to an attempt with `model` (its name in the journal)."""
         scopes = ((self.dollars, Scope(run=run)), (self.dollars_per_model, Scope(run=run, model=model)))
         return tuple(Budget(int((limit * _MICRO).to_integral_value(ROUND_FLOOR)), scope) for limit, scope in scopes if limit is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Bounds of retries.
+    """How often and how long failed calls are retried, and when a model is stopped.
 
     Attributes:
         attempts: maximum per call and run, without those rejected by a rate limit.
@@ -84,12 +84,12 @@ class Retry:
                 raise ConfigError(f"retries of model calls: {name} is {getattr(self, name)!r}; give a whole number from 1")
 
     def wait(self, failures: int, rng: Random, requested: float | None = None) -> float:
-        """Return the seconds to wait after `failures` failed attempts, at least the `requested` seconds of the provider."""
+        """Return the seconds to wait after `failures` failed attempts. requested: minimum that the provider asks for."""
         return max(compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(requested or 0.0, self.patience))
 
 
 class Slots:
-    """Slots for concurrent calls, at most `most`. Their number shrinks when the provider rejects calls.
+    """Slots for concurrent calls: at most `most` are taken at a time, and fewer after the provider has rejected calls.
 
     Halved on rejection and slightly increased on success: additive increase, multiplicative decrease (D.-M. Chiu, R. Jain,
     "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989). aiolimiter limits rates only.
@@ -105,7 +105,7 @@ class Slots:
         self._held: list[int] = []
 
     async def take(self) -> None:
-        """Wait for a slot, first come, first served."""
+        """Wait for a free slot and take it, in the order of the callers."""
         await self._take_own()
         if self._shared is not None:
             try:
@@ -115,7 +115,7 @@ class Slots:
                 raise
 
     def give_back(self) -> None:
-        """Free the slot for the next caller."""
+        """Free a slot for the next caller."""
         if self._shared is not None:
             self._shared.give_back(self._held.pop())
         self._give_own_back()
@@ -138,11 +138,11 @@ class Slots:
         self._admit()
 
     def narrow(self) -> None:
-        """Reduce the number of slots to half of the calls in progress."""
+        """Reduce the number of slots to half of the calls in progress, after a rejection."""
         self.width = max(1.0, min(self.width, float(max(self.taken, 1))) / 2)
 
     def widen(self) -> None:
-        """Increase the number of slots after a success: by one after as many successes as there are slots."""
+        """Increase the number of slots after a success, such that as many successes as there are slots add one slot."""
         if self.width < self._most:
             self.width = min(self._most, self.width + 1 / self.width)
             self._admit()
@@ -151,6 +151,7 @@ class Slots:
         return self.taken + 1 <= self.width
 
     def _admit(self) -> None:
+        """Give free slots to waiting callers."""
         while self._waiting and self._is_free():
             turn = self._waiting.popleft()
             if not turn.done():
@@ -159,7 +160,7 @@ class Slots:
 
 
 class Rate:
-    """Rate limit in units per minute, as aiolimiter's leaky bucket. burst: units that can be taken at once, by default those of a minute.
+    """Limit in units per minute, as a leaky bucket. burst: units that can be taken at once; default those of a minute.
 
     limiter: creates a bucket from its size and the seconds in which it drains.
     """
@@ -175,7 +176,7 @@ class Rate:
         self._owed = 0.0
 
     async def take(self, amount: float, wait: Callable[[Awaitable[Any]], Awaitable[None]]) -> None:
-        """Wait until `amount` units are available, and take them. An excess over the bucket's size is charged to the next calls.
+        """Wait until `amount` units are available, and take them. If they exceed the bucket's size, the next calls wait for the rest.
 
         wait: awaits its argument; it may return early to abandon the wait.
         """
@@ -187,22 +188,22 @@ class Rate:
         await wait(self._limiter.acquire(paid))
 
     def correct(self, by: float) -> None:
-        """Add `by` units to those that the next call takes: the difference between actual and expected use."""
+        """Let the next call take `by` more units: the actual minus the expected use of an earlier call."""
         self._owed += by
 
 
 class NamedLimits:
-    """Factory of limits with a common name. They apply to all processes of a journal, or to this process without `limits`."""
+    """Factory of limits that share a name. They hold for all processes on a journal, or without `limits` for this process."""
 
     def __init__(self, name: str, limits: SharedLimits | None) -> None:
         self._name, self._limits = name, limits
 
     def slots(self, most: int | None) -> Slots:
-        """Create slots for at most `most` concurrent calls."""
+        """Return slots for at most `most` concurrent calls."""
         return Slots(most, self._limits.slots(self._name, most) if self._limits and most else None)
 
     def rate(self, unit: str, per_minute: int | None, burst: int | None = None) -> Rate:
-        """Create a limit per minute for `unit`, such as requests or tokens."""
+        """Return a limit per minute for `unit`, such as requests or tokens."""
         if self._limits is None:
             return Rate(per_minute, burst)
         return Rate(per_minute, burst, partial(self._limits.limiter, f"{self._name} {unit}"))

@@ -1,4 +1,4 @@
-"""Local model as a LiteLLM provider: SmolLM2-135M in this process, which needs no key and no network (extra `local`).
+"""Local model (SmolLM2-135M) that runs in this process without key and network, as a provider for LiteLLM (extra `local`).
 
 Its forecasts are poor.
 """
@@ -26,7 +26,7 @@ _TURN = threading.Lock()
 
 
 def weights(model: str) -> Path:
-    """Return the file with the weights of `model`. Raises `ConfigError` for an unknown model, and if the extra is not installed."""
+    """Return the file with the weights of `model`. Raises `ConfigError` for an unknown model, or if the extra `local` is not installed."""
     if model not in WEIGHTS:
         raise ConfigError(f"loading local/{model}: unknown model; use one of {', '.join(f'local/{name}' for name in WEIGHTS)}")
     if not has_local_extra():
@@ -44,13 +44,14 @@ def weights(model: str) -> Path:
 
 @cache
 def _llama(model: str) -> Any:
+    """Load the model into llama.cpp."""
     from llama_cpp import Llama
 
     return Llama(model_path=str(weights(model)), n_ctx=CONTEXT, seed=42, verbose=False)
 
 
 def provider() -> Any:
-    """Return the handler for `litellm.custom_provider_map`. Its first call loads the weights; later calls wait for one another."""
+    """Return the handler by which LiteLLM calls local models (`litellm.custom_provider_map`). The first call loads the weights."""
     from litellm import CustomLLM, ModelResponse
     from litellm.llms.custom_llm import CustomLLMError
 
@@ -73,7 +74,7 @@ def _complete(model: str, messages: list[Any], parameters: Mapping[str, Any]) ->
 
 
 def arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of llama.cpp for OpenAI's `parameters`. Raises `ValueError` for tools."""
+    """Convert OpenAI's request `parameters` to the arguments of llama.cpp. Raises `ValueError` for tools."""
     if parameters.get("tools"):
         raise ValueError("tools are not supported by the local model")
     own = {name: parameters[name] for name in (*_SAMPLING, "max_tokens") if parameters.get(name) is not None}

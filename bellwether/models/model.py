@@ -1,4 +1,4 @@
-"""Entry of the model registry: parameters of requests, and facts about the model."""
+"""Entry of the model registry: request parameters, limits and prices of one model, and facts about it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class Model(BaseModel):
-    """Entry of the registry. Prices are dollars per million tokens; None means LiteLLM's price map.
+    """Entry of the model registry. Prices are dollars per million tokens; None means that LiteLLM's price map applies.
 
     The default for `title` is the name, for `family` the model's id without its provider, for `description` a sentence of title and provider.
     Prices default to 0 for models at a custom address (`api_base`), in the sandbox or in this process.
@@ -84,6 +84,7 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, fields: Any) -> Any:
+        """Add the defaults that depend on other fields."""
         if not isinstance(fields, dict):
             return fields
         provider, _, bare = str(fields.get("model")).partition("/")
@@ -147,12 +148,12 @@ class Model(BaseModel):
 
     @property
     def provider(self) -> str:
-        """Prefix of the model's id: openai, anthropic, …; `sandbox` for the sandbox's models, `local` for models in this process."""
+        """Provider in the model's id: openai, anthropic, …; `sandbox` for the sandbox's models, `local` for models in this process."""
         return self.model.partition("/")[0]
 
     @property
     def id(self) -> str:
-        """The model's id without its provider, as sent to an OpenAI-compatible endpoint."""
+        """The model's id without the provider, as sent to an OpenAI-compatible endpoint."""
         return self.model.partition("/")[2]
 
     @property
@@ -162,11 +163,11 @@ class Model(BaseModel):
 
     @property
     def last_known_day(self) -> str | None:
-        """Last day whose outcomes the model may know; None without a knowledge cutoff."""
+        """Last day (UTC) whose outcomes the model may know; None without a knowledge cutoff."""
         return None if self.knowledge_cutoff is None else last_day(self.knowledge_cutoff)
 
     @property
     def request_parameters(self) -> dict[str, Any]:
-        """Request parameters that determine the answer, in addition to the messages."""
+        """Parameters sent with every request that influence the answer: temperature, maximum tokens, reasoning effort, and further ones."""
         own = {"temperature": self.temperature, "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort}
         return {**{name: value for name, value in own.items() if value is not None}, **self.parameters}

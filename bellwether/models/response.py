@@ -1,4 +1,4 @@
-"""Parser of responses in OpenAI's form, and the answers returned to callers. Parsing raises no errors, whatever a body contains."""
+"""Parser of model responses in OpenAI's form, and the answers returned to callers. Any body can be parsed; faults are described, not raised."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIGNATURES = ("extra_content", "provider_specific_fields")
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Tool call requested by the model. arguments: its text, usually JSON. Nothing is executed here.
+    """A model's request to call a tool. arguments: text of the arguments, usually JSON. The tool is not called here.
 
     signed: further fields of the call that the provider requires back with its result.
     """
@@ -39,7 +39,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Parsed response body.
+    """What a response body contains.
 
     Attributes:
         content: the answer's text, verbatim, a leading <think> block included; None without text.
@@ -73,12 +73,12 @@ class Message:
 
     @property
     def has_answer(self) -> bool:
-        """True if there is text in addition to the reasoning, or a tool call."""
+        """True if there is a tool call, or text besides the reasoning."""
         return bool(self.tool_calls) or bool(_split_thought(self.content or "")[1].strip())
 
 
 def read_reply(body: bytes) -> Message:
-    """Parse the response body of a new or stored answer."""
+    """Parse the body of a response, received now or stored earlier."""
     whole = decode_body(body)
     if not isinstance(whole, Mapping):
         return Message(flaw=describe_flaw(body))
@@ -106,7 +106,7 @@ def read_reply(body: bytes) -> Message:
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:
-    """Return the gateway's finish reason, or OpenRouter's `native_finish_reason` if only that one states how the answer ended."""
+    """Return why the answer ended: `finish_reason`, or OpenRouter's `native_finish_reason` if only the latter is informative."""
     reason, native = _text(choice.get("finish_reason")), _text(choice.get("native_finish_reason"))
     ending = parse_ending(reason)
     is_incomplete = ending is Ending.UNKNOWN or (ending is Ending.NORMAL and parse_ending(native) is Ending.CUT)
@@ -114,7 +114,7 @@ def _finish_reason(choice: Mapping[str, Any]) -> str | None:
 
 
 def decode_body(body: bytes) -> Any:
-    """Parse a body as JSON; None for anything else. Lone surrogates, control characters and NaN are accepted, because the answer was paid for."""
+    """Parse a body as JSON; None if it is not JSON. Lone surrogates, control characters and NaN are accepted, because the answer was paid for."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -126,7 +126,7 @@ def decode_body(body: bytes) -> Any:
 
 
 def describe_flaw(body: bytes) -> str:
-    """Describe a body that is not a JSON object."""
+    """Describe in a few words what a body is that is not a JSON object, such as a web page."""
     if not body.strip():
         return "an empty body"
     return "a web page (HTML)" if body.lstrip().startswith(b"<") else f"a body of {len(body)} bytes that is no JSON object"
@@ -144,7 +144,7 @@ def _text(value: Any) -> str | None:
 
 
 class Ending(Enum):
-    """Reason why an answer ended.
+    """Why an answer ended, in the same terms for all providers.
 
     NORMAL: ended by the model, or with a tool call. CUT: at a limit of tokens, context or time.
     FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason, or an undocumented one.
@@ -184,7 +184,7 @@ _PREFIXES = ("finish_reason_", "finishreason.", "stop_reason_", "stopreason.", "
 
 
 def parse_ending(reason: str | None) -> Ending:
-    """Return the meaning of a finish reason in any provider's spelling; UNKNOWN for None."""
+    """Return the meaning of a provider's finish reason, in any spelling; UNKNOWN for None."""
     name = (reason or "").strip().lower().replace("-", "_").replace(" ", "_")
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
@@ -227,18 +227,18 @@ class Answer:
 
     @property
     def ended(self) -> bool:
-        """True if the model ended the text; False if it was cut, or if the finish reason is unknown."""
+        """True if the model itself ended the text; False if a limit cut it, or if the finish reason is unknown."""
         return parse_ending(self.finish_reason) is Ending.NORMAL
 
     @property
     def cut(self) -> bool:
-        """True if the finish reason states that a limit ended the text."""
+        """True if a limit ended the text, according to the finish reason."""
         return parse_ending(self.finish_reason) is Ending.CUT
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """Call without an answer, with the reason.
+    """A call without an answer, and the reason.
 
     Attributes:
         key: of the call.
@@ -258,7 +258,7 @@ class NoAnswer:
 
     @property
     def without_text(self) -> bool:
-        """True if the model's answer was empty or only reasoning, so that a repair request may still return text."""
+        """True if the model responded without usable text (empty, or reasoning only), so that another request may bring it."""
         return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)
 
 
@@ -266,7 +266,7 @@ class NoAnswer:
 
 
 def _content(content: Any) -> tuple[str | None, str | None]:
-    """Split a message's content into text and reasoning. The content is a string, or a list of parts (Mistral's reasoning models)."""
+    """Split a message's content into text and reasoning. content: a text, or a list of blocks (Mistral's reasoning models)."""
     if not isinstance(content, list):
         return (content if isinstance(content, str) else None), None
     parts = [_mapping(part) for part in content]
@@ -275,7 +275,7 @@ def _content(content: Any) -> tuple[str | None, str | None]:
 
 
 def _thinking(part: Mapping[str, Any]) -> str | None:
-    """Return the reasoning of one block: Anthropic's `thinking`, Mistral's list of texts, OpenRouter's `reasoning.text` or `reasoning.summary`."""
+    """Return the reasoning in one block of content, in the form of Anthropic, Mistral or OpenRouter; None if there is none."""
     thinking = part.get("thinking")
     if isinstance(thinking, list):
         return _join_texts(_text(_mapping(item).get("text")) for item in thinking)
@@ -285,6 +285,7 @@ def _thinking(part: Mapping[str, Any]) -> str | None:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str | None:
+    """Return the reasoning in a message's separate fields; None if there is none."""
     named = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     if named:
         return named
@@ -293,7 +294,7 @@ def _reasoning(message: Mapping[str, Any]) -> str | None:
 
 
 def _split_thought(content: str) -> tuple[str, str]:
-    """Split a leading <think> block from the content; an unclosed block extends to the end."""
+    """Split a content that starts with a <think> block into reasoning and text. An unclosed block extends to the end."""
     opened = _THOUGHT.match(content)
     if opened is None:
         return "", content
@@ -324,7 +325,7 @@ def _select_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str,
 
 
 def _parse_count(value: Any) -> int | None:
-    """Return a token count; None for an invalid value."""
+    """Return a number of tokens; None if the value is not a count."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST else None
@@ -365,7 +366,7 @@ _LONGEST = 200
 
 
 def read_served(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
-    """Return the model, fingerprint and provider that served a response, as stated by its body and headers (names in lower case).
+    """Return which model and provider sent a response, as stated in the body and in the headers (names in lower case).
 
     A model that contradicts `requested` takes precedence.
     """
@@ -381,5 +382,5 @@ def read_served(message: Message, headers: Mapping[str, str] | None = None, requ
 
 
 def _clean_text(text: str | None) -> str | None:
-    """Return the printable characters of a text, without credentials and shortened; None if empty."""
+    """Return a short text with only printable characters and without credentials; None if nothing is left."""
     return redact("".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST]) or None if text else None

@@ -1,4 +1,4 @@
-"""Scheduling of one model's calls: slots, rates, common pauses after rate limits, and the stop after fatal errors."""
+"""Scheduling of the calls of one model: concurrent calls, rates, pauses after rate limits, and the stop after fatal errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ADVICE: dict[Kind, str] = {
 
 @dataclass(slots=True)
 class ModelStats:
-    """Statistics of a model's calls in this run.
+    """Statistics of the calls of one model in this run.
 
     Attributes:
         asked: sent attempts.
@@ -68,7 +68,7 @@ class ModelStats:
     stopped: str = ""
 
     def count(self, outcome: Outcome, reply: Reply) -> None:
-        """Add a sent attempt to the statistics."""
+        """Add an attempt that was sent to the statistics."""
         usage = reply.usage
         self.asked += 1
         if outcome is not Outcome.OK:
@@ -91,7 +91,7 @@ class ModelStats:
 
 
 class Stopped(BellwetherError):
-    """No more calls are made to a model in this run. Stored results are kept; remaining calls are left to the next run.
+    """The model is not called any more in this run. Stored results remain valid, and the next run makes the remaining calls.
 
     kind: budget, out_of_credit, authentication, unknown_model, unreachable (no connection to its endpoint), rate_limit (rejected for too
     long), unavailable (failing for too long) or interrupted (by the user).
@@ -103,7 +103,7 @@ class Stopped(BellwetherError):
 
 
 class RetryCounter:
-    """Counter of a call's failed attempts, with the bounds of `retry`. seconds: wait before the next attempt."""
+    """Count of a call's failed attempts, which decides whether another follows. seconds: wait before the next attempt."""
 
     def __init__(self, retry: Retry, rng: Random) -> None:
         self._retry, self._rng = retry, rng
@@ -111,7 +111,7 @@ class RetryCounter:
         self.seconds = 0.0
 
     def count_failure(self, result: AttemptResult, decision: NextStep) -> bool:
-        """Count a failed attempt. Return True if another one follows in this run.
+        """Count a failed attempt. Return True if another attempt follows in this run.
 
         After a rate limit `seconds` is 0, because the scheduler pauses all calls of the model.
         """
@@ -124,34 +124,34 @@ class RetryCounter:
 
 
 class Permit:
-    """Slot of the model and slot of the run, taken for one call."""
+    """Permission for one call to be sent: one of the model's slots and one of the run's slots."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._held = self._in_run = True
 
     def give_back(self) -> None:
-        """Free both slots. A second call does nothing."""
+        """Free both slots. Does nothing the second time."""
         self.step_aside()
         if self._held:
             self._held = False
             self._scheduler.slots.give_back()
 
     def step_aside(self) -> None:
-        """Free the run's slot, so that other models can use it until `step_in`."""
+        """Free the run's slot while the call waits, so that other models can use it. `step_in` takes a slot again."""
         if self._in_run:
             self._in_run = False
             self._scheduler.run.slots.give_back()
 
     async def step_in(self) -> None:
-        """Wait until the run's slot is taken again."""
+        """Wait for a slot of the run and take it again."""
         if not self._in_run:
             await self._scheduler.run.slots.take()
             self._in_run = True
 
 
 class RunLimits:
-    """Limits common to all models of a run. shared: limits that apply across processes; None without any."""
+    """Limits that all models of a run share. shared: limits across processes; None if there are none."""
 
     def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
         self.shared = shared
@@ -162,7 +162,7 @@ class RunLimits:
 
 
 class Scheduler:
-    """Limits and state common to all calls of one model.
+    """Limits and state that all calls of one model share.
 
     entrance: limits the calls that are looked up or wait, so that the prompts of further calls need not be in memory.
     budget_lock: lock of the call that waits for the reserved rest of a budget; the model's next calls wait for it, other models do not.
@@ -206,12 +206,12 @@ class Scheduler:
     # --- before a call ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise `Stopped` if the model was stopped."""
+        """Raise `Stopped` if the model has been stopped."""
         if self._stop is not None:
             raise Stopped(self._stop.model, self._stop.kind, self._stop.reason)
 
     def stop(self, kind: Kind, reason: str) -> Stopped:
-        """Stop all further calls of the model. Returns the error with the first reason, which `check` raises from now on."""
+        """Make no more calls of this model. Returns the error that `check` raises from now on, with the reason of the first stop."""
         if self._stop is None:
             self._stop = Stopped(self.model.name, kind, reason)
             self.stats.stopped = f"{kind}: {reason}"
@@ -220,7 +220,7 @@ class Scheduler:
         return Stopped(self._stop.model, self._stop.kind, self._stop.reason)
 
     async def enter(self, tokens: float) -> Permit:
-        """Wait until all limits allow a call, and return its permit. Raises `Stopped`."""
+        """Wait until all limits allow one more call, and return its permit. Raises `Stopped`. tokens: expected number for this call."""
         await self.slots.take()
         try:
             await self._take_rates(tokens)
@@ -232,7 +232,7 @@ class Scheduler:
         return Permit(self)
 
     async def _take_run_slot(self, tokens: float) -> bool:
-        """Take a slot of the run. Return False without one during a pause, so that other models can use it. Raises `Stopped`."""
+        """Take a slot of the run. Return False, without a slot, if the model is pausing. Raises `Stopped`."""
         await self.run.slots.take()
         joined = False
         try:
@@ -248,13 +248,14 @@ class Scheduler:
         return joined
 
     async def _take_rates(self, tokens: float) -> None:
+        """Wait until the model's rates allow a call with this number of tokens."""
         await self._wait_out_pause()
         await self._requests.take(1, self._unless_stopped)
         await self._tokens.take(tokens, self._unless_stopped)
         await self._wait_out_pause()
 
     async def _wait_out_pause(self) -> None:
-        """Wait until the pause after a rate limit or connection error is over."""
+        """Wait until the model's pause is over. Raises `Stopped`."""
         self.check()
         while self._pause > 0:
             await self.nap(self._pause)
@@ -262,15 +263,15 @@ class Scheduler:
 
     @property
     def _pause(self) -> float:
-        """Seconds until the pause ends."""
+        """Seconds until the model's pause ends; 0 or less if there is none."""
         return self._paused_until - self._now()
 
     async def nap(self, seconds: float) -> None:
-        """Wait `seconds`, or until the model is stopped."""
+        """Wait for `seconds`, but not longer than until the model is stopped."""
         await self._unless_stopped(self._sleep(seconds))
 
     async def _unless_stopped(self, wait: Awaitable[Any]) -> None:
-        """Wait for `wait` or until the model is stopped. Raises the exception of `wait`."""
+        """Wait for `wait`, but not longer than until the model is stopped. Raises the exception of `wait`."""
         waiting, stopping = asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -281,13 +282,13 @@ class Scheduler:
             stopping.cancel()
 
     def expected_tokens(self, guess: int) -> float:
-        """Return the expected tokens of a call: the model's running average, or `guess` before the first call."""
+        """Return the expected tokens of the next call: a running average of the model's calls, or `guess` before the first."""
         return guess if self._average is None else self._average
 
     # --- after a call ----------------------------------------------------------------------------------------------
 
     def record_attempt(self, result: AttemptResult, *, started: float, tokens: float) -> None:
-        """Record the result of an attempt that began at `started` (seconds of the clock). tokens: expected number of tokens."""
+        """Update statistics, rates and pauses after an attempt. started: seconds of the clock when it began; tokens: expected number."""
         self.stats.count(result.outcome, result.reply)
         self._correct(result, tokens)
         if result.unreachable:
@@ -301,7 +302,9 @@ class Scheduler:
             self.slots.widen()
 
     def _pause_after_connection_error(self, result: AttemptResult, started: float) -> None:
-        """Pause all calls once per round of connection errors. Stop the model after `Retry.unreachable` rounds without any connection."""
+        """Pause all calls of the model after a failed connection.
+        Stop the model after `Retry.unreachable` such pauses without any connection between them.
+        """
         if started < self._paused_until:
             return
         self._unconnected += 1
@@ -311,6 +314,7 @@ class Scheduler:
         self._paused_until = self._now() + self._retry.wait(self._unconnected, self._rng)
 
     def _correct(self, result: AttemptResult, tokens: float) -> None:
+        """Correct rates and the expected tokens by the tokens that an attempt used."""
         usage = result.reply.usage
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return
@@ -321,7 +325,7 @@ class Scheduler:
         self._average = average + (used - average) / min(self.stats.asked + 1, _MEMORY)
 
     def _pause_after_rate_limit(self, result: AttemptResult, started: float) -> None:
-        """Pause all calls of the model, longer with each round of rejected calls. Stop the model after `Retry.patience` seconds."""
+        """Pause all calls of the model, longer with each rejection. Stop the model if rejections last longer than `Retry.patience` seconds."""
         now, requested = self._now(), result.retry_after or 0.0
         self._storm_since = started if self._storm_since is None else self._storm_since
         if now - self._storm_since > self._retry.patience or requested > self._retry.patience:
@@ -337,11 +341,11 @@ class Scheduler:
         self._paused_until = max(self._paused_until, now + pause)
 
     def record_answer(self) -> None:
-        """Record a final result of a call, which ends a series of failed calls."""
+        """Record that a call got a final result. The count of failed calls in a row starts again."""
         self._failing_since, self._failed_in_a_row = None, 0
 
     def record_failure(self, reason: str) -> None:
-        """Record a failed call. Stop the model after `Retry.in_a_row` failed calls over a tenth of `Retry.patience`."""
+        """Record a failed call. Stop the model after `Retry.in_a_row` failures in a row that last at least a tenth of `Retry.patience`."""
         self._failed_in_a_row += 1
         self._failing_since = self._now() if self._failing_since is None else self._failing_since
         since = self._now() - self._failing_since

@@ -1,4 +1,4 @@
-"""Transport of model calls: LiteLLM, over an HTTP client that records each exchange.
+"""Sending of model calls through LiteLLM, over an HTTP client that records each request and response.
 
 LiteLLM builds the request and translates the answer. The HTTP client, passed through LiteLLM's public `client` and `aclient_session`,
 sends one request per call, reads at most `LARGEST_BODY` bytes of the answer, and keeps its status, headers and body verbatim.
@@ -64,7 +64,7 @@ _HIDDEN_HEADER = "llm_provider-"
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One HTTP request to a provider.
+    """What one request to a provider contains, and where it is sent.
 
     Attributes:
         model: the registry's entry; its id, prices and timeout are used.
@@ -80,10 +80,10 @@ class ModelCall:
 
 
 class Wire(Protocol):
-    """Sender of calls to providers; an async context manager, one per process or run."""
+    """Interface for sending calls to providers. An async context manager, used by one process or run."""
 
     async def send(self, call: ModelCall) -> AttemptResult:
-        """Send `call` once. Never raises for faults of a provider; cancellation propagates."""
+        """Send `call` once and return the result. Faults of the provider are results, not exceptions; cancellation propagates."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -95,7 +95,7 @@ class Wire(Protocol):
 
 
 class _Exchange:
-    """One HTTP request of a call, and the part of its response that was read.
+    """One HTTP request, and as much of its response as was read.
 
     verbatim: for OpenAI-compatible endpoints, which get no Authorization header if there is no key.
     """
@@ -119,12 +119,12 @@ class _Exchange:
 
     @property
     def raw(self) -> RawReply:
-        """Status, headers and body, as far as the client read them."""
+        """Status, headers and body of the response, as far as they were read."""
         latency_ms = self._milliseconds() if self._latency_ms is None else self._latency_ms
         return RawReply(self.status, self._headers, bytes(self._body[: _KEPT if self.is_too_long else None]), latency_ms)
 
     async def send(self, request: httpx.Request) -> None:
-        """Send `request` and read the response. Failures are stored in `error`, not raised."""
+        """Send `request` and read the response. An exception is stored in `error` and not raised."""
         self.url, self._started = str(request.url), time.perf_counter()
         request.extensions = {"timeout": {"connect": self.connecting, "read": None, "write": None, "pool": None}}
         if self.verbatim and self._call.endpoint.api_key is None:
@@ -153,7 +153,7 @@ _EXCHANGE: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 
 @cache
 def _http_client() -> httpx.AsyncClient:
-    """Return the HTTP client for LiteLLM. It sends a request over the connections of the running call's exchange."""
+    """Return the HTTP client given to LiteLLM. It sends each request through the exchange of the call in progress, which records it."""
 
     class Recorder(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -172,7 +172,7 @@ def _http_client() -> httpx.AsyncClient:
 
 @cache
 def _handler() -> Any:
-    """Return `_http_client` as the handler that LiteLLM's own HTTP code expects."""
+    """Return `_http_client` in the wrapper that LiteLLM's own HTTP code expects."""
     load_litellm()
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
@@ -183,7 +183,7 @@ def _handler() -> Any:
 
 @cache
 def load_litellm() -> ModuleType:
-    """Import LiteLLM once (2 seconds) without telemetry, callbacks and network access."""
+    """Import LiteLLM on first use (about 2 seconds), without telemetry, callbacks and network access."""
     os.environ.update(_ENVIRONMENT)
     import litellm
 
@@ -205,7 +205,7 @@ def load_litellm() -> ModuleType:
 
 
 class ProviderWire:
-    """Sender of calls to providers through LiteLLM. Use it as an async context manager, in one event loop.
+    """Sender of calls to providers through LiteLLM. An async context manager for one event loop.
 
     connections: maximum number of connections over all models; the client limits the calls in progress.
     sandbox: transport to the application that answers for the sandbox's models; None for the network.
@@ -224,6 +224,7 @@ class ProviderWire:
             await self._clients.popitem()[1].aclose()
 
     def _client(self, model: Model) -> httpx.AsyncClient:
+        """Return the HTTP client for a model: of the sandbox in this process, or of the network."""
         in_process = self._sandbox is not None and model.provider == SANDBOX
         if in_process not in self._clients:
             limits = httpx.Limits(max_connections=self._connections, keepalive_expiry=_KEEP_ALIVE_SECONDS)
@@ -231,7 +232,7 @@ class ProviderWire:
         return self._clients[in_process]
 
     async def send(self, call: ModelCall) -> AttemptResult:
-        """Send `call` once. Never raises for faults of a provider; see `AttemptResult`."""
+        """Send `call` once and return the result. Faults of the provider are results, not exceptions."""
         if not load_litellm.cache_info().currsize:
             await asyncio.to_thread(load_litellm)
         base = chat_completions(call.model, call.endpoint)
@@ -254,7 +255,7 @@ class ProviderWire:
 
 
 def chat_completions(model: Model, endpoint: Endpoint) -> str | None:
-    """Return the base address of the endpoint if it supports OpenAI's chat completions; None if LiteLLM translates the call.
+    """Return the base address for requests in OpenAI's chat format; None for a model whose requests LiteLLM translates.
 
     Models with `api_base` and the sandbox's models always do. The address of `endpoint` takes precedence; "" for the sandbox in this process.
     """
@@ -269,12 +270,12 @@ def chat_completions(model: Model, endpoint: Endpoint) -> str | None:
 
 
 def _needs_responses(model: Model) -> bool:
-    """Return True if OpenAI offers the model only over its Responses API, which LiteLLM translates."""
+    """Return True if OpenAI offers the model only through its Responses API, for which LiteLLM translates the request."""
     return model.provider == "openai" and find_listing(model.model).get("mode") == "responses"
 
 
 def _verbatim_arguments(call: ModelCall, base: str) -> dict[str, Any]:
-    """Return LiteLLM's arguments for an OpenAI-compatible endpoint. Its provider `hosted_vllm` sends `extra_body` verbatim."""
+    """Return LiteLLM's arguments for an OpenAI-compatible endpoint. LiteLLM's provider `hosted_vllm` sends `extra_body` unchanged."""
     renamed = _RENAMED.get(call.model.provider, {}) if call.model.api_base is None else {}
     parameters = {renamed.get(name, name): value for name, value in call.parameters.items() if value is not None}
     messages = [dict(message) for message in call.messages]
@@ -290,7 +291,7 @@ def _verbatim_arguments(call: ModelCall, base: str) -> dict[str, Any]:
 
 
 def _translated_arguments(call: ModelCall) -> dict[str, Any]:
-    """Return LiteLLM's arguments for a provider with a format of its own."""
+    """Return LiteLLM's arguments for a provider whose format differs from OpenAI's."""
     provider = call.model.provider
     if provider == LOCAL:
         arguments: dict[str, Any] = {"extra_body": dict(call.parameters)}
@@ -319,7 +320,7 @@ def _common_arguments(call: ModelCall, base: str | None) -> dict[str, Any]:
 
 
 def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exception | None) -> AttemptResult:
-    """Build the result of a call from the recorded exchange, or from LiteLLM's exception if no HTTP request was recorded."""
+    """Build the result of a call from the recorded response, or from LiteLLM's answer or exception if nothing was recorded."""
     model, secret, raw = call.model, call.endpoint.api_key, exchange.raw
     if exchange.error is not None:
         return _broken_result(call, exchange, exchange.error)
@@ -343,7 +344,7 @@ def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exce
 
 
 def _broken_result(call: ModelCall, exchange: _Exchange, error: Exception) -> AttemptResult:
-    """Build the result of a request without a complete response."""
+    """Build the result of a request whose connection failed before the response was complete."""
     model, secret, url = call.model, call.endpoint.api_key, exchange.url or ""
     if isinstance(error, httpx.ConnectTimeout):
         cause = f"no connection in {exchange.connecting:g} seconds"
@@ -359,7 +360,7 @@ def _broken_result(call: ModelCall, exchange: _Exchange, error: Exception) -> At
 
 
 def _restore_fields(answer: Any, body: bytes) -> None:
-    """Replace fields that LiteLLM invents: the id, the model, and reasoning tokens that Anthropic does not report."""
+    """Replace in LiteLLM's answer what LiteLLM invents by what the body states: id, model, and reasoning tokens missing at Anthropic."""
     whole = decode_body(body)
     native = whole if isinstance(whole, Mapping) else {}
     answer.id = native.get("id") or native.get("responseId") or ""
@@ -373,7 +374,7 @@ def _restore_fields(answer: Any, body: bytes) -> None:
 
 
 def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) -> AttemptResult:
-    """Build the result of a call from LiteLLM's exception alone."""
+    """Build the result of a call from LiteLLM's exception, if no response was recorded."""
     model, secret = call.model, call.endpoint.api_key
     unsent = _connection_error(error)
     if unsent is not None:
@@ -391,7 +392,7 @@ def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) 
 
 
 def _connection_error(error: BaseException | None) -> BaseException | None:
-    """Return the connection error that caused LiteLLM's exception; None if the request may have been sent."""
+    """Return the failed connection that caused LiteLLM's exception; None if the request may have been sent."""
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)
     while error is not None and not isinstance(error, unsent):
         error = error.__cause__ or error.__context__
@@ -399,12 +400,12 @@ def _connection_error(error: BaseException | None) -> BaseException | None:
 
 
 def _provider_message(error: Exception) -> str:
-    """Return the provider's message, or LiteLLM's, without LiteLLM's names and traces."""
+    """Return the message of an exception without the text that LiteLLM adds to the provider's message."""
     return _WRAPPING.sub("", str(error).partition("\nTraceback")[0].partition(" Handle with `litellm")[0], count=1)
 
 
 def _error_body(error: Exception) -> bytes:
-    """Return the error object of an exception: the provider's if it is complete, else one built from its message."""
+    """Return a JSON body with the error of an exception: the provider's own object if it is complete, otherwise one built from the message."""
     carried = getattr(error, "body", None)
     if isinstance(carried, Mapping):
         return orjson.dumps({"error": carried}, default=str)
@@ -416,10 +417,11 @@ def _error_body(error: Exception) -> bytes:
 
 
 def _response_headers(answer: Any) -> Mapping[str, str]:
-    """Return the provider's response headers, which LiteLLM's answer contains."""
+    """Return the provider's response headers from LiteLLM's answer."""
     headers = (getattr(answer, "_hidden_params", None) or {}).get("additional_headers") or {}
     return {name.removeprefix(_HIDDEN_HEADER): value for name, value in _lower_names(headers).items()}
 
 
 def _lower_names(headers: Mapping[Any, Any]) -> dict[str, str]:
+    """Return headers with names in lower case."""
     return {str(name).lower(): str(value) for name, value in headers.items()}
