@@ -1,4 +1,4 @@
-"""Alarms about failed runs and a stuck arena, one per incident.
+"""Alarms about failed runs and a stuck arena. Operators get one alarm per incident, which lasts until the job or check succeeds again.
 
 Not here: delivery (bellwether/notify.py) and checks (bellwether/<domain>/checks.py).
 Concept: https://docs.dagster.io/guides/automate/run-status-sensors
@@ -33,7 +33,9 @@ _NAMED = 5
 
 
 def run_subject(run: dg.DagsterRun) -> str:
-    """Return the subject of a run: its job or selected assets, and its partitions. Consecutive failures of a subject are one incident."""
+    """Return a text that identifies what a run makes: job or selected assets, and partitions. Consecutive failures with equal texts are one
+    incident.
+    """
     tags = run.tags
     span = f"{tags[RANGE_START]}..{tags.get(RANGE_END)}" if RANGE_START in tags else tags.get(PARTITION, "")
     job = "" if run.job_name.startswith("__") else run.job_name
@@ -42,7 +44,9 @@ def run_subject(run: dg.DagsterRun) -> str:
 
 
 def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return True if this failed run was reported, or a failure of the same subject since its last success."""
+    """Return True if this failed run needs no alarm: the run itself, or an earlier failure of the same subject since the last success, was
+    reported.
+    """
     records = instance.get_run_records(dg.RunsFilter(job_name=run.job_name, statuses=_FINISHED), limit=_LOOKED_AT)
     number = next((record.storage_id for record in records if record.dagster_run.run_id == run.run_id), None)
     subject = run_subject(run)
@@ -64,7 +68,7 @@ def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     description="Alarms once when a run fails, until a run of the same job and partition succeeds. BELLWETHER_NOTIFY names the channels.",
 )
 def failures(context: dg.RunFailureSensorContext) -> None:
-    """Send one alarm per incident. If it cannot be delivered, the tick fails, and the next failure of the subject sends it."""
+    """Send one alarm per incident. If an alarm cannot be delivered, the tick fails, and the next failure of the same subject sends the alarm."""
     run = context.dagster_run
     if run.tags.get(LAUNCHED_BY) == COMMAND:
         context.log.info(f"reported by its command: {run_subject(run)}")
@@ -92,7 +96,7 @@ def report_stuck(
     world: str,
     at: datetime,
 ) -> tuple[dict[str, list[str]], list[str]]:
-    """Send an alarm for each failed check that has subjects not reported before.
+    """Send an alarm for each failed check that names subjects, such as weeks or markets, that were not reported before.
 
     reported: reported subjects by check. Returns their new state, and the reasons of undelivered alarms, which are sent again next time. A subject
     that recovers is removed, so that it is reported when it fails again.
@@ -116,7 +120,7 @@ def report_stuck(
 
 
 def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, reported: Iterable[str] = ()) -> Observation:
-    """Evaluate a check. If it raises an exception, return a failed observation of the reported subjects and of the exception."""
+    """Evaluate a check. An exception becomes a failed observation, which names the exception and the already reported subjects."""
     try:
         return check.evaluate(lake, now)
     except Exception as error:
@@ -130,7 +134,7 @@ def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, reported: Iterab
     description="Alarms when the arena is stuck: missing cohorts, decisions past their deadline, markets closed for long. Once per week and market.",
 )
 def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
-    """Evaluate the arena's checks of the whole lake, and send alarms. Undelivered alarms are sent again at the next tick."""
+    """Evaluate the checks of the whole lake, and send alarms about new failures. Alarms that cannot be delivered are sent again at the next tick."""
     config = settings()
     reported = json.loads(context.cursor) if context.cursor else {}
     observations = {check: evaluate_check(check, lake.lake, config.now(), reported.get(check.name, ())) for check in LAKE_CHECKS}

@@ -1,4 +1,4 @@
-"""Properties of an asset: description, owner, links and columns of a table, from its declaration."""
+"""Dagster properties of an asset (description, owner, links, columns), derived from the declaration of its table."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ OWNER = "team:bellwether"
 
 
 def key(name: str) -> dg.AssetKey:
-    """Return the asset key of the table `group/name`."""
+    """Return the asset key of a table. name: `group/name`."""
     return dg.AssetKey(name.split("/"))
 
 
 def select(*names: str) -> dg.AssetSelection:
-    """Select the assets `group/name` for a job."""
+    """Return the selection of several assets for a job. names: each `group/name`."""
     return dg.AssetSelection.assets(*(key(name) for name in names))
 
 
 def table_metadata(declared: Table) -> dict[str, Any]:
-    """Return the definition metadata of a table: its columns, its name in DuckDB and its key."""
+    """Return a table's metadata for the asset's definition: columns, name in DuckDB, and key columns."""
     return {
         "dagster/column_schema": table_schema(declared),
         "dagster/table_name": f"{declared.group}.{declared.short_name}",
@@ -39,10 +39,10 @@ def table_metadata(declared: Table) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """Policy of automatic updates of a table. It is stored in the definition metadata of the asset.
+    """How a table is updated automatically. The policy is stored in the definition metadata of the asset.
 
     Attributes:
-        ignored: inputs whose changes do not make it out of date.
+        ignored: inputs whose changes do not make the table out of date.
         attempts: maximum of consecutive failed runs for the same inputs, with growing pauses.
         candidates: `module:function` that selects partitions from those of the first input. Default: all partitions whose inputs exist.
     """
@@ -52,7 +52,7 @@ class UpdatePolicy:
     candidates: str | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """Return the policy as definition metadata."""
+        """Return the policy as metadata for the asset's definition."""
         return {_FOLLOWS: dg.MetadataValue.json(asdict(self))}
 
 
@@ -62,7 +62,7 @@ _FOLLOWS = "follows"
 
 
 def update_policy(graph: Any, key: dg.AssetKey) -> UpdatePolicy | None:
-    """Return the update policy of an asset; None if it is built on request only."""
+    """Return the update policy of an asset; None if the asset is built on request only."""
     stated = graph.get(key).metadata.get(_FOLLOWS)
     if not isinstance(stated, dg.JsonMetadataValue) or not isinstance(stated.value, Mapping):
         return None
@@ -70,7 +70,7 @@ def update_policy(graph: Any, key: dg.AssetKey) -> UpdatePolicy | None:
 
 
 def table_asset(name: str, *kinds: str, follows: UpdatePolicy | None = None, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return keyword arguments of `dg.asset` for a table.
+    """Return the keyword arguments of `dg.asset` that a table's declaration determines. name: `group/name`.
 
     kinds: of computation, for a table without a file in `sql/`. follows: update policy; built on request only when left out.
     about: more definition metadata.
@@ -97,7 +97,7 @@ def table_asset(name: str, *kinds: str, follows: UpdatePolicy | None = None, abo
 
 
 def file_asset(name: str, row: str, *kinds: str, site_page: str, where: str, follows: UpdatePolicy | None = None) -> dict[str, Any]:
-    """Return keyword arguments of `dg.asset` for files outside the lake.
+    """Return the keyword arguments of `dg.asset` for an asset that writes files outside the lake, such as a report.
 
     row: one sentence that describes the files. site_page: the page of the static site that it links to. where: sentence with the place of the files.
     """
@@ -109,7 +109,7 @@ def file_asset(name: str, row: str, *kinds: str, site_page: str, where: str, fol
 
 
 def site_link(path: str) -> dg.UrlMetadataValue:
-    """Return the link to a page of the static site, at its public address or else as a local file."""
+    """Return the link to a page of the static site: at the site's public address, or else to the local file."""
     config = settings()
     return dg.MetadataValue.url(f"{config.site_url.rstrip('/')}/{path}" if config.site_url else (config.site_path / path).as_uri())
 
@@ -132,7 +132,7 @@ def _trigger(follows: UpdatePolicy | None) -> str:
 
 
 def code_version(declared: Table) -> str:
-    """Return the version of a table: that of its declaration and a digest of its SQL."""
+    """Return the code version of a table: the version in its declaration, and a digest of its SQL file if there is one."""
     text = _sql(declared)
     return f"{declared.version}-{sha256(text.read_bytes()).hexdigest()[:12]}" if text.is_file() else declared.version
 
@@ -142,5 +142,7 @@ def _sql(declared: Table) -> Traversable:
 
 
 def table_output(name: str, *kinds: str, follows: UpdatePolicy | None = None, is_required: bool = True) -> dg.AssetOut:
-    """Return an output of `dg.multi_asset`; arguments as for `table_asset`. is_required: False in a step that can run for some of its tables."""
+    """Return an output of `dg.multi_asset` for a table; other arguments as for `table_asset`. is_required: False if the step can run for some of
+    its tables.
+    """
     return dg.AssetOut(**table_asset(name, *kinds, follows=follows), is_required=is_required)

@@ -1,4 +1,4 @@
-"""Sensor `automation`, which requests runs of outdated partitions.
+"""The sensor `automation`, which requests runs for outdated partitions.
 
 Not here: staleness (bellwether/lake/staleness.py), schedules (schedules.py) and new partitions (sensors.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
@@ -37,7 +37,7 @@ MADE_FROM = "bellwether/made_from"
 
 
 def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
-    """Return the inputs by which an asset becomes outdated: tables in the lake without ignored ones, and the version of its code."""
+    """Return what can make an asset outdated: the lake tables that it reads, unless its policy ignores them, and the version of its code."""
     node, follow = graph.get(key), update_policy(graph, key)
     inputs = sorted(name for parent in node.parent_keys if (name := "/".join(parent.path)) in TABLES and parent != key)
     return TableInputs(
@@ -49,7 +49,7 @@ def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
 
 
 def asset_table(graph: Any, key: dg.AssetKey) -> Table:
-    """Return the table declaration of an asset; for files outside the lake, one with partition columns only."""
+    """Return the table declaration of an asset. For files outside the lake, it has partition columns only."""
     name, definition = "/".join(key.path), graph.get(key).partitions_def
     if name in TABLES:
         return TABLES[name]
@@ -64,7 +64,7 @@ _BLOCKED: dict[str, bool] = {}
 class OutdatedPartition:
     """Outdated partition of an asset.
 
-    made_from: text of its current inputs and their versions. attempts: maximum of failed runs with these inputs.
+    made_from: text of the partition's current inputs and their versions. attempts: maximum of failed runs with these inputs.
     """
 
     key: dg.AssetKey
@@ -74,7 +74,7 @@ class OutdatedPartition:
 
 
 class UpdatePlan:
-    """Plan of updates: the outdated partitions whose inputs are not being changed by a run.
+    """Plan of the next updates: outdated partitions, except those whose inputs are being changed by a run.
 
     runs: assets and tags of the runs in progress.
     """
@@ -96,7 +96,7 @@ class UpdatePlan:
                     self._changing["/".join(key.path)].update(self._partitions(key, tags))
 
     def due(self) -> list[OutdatedPartition]:
-        """Return the partitions to update, upstream tables first."""
+        """Return the partitions that can be updated now, upstream tables first."""
         return [
             partition
             for key in self._graph.toposorted_asset_keys
@@ -105,7 +105,7 @@ class UpdatePlan:
         ]
 
     def _plan_asset(self, key: dg.AssetKey, follow: UpdatePolicy) -> Iterator[OutdatedPartition]:
-        """Yield the partitions of an asset to update. Those that must wait count as changing for the assets downstream."""
+        """Yield the partitions of an asset that can be updated now. Those that must wait are noted as changing, so that downstream assets wait too."""
         recipe, candidates = asset_recipe(self._graph, key), self._partitions(key, {})
         candidates &= set(
             resolve_reference(follow.candidates)(self._state.stored_partitions(recipe.followed[0]))
@@ -123,7 +123,7 @@ class UpdatePlan:
                 yield OutdatedPartition(key, partition, self._describe_inputs(recipe, partition), follow.attempts)
 
     def _is_blocked(self, recipe: TableInputs, partition: Partition) -> bool:
-        """Return True if the same partition of an input breaks a blocking rule. A file is checked once per process."""
+        """Return True if an input's partition of the same name breaks a blocking rule. Each file is checked only once per process."""
         for source in recipe.followed:
             manifest = (
                 self._state.stored_partitions(source).get(partition) if source.partitioned_by == recipe.table.partitioned_by else None
@@ -139,7 +139,9 @@ class UpdatePlan:
         return False
 
     def _has_input(self, among: Mapping[str, set[Partition]], recipe: TableInputs, partition: Partition, *, apart: bool = False) -> bool:
-        """Return True if a partition reads one of the partitions `among`, by table. apart: ignore inputs that the same run updates."""
+        """Return True if a partition reads any of the partitions in `among` (by table). apart: ignore tables with the same partitions, which the
+        same run updates.
+        """
         return any(
             is_read(recipe.table, partition, source, other)
             for source in recipe.followed
@@ -148,7 +150,7 @@ class UpdatePlan:
         )
 
     def _partitions(self, key: dg.AssetKey, tags: Mapping[str, str]) -> set[Partition]:
-        """Return the partitions of an asset that a run with these tags writes."""
+        """Return the partitions of an asset that a run writes. tags: of the run."""
         table, definition = asset_table(self._graph, key), self._graph.get(key).partitions_def
         return {from_key(table, name) if definition else () for name in keys_from_tags(definition, tags, self._instance)}
 
@@ -158,7 +160,7 @@ class UpdatePlan:
 
 
 def run_requests(graph: Any, due: Iterable[OutdatedPartition], instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
-    """Yield requests of runs for outdated partitions, one per range."""
+    """Yield run requests for outdated partitions, one per range of neighbouring partitions and set of assets that run together."""
     by_key: dict[tuple[tuple[str, ...], str], list[OutdatedPartition]] = defaultdict(list)
     for partition in due:
         table = asset_table(graph, partition.key)
@@ -177,7 +179,9 @@ def run_requests(graph: Any, due: Iterable[OutdatedPartition], instance: dg.Dags
 def _run_request(
     keys: Iterable[dg.AssetKey], tags: Mapping[str, str], partitions: list[OutdatedPartition], instance: dg.DagsterInstance, now: datetime
 ) -> Iterator[dg.RunRequest]:
-    """Yield the request of a run, unless too many runs failed with the same inputs, or one failed recently. Equal inputs are requested once a day."""
+    """Yield one run request, or none if a run with the same inputs failed recently or too often. A request with the same inputs is repeated once a
+    day at most.
+    """
     digest = sha256("\n".join(sorted(partition.made_from for partition in partitions)).encode()).hexdigest()[:16]
     filters = dg.RunsFilter(tags={MADE_FROM: digest}, statuses=[dg.DagsterRunStatus.FAILURE])
     failed = [record.end_time or record.create_timestamp.timestamp() for record in instance.get_run_records(filters)]
@@ -194,7 +198,7 @@ def _run_request(
 
 
 def _unfinished_runs(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable[dg.AssetKey], Mapping[str, str]]]:
-    """Yield the assets and the tags of each unfinished run whose process is alive."""
+    """Yield assets and tags of each unfinished run, except those whose process was killed."""
     repository = context.repository_def
     assert repository is not None
     for run in context.instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)):
@@ -210,7 +214,7 @@ def _unfinished_runs(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iter
     description="Updates derived tables after changes of their inputs; models that cost money only if the settings name them.",
 )
 def automation(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
-    """Request runs of outdated partitions, unless a command is running."""
+    """Request runs for outdated partitions; none while a command is running."""
     assert context.repository_def is not None
     if running_commands(context.instance):
         return dg.SkipReason("a command is running; remaining updates follow when it ends")

@@ -37,7 +37,7 @@ def build_checks(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDe
 
 
 def _build_step(step: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
-    """Build the check step `check_<step>` for all rules of `tables`."""
+    """Build the check step `check_<step>`, which evaluates all rules of several tables. partitions: definition of their partitions."""
 
     @dg.multi_asset_check(
         name=f"check_{step}",
@@ -70,7 +70,7 @@ def _check_table(
     rules: Sequence[Rule],
     failures: dict[str, Exception],
 ) -> Iterator[dg.AssetCheckResult]:
-    """Yield one result per rule of a table. A rule that cannot be evaluated fails the step.
+    """Evaluate rules on a table, and yield one result per rule. If a rule cannot be evaluated, the step fails.
 
     failures: filled with the partitions that break a blocking rule.
     """
@@ -96,7 +96,7 @@ def _validate_chunk(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> l
 
 
 def _broken_partitions(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]:
-    """Return the partitions that break a rule, each with an exception that states the reason."""
+    """Return the partitions whose rows break a rule, each with an exception that states why."""
     broken: dict[str, Exception] = {}
     for manifest in rows.manifests:
         (outcome,) = _validate_chunk(lake, rows.restrict([manifest.partition]), [rule])
@@ -107,7 +107,7 @@ def _broken_partitions(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str,
 
 
 def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) -> dg.AssetCheckResult:
-    """Combine the outcomes of a rule over all chunks. expected: why this world breaks the rule on purpose, so that the check passes; else empty."""
+    """Combine a rule's outcomes over all chunks of rows. expected: why this world breaks the rule on purpose, so that the check passes; else empty."""
     total, failing = sum(outcome.rows for outcome in outcomes), sum(outcome.failing_rows for outcome in outcomes)
     sample = next((outcome.sample for outcome in outcomes if outcome.sample), "")
     return dg.AssetCheckResult(
@@ -137,7 +137,7 @@ def _run_partitions(context: dg.AssetCheckExecutionContext, definition: dg.Parti
 
 
 def _lake_partitions(declared: Table, definition: dg.PartitionsDefinition | None, keys: list[str] | None) -> list[tuple[str, ...]] | None:
-    """Convert partition keys to partitions of a table; None means all."""
+    """Convert partition keys to partitions of a table. Returns None, which means all partitions, if `keys` is None."""
     if definition is None:
         return [()]
     return None if keys is None else [lake_partition(declared, name) for name in keys]
@@ -163,7 +163,7 @@ OPERATIONS = dg.define_asset_job(
     compute_kind="polars",
 )
 def whole_lake(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
-    """Evaluate the checks of the whole lake."""
+    """Evaluate the checks that read the whole lake, not only the partitions of a run."""
     for check in lake_checks():
         asset = key(check.table)
         if dg.AssetCheckKey(asset, check.name) not in context.selected_asset_check_keys:

@@ -33,7 +33,7 @@ register_after_fork(EXECUTOR, kill_with_run)
 
 
 def resources(config: Settings) -> dict[str, Any]:
-    """Return the resources that all domains share, by name."""
+    """Return by name the Dagster resources that all domains share."""
     lake, world, journal = LakeResource.of(config), WorldResource.of(config), JournalResource()
     return {
         "lake": lake,
@@ -47,7 +47,7 @@ def resources(config: Settings) -> dict[str, Any]:
 
 
 def build_defs(*, config: Settings | None = None) -> dg.Definitions:
-    """Build the Dagster definitions of all domains. Production, command line and tests differ in resources only."""
+    """Build the Dagster definitions of all domains. config: settings (default: those of the environment)."""
     config = config or settings()
     declared = [import_module(domain.definitions).definitions(config) for domain in load_domains() if domain.definitions]
     together = dg.Definitions.merge(*declared)

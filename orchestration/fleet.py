@@ -59,13 +59,13 @@ CELERY = {
 
 
 def require_settings(config: Settings) -> None:
-    """Raise `ConfigError` with all missing settings of a fleet."""
+    """Raise `ConfigError` if settings of a fleet are missing; the message names all of them."""
     if missing := missing_settings(config):
         raise ConfigError(f"reading BELLWETHER_FLEET={config.fleet}: {'; '.join(missing)}")
 
 
 def export_urls(config: Settings) -> None:
-    """Set the environment variables of dagster.yaml for this process and its children."""
+    """Set the environment variables to which dagster.yaml refers, for this process and its children."""
     if config.postgres is not None:
         os.environ[_POSTGRES] = _postgres_url(config)
     if config.broker is not None:
@@ -73,7 +73,7 @@ def export_urls(config: Settings) -> None:
 
 
 def instance_settings(config: Settings) -> dict[str, Any]:
-    """Return the content of dagster.yaml for a fleet."""
+    """Return the content of a fleet's dagster.yaml as a mapping."""
     shared = yaml.safe_load((files("orchestration") / "dagster.yaml").read_text())
     del shared["event_log_storage"]
     slots = RUNS_PER_WORKER * config.workers
@@ -96,7 +96,7 @@ def instance_settings(config: Settings) -> dict[str, Any]:
 
 
 def celery_settings() -> dict[str, Any]:
-    """Return the arguments of `CeleryRunLauncher` in dagster.yaml."""
+    """Return the arguments that dagster.yaml gives to `CeleryRunLauncher`."""
     return {"broker": {"env": _BROKER}, "backend": {"env": _BROKER}, "config_source": CELERY}
 
 
@@ -120,7 +120,7 @@ def _launcher(config: Settings) -> dict[str, Any]:
 
 
 def _compute_logs(config: Settings) -> dict[str, Any] | None:
-    """Return the storage of step output in the object store; None for local folders."""
+    """Return the setting that keeps the output of steps in the object store; None if no S3 store is set, so that local folders are used."""
     store = urlsplit(config.world_store)
     if store.scheme != "s3":
         return None
@@ -129,12 +129,12 @@ def _compute_logs(config: Settings) -> dict[str, Any] | None:
 
 
 def is_own(file: Path) -> bool:
-    """Return True if dagster.yaml was written by the operator, not by `write_settings`."""
+    """Return True if the operator wrote this dagster.yaml, not `write_settings`. False if the file is missing."""
     return file.exists() and not file.read_text(encoding="utf-8").startswith(HEADER)
 
 
 def write_settings(config: Settings, target: Path) -> None:
-    """Write dagster.yaml if it is missing or out of date."""
+    """Write a fleet's dagster.yaml if the file is missing or out of date. target: its path."""
     written = f"{HEADER}\n{yaml.safe_dump(instance_settings(config), sort_keys=False)}"
     if not target.exists() or target.read_text(encoding="utf-8") != written:
         with atomic_file(target) as draft:
@@ -142,7 +142,7 @@ def write_settings(config: Settings, target: Path) -> None:
 
 
 def create_tables(config: Settings) -> None:
-    """Create Dagster's tables in Postgres, and reserve the database for this world. Concurrent calls wait for each other.
+    """Create Dagster's tables in Postgres, and reserve the database for this world. Concurrent calls wait for one another.
 
     Raises:
         ConfigError: the database belongs to another world.
@@ -163,7 +163,9 @@ def create_tables(config: Settings) -> None:
 
 
 class AdvisoryLock:
-    """Lock in Postgres, released when its connection ends. Raises `BellwetherError` if Postgres does not answer."""
+    """Lock in Postgres, which is released when the lock's connection ends. key: number of the lock. Raises `BellwetherError` if Postgres does not
+    answer.
+    """
 
     def __init__(self, config: Settings, key: int) -> None:
         self._engine = create_engine(_postgres_url(config), connect_args={"connect_timeout": 10}, poolclass=NullPool)
@@ -171,7 +173,9 @@ class AdvisoryLock:
         self._connection: Connection | None = None
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Acquire the lock, or confirm that this process still has it. wait: wait until it is free; otherwise return False at once."""
+        """Acquire the lock, or confirm that this process still has it. Returns True if so. wait: wait until the lock is free; otherwise return
+        False at once.
+        """
         try:
             if self._connection is not None:
                 self._connection.execute(text("SELECT 1"))
@@ -187,7 +191,7 @@ class AdvisoryLock:
         return False
 
     def release(self) -> None:
-        """End the connection, and with it the lock."""
+        """End the connection, which also releases the lock."""
         if self._connection is not None:
             self._connection.invalidate()
             self._connection.close()
@@ -195,7 +199,7 @@ class AdvisoryLock:
 
     @property
     def file(self) -> int:
-        """File descriptor of the connection, -1 without one. A child process that inherits it keeps the lock."""
+        """File descriptor of the connection; -1 if there is none. A child process that inherits the descriptor keeps the lock."""
         return int(self._connection.connection.fileno()) if self._connection is not None else -1
 
 
@@ -210,7 +214,7 @@ def _locked(config: Settings, key: int) -> Iterator[None]:
 
 
 def wait_for_postgres() -> None:
-    """Make later connections of this process and its forks retry while Postgres restarts."""
+    """Let later connections of this process and its forks wait while Postgres restarts, instead of failing."""
     event.listen(Engine, "do_connect", _connect_patiently)
 
 
@@ -228,12 +232,12 @@ def _connect_patiently(dialect: Dialect, _: object, positional: tuple[Any, ...],
 
 
 def postgres_failure(error: SQLAlchemyError) -> str:
-    """Return the first line of a driver's message, which contains no password."""
+    """Return the first line of a Postgres driver's message. This line contains no password."""
     return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def _postgres_url(config: Settings) -> str:
-    """Return BELLWETHER_POSTGRES as a URL with the driver of dagster-postgres, which is not the default of SQLAlchemy 2.1.
+    """Return BELLWETHER_POSTGRES as a URL that names psycopg2, the driver of dagster-postgres. SQLAlchemy 2.1 would choose another driver.
 
     Raises `ConfigError` for other text.
     """

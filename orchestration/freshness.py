@@ -22,7 +22,7 @@ WEEKLY = dg.FreshnessPolicy.time_window(warn_window=timedelta(days=8), fail_wind
 
 
 def apply_policies(assets: Iterable[Any], policies: Mapping[str, dg.FreshnessPolicy], config: Settings) -> list[Any]:
-    """Add the freshness policies, by `group/name`, to the assets. Worlds other than live get the assets unchanged."""
+    """Return the assets with their freshness policies added. policies: by `group/name`. Worlds other than live get no policies."""
     if config.world is not World.LIVE:
         return list(assets)
     chosen = {key(name): policy for name, policy in policies.items()}

@@ -1,4 +1,4 @@
-"""Creation of DAGSTER_HOME, and its conversion from version 0.2.
+"""Creation of Dagster's home folder (DAGSTER_HOME), and its conversion from version 0.2.
 
 Not here: retention (retention.py).
 """
@@ -43,21 +43,21 @@ _SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database 
 
 
 def settings_file() -> str:
-    """Return Dagster's settings for this machine as YAML."""
+    """Return the text of dagster.yaml for this machine, with as many concurrent runs as it has processors, at least 2."""
     runs, automatic = runs_at_once()
     text = (files("orchestration") / "dagster.yaml").read_text()
     return text.replace("max_concurrent_runs: 2", f"max_concurrent_runs: {runs}").replace("limit: 1}", f"limit: {automatic}}}")
 
 
 def prepare(config: Settings) -> Path:
-    """Create the Dagster home of this world unless it exists, and return it. Sets DAGSTER_HOME and switches telemetry off.
+    """Create the Dagster home of this world if it is missing, and return its path. Sets DAGSTER_HOME and switches telemetry off.
 
-    Concurrent processes wait for the one that creates it. An existing dagster.yaml is left unchanged.
-    In a fleet the file is written from the settings, and the databases are in Postgres.
+    Concurrent processes wait for the one that creates the home. An existing dagster.yaml is left unchanged. In a fleet the file is written from the
+    settings, and the databases are in Postgres.
 
     Raises:
         ConfigError: the home has the storage classes of version 0.2, or settings of the fleet are missing.
-        BellwetherError: it cannot be written.
+        BellwetherError: the home cannot be written.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -80,7 +80,7 @@ def prepare(config: Settings) -> Path:
 
 
 def _prepare_fleet(config: Settings, home: Path) -> None:
-    """Write dagster.yaml of a fleet and create Dagster's tables, unless the operator wrote the file."""
+    """Write a fleet's dagster.yaml and create Dagster's tables. If the operator wrote dagster.yaml, do neither."""
     fleet.require_settings(config)
     fleet.export_urls(config)
     if fleet.is_own(home / _FILE):
@@ -93,7 +93,7 @@ def _prepare_fleet(config: Settings, home: Path) -> None:
 
 
 def convert(config: Settings) -> Path | None:
-    """Replace a Dagster home of version 0.2 by a new one. It keeps which schedules and sensors are on, but no runs and events.
+    """Replace a Dagster home of version 0.2 by a new one, in which the same schedules and sensors are on. Runs and events are not taken over.
 
     Returns the folder of the former home, renamed; None for a home that needs no conversion.
 
@@ -126,7 +126,7 @@ def convert(config: Settings) -> Path | None:
 
 @contextmanager
 def _lock_home(home: Path) -> Iterator[None]:
-    """Hold the locks of all processes of a home of version 0.2. Raises `ConfigError` if another process holds one."""
+    """Hold the locks of all processes that can use a home of version 0.2. Raises `ConfigError` if another process holds one of them."""
     files = [path.open("r+b") for path in (home / "processes").glob("*")]
     try:
         if not all(map(try_lock, files)):
@@ -138,7 +138,7 @@ def _lock_home(home: Path) -> Iterator[None]:
 
 
 def _delete_events() -> None:
-    """Delete sensor cursors and automation evaluations from the database of schedules; they refer to events of the former home."""
+    """Delete sensor cursors and automation evaluations from the database of schedules, since they refer to events that the new home does not have."""
     with dg.DagsterInstance.get() as instance:
         for state in instance.all_instigator_state():
             data = state.instigator_data
@@ -158,7 +158,7 @@ def _create_folder(home: Path) -> None:
 
 
 def _create_databases(home: Path) -> None:
-    """Write dagster.yaml and create Dagster's databases, unless they exist. Not safe for concurrent processes."""
+    """Write dagster.yaml and create Dagster's databases if they are missing. Concurrent calls must be prevented by the caller."""
     target = home / _FILE
     if not target.exists():
         with atomic_file(target) as draft:
@@ -175,7 +175,7 @@ def _create_databases(home: Path) -> None:
 
 @contextmanager
 def storage_errors(home: Path) -> Iterator[None]:
-    """Raise `BellwetherError` with advice for a full or read-only disk and for a damaged database of Dagster."""
+    """Turn errors of the `with` block about a full disk, a read-only disk or a damaged database of Dagster into `BellwetherError` with advice."""
     try:
         yield
     except BellwetherError:
@@ -197,7 +197,7 @@ def _damage_error(database: Path, home: Path) -> BellwetherError:
 
 
 def _require_databases(home: Path) -> None:
-    """Raise `BellwetherError` if a database of Dagster is not an SQLite file."""
+    """Raise `BellwetherError` if a database file of Dagster is not an SQLite file."""
     for path in (home / _SWITCHES, home / "history" / "runs.db", home / "event_log.db", home / "history" / "runs" / "index.db"):
         if path.is_file():
             with path.open("rb") as file:
@@ -206,7 +206,7 @@ def _require_databases(home: Path) -> None:
 
 
 def _damaged_database(error: BaseException, home: Path) -> Path | None:
-    """Return the damaged database of Dagster that caused `error`, if any."""
+    """Return the damaged database of Dagster that caused `error`; None if no database did."""
     if not any(isinstance(cause, sqlite3.DatabaseError | dg.DagsterError) and _DAMAGE.search(str(cause)) for cause in _causes(error)):
         return None
     return next((path for path in sorted(home.rglob("*.db")) if not (path.stat().st_size and _is_sound(path))), home)
@@ -221,12 +221,12 @@ def _is_sound(database: Path) -> bool:
 
 
 def is_storage_message(text: str) -> bool:
-    """Return whether an error message reports a full or read-only disk."""
+    """Return True if an error message reports a full or read-only disk."""
     return any(f"[Errno {number}]" in text for number in _STORAGE_ERRORS) or any(message in text for message in _SQLITE_ERRORS)
 
 
 def _storage_error(error: BaseException) -> str | None:
-    """Return the system's message of a failed write that caused `error`, if any."""
+    """Return the system's message if a failed write (full or read-only disk) caused `error`, else None."""
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in _STORAGE_ERRORS:
             return f"{cause.strerror} ({cause.filename})" if cause.filename else str(cause.strerror)

@@ -1,7 +1,7 @@
-"""Celery's run launcher with a check that detects lost workers.
+"""Dagster's run launcher for Celery, with a check that detects lost workers.
 
-While a worker executes a run, it refreshes the run's entry in Celery's result backend. A run without such a heartbeat is lost unless its worker reports
-that it executes it. Stopping workers answer no ping while they finish their runs.
+While a worker executes a run, it refreshes the run's entry in Celery's result backend. A run without such a heartbeat is lost unless its worker
+reports that it executes the run. Stopping workers answer no ping while they finish their runs.
 Concept: https://docs.dagster.io/deployment/execution/run-monitoring
 """
 
@@ -21,7 +21,7 @@ _REPLY_SECONDS = 3.0
 
 
 class CeleryLauncher(CeleryRunLauncher):
-    """Run launcher that submits runs as Celery tasks, and reports runs whose worker was lost as failed."""
+    """Run launcher that submits runs as Celery tasks. A run whose worker was lost is reported as failed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -29,7 +29,9 @@ class CeleryLauncher(CeleryRunLauncher):
         self._heartbeats: dict[str, tuple[object, float]] = {}
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return the health of a run: running, or failed if its worker was lost. Raises if the broker does not answer; the daemon checks again."""
+        """Return whether a run still has a worker: running, or failed if its worker was lost. Raises if the broker does not answer; the daemon then
+        checks again.
+        """
         task_id = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG, "")
         try:
             meta = self.celery.backend.get_task_meta(task_id)
@@ -49,7 +51,7 @@ class CeleryLauncher(CeleryRunLauncher):
         return CheckRunHealthResult(WorkerStatus.RUNNING)
 
     def terminate(self, run_id: str) -> bool:
-        """Interrupt a run; returns False if it has ended. The daemon cancels a run whose worker is lost."""
+        """Interrupt a run. Returns False if the run has ended or is unknown. If its worker is lost, the daemon cancels the run."""
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
@@ -59,7 +61,7 @@ class CeleryLauncher(CeleryRunLauncher):
         return True
 
     def _executes(self, worker: str | None, task_id: str) -> bool:
-        """Return True if the worker reports that it executes the task. worker: all workers are queried if None."""
+        """Return True if a worker reports that it executes the task. worker: its name; None: any worker."""
         inspect = self.celery.control.inspect(destination=[worker] if worker else None, timeout=_REPLY_SECONDS)
         replies = inspect.query_task(task_id) or {}
         return any(task_id in tasks for tasks in replies.values())

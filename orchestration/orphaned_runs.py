@@ -40,9 +40,9 @@ UNFINISHED = [dg.DagsterRunStatus.QUEUED, *_STARTED]
 
 
 class ProcessLock:
-    """Lock of a process, released when the process ends.
+    """Lock file of a process, which is released when the process ends.
 
-    name: name of the lock; a new one when left out. `held` is False if another process has the lock, or if runs are not local.
+    name: name of the lock; a new one when left out. `held` is False if another process has the lock, or if runs are not processes of this machine.
     """
 
     def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
@@ -58,17 +58,17 @@ class ProcessLock:
             self.write(shlex.join(["bellwether", *sys.argv[1:]]))
 
     def write(self, note: str) -> None:
-        """Store a note in the lock's file for other processes."""
+        """Replace the text in the lock's file, which other processes read."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, note.encode(), 0)
 
     @property
     def file(self) -> int:
-        """File descriptor of the lock. A child process that inherits it keeps the lock."""
+        """File descriptor of the lock. A child process that inherits the descriptor keeps the lock."""
         return self._file
 
     def close(self) -> None:
-        """Release the lock and remove its file."""
+        """Release the lock and remove the lock's file."""
         if self.held:
             self._path.unlink(missing_ok=True)
         if self._file >= 0:
@@ -76,7 +76,7 @@ class ProcessLock:
 
 
 def has_local_runs(instance: dg.DagsterInstance) -> bool:
-    """Return True if all runs of the instance are processes of this machine, with SQLite storage and outside a fleet."""
+    """Return True if all runs of a Dagster instance are processes of this machine: SQLite storage, and no fleet."""
     storage = type(instance.run_storage).__name__
     return settings().fleet is None and isinstance(instance.run_launcher, dg.DefaultRunLauncher) and storage == "SqliteRunStorage"
 
@@ -87,7 +87,7 @@ def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
-    """Report every unfinished run of a killed command as failed and free its pool slots. Returns the run ids.
+    """Report the unfinished runs of killed commands as failed, and free their pool slots. Returns the run ids.
 
     If no UI is running, the same applies to runs of a UI whose processes have ended. of_ui: end all runs of a UI, for the start of the next one.
     """
@@ -108,7 +108,7 @@ def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[st
 
 
 def requeue_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Queue the unfinished runs of a stopped UI for its next start, and free their pool slots. Returns the run ids.
+    """Queue the unfinished runs of a stopped UI, so that the UI executes them at its next start, and free their pool slots. Returns the run ids.
 
     Runs that are being canceled are reported as canceled.
     """
@@ -126,27 +126,27 @@ def requeue_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def running_commands(instance: dg.DagsterInstance) -> list[str]:
-    """Return the lock names of running commands of this home; in a fleet, the ids of their unfinished runs."""
+    """Return the lock names of the commands that are running in this home; in a fleet, the ids of commands' unfinished runs."""
     if not has_local_runs(instance):
         return [run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))]
     return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
 
 
 def command_line(instance: dg.DagsterInstance, name: str) -> str:
-    """Return the command line of the process with the lock `name`; empty if it has ended."""
+    """Return the command line of a running command; empty if the command has ended. name: of the command's lock."""
     with suppress(FileNotFoundError):
         return (_folder(instance) / name).read_text()
     return ""
 
 
 def ui_note(instance: dg.DagsterInstance) -> str | None:
-    """Return the note that the UI of this home has written into its lock: empty until it is ready, None without a UI."""
+    """Return the text that the UI of this home has written into its lock: empty until the UI is ready. None if no UI is running."""
     path = _folder(instance) / UI
     return None if _is_free(path) else path.read_text()
 
 
 def kill_with_run(_registered: object) -> None:
-    """Kill this process of a step as soon as the process of its run ends."""
+    """Start a thread that kills this step's process as soon as the process of its run ends."""
     run = multiprocessing.parent_process()
     if run is not None:
         threading.Thread(target=_kill_after, args=(run.sentinel,), name="end-with-the-run", daemon=True).start()
@@ -162,7 +162,7 @@ def _started_runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
 
 
 def _is_abandoned(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return True if all processes that executed a run have ended."""
+    """Return True if all processes that took part in a run have ended."""
     pids = {entry.dagster_event.pid for entry in instance.all_logs(run.run_id) if entry.dagster_event and entry.dagster_event.pid}
     return bool(pids) and not any(is_running(pid) for pid in pids)
 
@@ -174,7 +174,7 @@ def _folder(instance: dg.DagsterInstance) -> Path:
 
 
 def _lock_file(path: Path, *, wait: bool) -> tuple[int, bool]:
-    """Open and lock the file at `path`. Returns its descriptor, and True if it is locked.
+    """Open the file at `path` and try to lock it. Returns the file descriptor, and True if the lock was obtained.
 
     wait: wait until the lock is free. Otherwise try for half a second, since other processes may test the lock.
     """
@@ -191,7 +191,7 @@ def _lock_file(path: Path, *, wait: bool) -> tuple[int, bool]:
 
 
 def _is_free(path: Path, *, remove: bool = False) -> bool:
-    """Return True if no process has the lock at `path`. remove: delete the file of a free lock."""
+    """Return True if no process holds the lock at `path`. remove: also delete the file of a free lock."""
     try:
         file = os.open(path, os.O_RDWR)
     except FileNotFoundError:

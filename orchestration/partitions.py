@@ -22,12 +22,12 @@ from orchestration.fleet import RUNS_PER_WORKER
 
 
 def days_ahead(end: date) -> int:
-    """Return the number of days from today to `end`, at least 0. Dagster's partitions need it if the sandbox's clock is ahead."""
+    """Return the days from today to `end`, at least 0. Dagster needs this number as `end_offset` if the sandbox's clock is ahead of today."""
     return max(0, (end - datetime.now(UTC).date()).days)
 
 
 def daily_partitions() -> dg.DailyPartitionsDefinition:
-    """Define one partition per UTC day since the first day of the settings. In the sandbox the last one is the day of its fixed clock."""
+    """Define one partition per UTC day from the first day of the settings. In the sandbox, whose clock is fixed, the last day is the clock's."""
     config = settings()
     start = config.first_day.strftime("%Y-%m-%d")
     if config.world is not World.SANDBOX:
@@ -40,7 +40,7 @@ DAY = daily_partitions()
 
 
 def run_slots() -> int:
-    """Return the number of concurrent runs among which a command divides partitions: those of a fleet, or 1."""
+    """Return among how many concurrent runs a command divides its partitions: as many as a fleet executes at once, or 1."""
     config = settings()
     return RUNS_PER_WORKER * config.workers if config.fleet else 1
 
@@ -76,23 +76,23 @@ def partition_keys(context: dg.AssetExecutionContext) -> list[str]:
 
 
 def from_key(declared: Table, key: str) -> Partition:
-    """Convert a Dagster partition key to a partition of the lake. The dimensions of a key are joined by "|", ordered by name."""
+    """Convert a Dagster partition key to a partition of the lake. A key of several dimensions has them in the order of their names, joined by "|"."""
     dimensions = dict(zip(sorted(declared.partitioned_by), key.split("|"), strict=True)) if len(declared.partitioned_by) > 1 else None
     return tuple(dimensions[name] for name in declared.partitioned_by) if dimensions else (key,)
 
 
 def to_key(declared: Table, partition: Partition) -> str:
-    """Convert a partition of the lake to a Dagster partition key; empty for a table without partitions."""
+    """Convert a partition of the lake to a Dagster partition key; empty if the table has no partitions."""
     return "|".join(value for _, value in sorted(zip(declared.partitioned_by, partition, strict=True)))
 
 
 def keys_per_run(count: int) -> int:
-    """Return the number of partitions per run if `count` partitions are divided among the run slots."""
+    """Return how many of `count` partitions each run gets if they are divided among all run slots."""
     return max(1, ceil(count / run_slots()))
 
 
 def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
-    """Group ISO days into ranges of consecutive days, returned as (first, last).
+    """Group ISO days into ranges of consecutive days. Returns the (first, last) day of each range.
 
     most: maximum days of a range. step: distance of consecutive days, such as a week for first days of weeks.
     """
@@ -106,7 +106,7 @@ def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = t
 
 
 def group_keys(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
-    """Group partition keys into ranges for one run each: consecutive keys, or rectangles of two dimensions.
+    """Group partition keys so that one run can make each group: consecutive keys, or a rectangle in two dimensions.
 
     In a fleet the keys are divided into about as many ranges as there are run slots.
     """
@@ -117,7 +117,7 @@ def group_keys(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[s
 def _group_neighbours(
     definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance
 ) -> list[list[str]]:
-    """Group keys into the largest ranges that one run can have. For arguments see `group_keys`."""
+    """Group partition keys into the largest ranges that one run can have, whatever the number of run slots. Arguments as in `group_keys`."""
     if isinstance(definition, dg.MultiPartitionsDefinition):
         first, second = (dimension.partitions_def for dimension in definition.partitions_defs)
         rows: dict[str, list[str]] = defaultdict(list)
@@ -143,7 +143,7 @@ def _group_neighbours(
 
 
 def _split_range(group: list[str], most: int) -> list[list[str]]:
-    """Split a range into equal ranges of at most `most` partitions. A rectangle of two dimensions is cut across its longer side."""
+    """Split a range of keys into equal parts of at most `most` keys. A rectangle of two dimensions is cut across its longer side."""
     if len(group) <= most:
         return [group]
     names = [key.split("|") for key in group]
@@ -155,7 +155,7 @@ def _split_range(group: list[str], most: int) -> list[list[str]]:
 
 
 def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:
-    """Return the partition keys of a run with these tags: those of its partition or range, or all without such a tag."""
+    """Return the partition keys of a run, read from its tags: one partition or a range; all keys if the tags name none."""
     if definition is None:
         return [""]
     if PARTITION in tags:
@@ -166,7 +166,9 @@ def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mappin
 
 
 def keys_between(definition: dg.PartitionsDefinition[Any], first: str, last: str, instance: dg.DagsterInstance) -> list[str]:
-    """Return the partition keys from `first` to `last` in Dagster's order; for two dimensions, of the rectangle between these corners."""
+    """Return the partition keys from `first` to `last` in Dagster's order. In two dimensions these are opposite corners of a rectangle, all of
+    which is returned.
+    """
     if isinstance(definition, dg.MultiPartitionsDefinition):
         ends = zip(definition.partitions_defs, first.split("|"), last.split("|"), strict=True)
         columns, rows = (keys_between(dimension.partitions_def, start, end, instance) for dimension, start, end in ends)

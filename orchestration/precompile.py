@@ -35,7 +35,7 @@ _HOURS, _NOW = 0.5, datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def import_all(packages: Iterable[str]) -> list[str]:
-    """Import every module of the packages and all modules that they import, also inside functions. Returns the names of the former.
+    """Import every module of the packages, and all modules imported by these, also inside functions. Returns the names of the packages' modules.
 
     Skips extras that are not installed, and two packages that take seconds to import.
     """
@@ -61,14 +61,14 @@ def _modules(packages: Iterable[str]) -> Iterator[ModuleType]:
 
 
 def _imports(module: ModuleType) -> set[str]:
-    """Return the names of all modules that a module imports, also inside functions."""
+    """Return the names of all modules that a module's code imports, also inside functions."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     return imported | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level}
 
 
 def compile_replay() -> None:
-    """Replay a recording of the sandbox to compile episode, tape, backtest, metrics and books."""
+    """Replay a recording of the sandbox once, so that numba compiles all code from episode to metrics and stores it."""
     world = GeneratedWorld(7)
     with tempfile.TemporaryDirectory() as folder:
         (recording,) = generate_recordings(Path(folder) / "recordings", world, settled_events(world, _NOW, 1), hours=_HOURS, now=_NOW)
@@ -79,7 +79,7 @@ def compile_replay() -> None:
 
 
 def run_empty_job() -> None:
-    """Execute an empty run, so that Dagster imports its executor."""
+    """Execute a run that does nothing, so that Dagster's executor is imported."""
 
     @dg.op
     def nothing() -> None:

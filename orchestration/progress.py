@@ -38,7 +38,7 @@ progress = dg.LoggerDefinition(_make_logger, description="Lines logged by steps,
 
 
 def report(line: str) -> None:
-    """Pass a line to `listener` only, without an entry in the log of the run."""
+    """Pass a line to the command's `listener`, without writing it to the log of the run."""
     receive = listener.get()
     if receive is not None:
         receive(line)

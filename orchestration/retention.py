@@ -25,7 +25,7 @@ _PAGE = 500
 
 
 def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> list[str]:
-    """Delete finished runs that were created before `now - keep`, with their events and captured output. Returns their ids.
+    """Delete finished runs created before `now - keep`, with their events and captured output. Returns the ids of the deleted runs.
 
     Runs that wrote the latest materialization of a partition are kept.
     """
@@ -38,7 +38,7 @@ def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> list[
 
 
 def _current_runs(instance: dg.DagsterInstance) -> set[str]:
-    """Return the ids of the runs that wrote the latest materialization of each asset and partition."""
+    """Return the ids of the runs that wrote the latest materialization of an asset or of one of its partitions."""
     runs: set[str] = set()
     for key in instance.get_asset_keys():
         latest = instance.fetch_materializations(key, limit=1).records
@@ -51,7 +51,9 @@ def _current_runs(instance: dg.DagsterInstance) -> set[str]:
 
 
 def prune_pages(lake: Lake) -> int:
-    """Delete pages of pulls that were superseded a week ago or earlier and are not in raw/<venue>_pulls. Returns the number of freed bytes."""
+    """Delete stored pages of pulls that newer pulls replaced at least a week ago, unless raw/<venue>_pulls names them. Returns the number of freed
+    bytes.
+    """
     from bellwether.venues.http.pages import PageStore
 
     freed = 0

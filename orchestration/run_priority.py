@@ -16,6 +16,6 @@ DUE = {**AUTOMATIC, "dagster/priority": "-1"}
 
 
 def runs_at_once(processors: int | None = None) -> tuple[int, int]:
-    """Return the maximum number of concurrent runs on this machine, and of automatic runs among them."""
+    """Return how many runs this machine executes at once, and how many of these may be automatic. processors: number (default: available ones)."""
     processors = processors or len(os.sched_getaffinity(0))
     return max(2, processors), max(1, processors - 1)

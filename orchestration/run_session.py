@@ -1,6 +1,6 @@
-"""Session of a command that runs the graph: its runner, and the summary at the end.
+"""Session of a command that runs the graph: the command's runner, and the summary at the end.
 
-Functions import Dagster, which `--help` and wrong options do not need.
+Dagster is imported inside functions: `--help` and wrong options do not need it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FIRST_QUERY = "SELECT release, forecaster, brier FROM benchmark.leaderboard WHER
 
 @contextmanager
 def runner(*, venues: bool = True) -> Iterator[Runner]:
-    """Open a runner on DAGSTER_HOME of this world that shows its progress.
+    """Open a runner on this world's DAGSTER_HOME, which shows the progress of its runs, until the context ends.
 
-    venues: whether it sends requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run, or leave it to the fleet.
+    venues: whether runs send requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run, or leave it to the fleet.
     """
     from orchestration.home import prepare, storage_errors
 
@@ -64,7 +64,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
 
 def _print_processes(work: Runner) -> None:
-    """Print other running commands, and the UI that executes the runs of this command. Raises `ConfigError` if a fleet's UI does not answer."""
+    """Print which other commands are running, and which UI executes this command's runs. Raises `ConfigError` if a fleet's UI does not answer."""
     from orchestration.orphaned_runs import command_line, running_commands
     from orchestration.run_submission import find_endpoint
 
@@ -87,7 +87,7 @@ def _print_processes(work: Runner) -> None:
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """Raise `Terminated`, a `KeyboardInterrupt`, on SIGTERM while the context is open."""
+    """Raise `Terminated`, a kind of `KeyboardInterrupt`, when SIGTERM arrives while the context is open."""
     from orchestration.run_submission import Terminated
 
     def terminate(*_: object) -> None:
@@ -102,7 +102,7 @@ def _interrupt_on_sigterm() -> Iterator[None]:
 
 @cache
 def _freeze_objects() -> None:
-    """Exclude modules and definitions from garbage collection, and collect less often.
+    """Exclude loaded modules and definitions from garbage collection, and collect less often.
 
     Runs create mostly JSON without cycles; the default threshold costs a twentieth of a pull.
     """
@@ -111,7 +111,7 @@ def _freeze_objects() -> None:
 
 
 def require_venues() -> None:
-    """Raise `ConfigError` if a venue of the live world does not answer."""
+    """Raise `ConfigError` if this is the live world and a venue does not answer."""
     from bellwether.doctor import ask_venues
 
     if settings().world is not World.LIVE or settings().fleet is not None:  # a fleet's workers send the requests
@@ -122,7 +122,7 @@ def require_venues() -> None:
 
 
 def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
-    """Raise the first failure of `ends`, naming the others."""
+    """Raise the first error in `ends`, with the names of all other failures. ends: error or None by name."""
     failed = {name: error for name, error in ends.items() if error is not None}
     if failed:
         first = next(iter(failed.values()))
@@ -131,7 +131,7 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
 
 
 def print_summary(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Print the number of runs, the paths of the results, and the evaluations that stopped, with their reasons.
+    """Print at the end of a command the number of runs, the paths of the results, and what stopped. stopped: reasons by name.
 
     results: tables for `--json`; without it, the caller has printed them.
     """

@@ -73,7 +73,7 @@ class Endpoint:
         return _client(self.url)
 
     def require(self) -> None:
-        """Raise `ConfigError` if Dagster does not answer."""
+        """Raise `ConfigError` if no Dagster UI answers at this address."""
         try:
             httpx.get(f"{self.url}/server_info", timeout=5.0).raise_for_status().json()["dagster_webserver_version"]
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
@@ -81,12 +81,12 @@ class Endpoint:
 
 
 class Terminated(KeyboardInterrupt):
-    """Interruption by SIGTERM, which ends the command at once."""
+    """Raised on SIGTERM to end the command at once."""
 
 
 @dataclass
 class Submission:
-    """Run to submit and follow.
+    """Run that a command submits to a UI and follows until its end.
 
     say: shows a line of a step. end: receives the finished run. run_id: of a run that was submitted earlier and is only followed.
     """
@@ -103,12 +103,12 @@ class Submission:
 
 
 def announce_ui(process: ProcessLock, port: int, dagster: int) -> None:
-    """Write into the lock of the UI that it accepts runs of commands. dagster: process id of `dagster dev`."""
+    """Write into the UI's lock that the UI accepts runs of commands. dagster: process id of `dagster dev`."""
     process.write(json.dumps({"port": port, "settings": _digest(), "ui": os.getpid(), "dagster": dagster}))
 
 
 def describe_ui(instance: dg.DagsterInstance) -> str:
-    """Describe address and process of the UI of this home, and how to stop it; empty until it is ready."""
+    """Describe the address of this home's UI and how to stop it; empty if no UI is ready."""
     note = json.loads(ui_note(instance) or "{}")
     if "ui" not in note:
         return ""
@@ -117,7 +117,7 @@ def describe_ui(instance: dg.DagsterInstance) -> str:
 
 
 def find_endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
-    """Return the UI that executes the runs of this process: that of the fleet, or of this home if it has the same settings. None without a UI."""
+    """Return the UI that executes this command's runs: the fleet's, or this home's if its settings are the same. None if there is none."""
     if settings().fleet is not None:
         return Endpoint(settings().ui.rstrip("/"), of_fleet=True)
     note = json.loads(ui_note(instance) or "{}")
@@ -132,7 +132,7 @@ def is_listening(port: int) -> bool:
 
 
 def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submission]) -> None:
-    """Submit runs and wait for all of them, calling `say` and `end` of each.
+    """Submit runs to a UI and wait until all have ended. The functions `say` and `end` of each submission receive log lines and the finished run.
 
     Raises:
         BellwetherError: Dagster refuses a run or does not answer; the UI was stopped, and its runs continue at its next start; or a run was deleted.
@@ -160,7 +160,7 @@ def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submissio
 
 
 def _submit(instance: dg.DagsterInstance, ui: Endpoint, submission: Submission, token: Mapping[str, str]) -> str:
-    """Submit a run to the UI, and return its id."""
+    """Submit a run to the UI. Returns the run id. token: tag that identifies this command's submissions."""
     try:
         run_id = str(
             ui.client.submit_job_execution(
@@ -181,7 +181,7 @@ def _submit(instance: dg.DagsterInstance, ui: Endpoint, submission: Submission, 
 
 
 def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission]) -> None:
-    """Wait for submitted runs, and remove each from `pending` when it ends. Tolerates outages of a fleet's storage."""
+    """Wait until all submitted runs have ended; each is removed from `pending` when it ends. Short outages of a fleet's storage are tolerated."""
     answered = time.monotonic()
     while pending:
         is_served = ui.of_fleet or ui_note(instance) is not None
@@ -204,7 +204,7 @@ def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission
 
 
 def _has_ended(instance: dg.DagsterInstance, submission: Submission, *, retries: bool) -> bool:
-    """Call `say` for new log entries of a run, and `end` if it has ended; return True then. retries: follow a retry of a failed run."""
+    """Report a run's new log lines, and return True if it has ended; its `end` was then called. retries: follow the retry of a failed run."""
     run = instance.get_run_by_id(submission.run_id)
     page = instance.get_records_for_run(submission.run_id, submission.cursor)
     submission.cursor = page.cursor
@@ -233,7 +233,7 @@ def _has_ended(instance: dg.DagsterInstance, submission: Submission, *, retries:
 
 
 def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
-    """Cancel the runs of an interrupted command. Runs of a fleet continue instead.
+    """After an interrupt, cancel the command's runs; in a fleet, let them continue and say so.
 
     choice: give the user some seconds to cancel runs of a fleet by a second Ctrl-C.
     """
@@ -255,7 +255,7 @@ def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence
 
 
 def _cancel(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str]) -> None:
-    """Cancel submitted runs and wait for their end, or until the UI of this home has ended, which queues them for its next start."""
+    """Cancel submitted runs and wait until they have ended. Stops waiting if this home's UI ends, which queues the runs for its next start."""
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end:
         begun = [run for run in map(instance.get_run_by_id, runs) if run is not None and not run.is_finished]
@@ -275,7 +275,7 @@ def _client(url: str) -> DagsterGraphQLClient:
 
 
 def _digest() -> str:
-    """Compute a digest of the version, the settings and the keys in the environment of this process."""
+    """Return a digest of this process's version, settings and keys, which a UI must have too in order to execute its runs."""
     values = {name: _text(value) for name, value in settings()}
     keys = {name: value for name, value in os.environ.items() if _CREDENTIAL.search(name)}
     return sha256(json.dumps([__version__, values, keys], sort_keys=True).encode()).hexdigest()

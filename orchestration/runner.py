@@ -1,4 +1,4 @@
-"""Execution of jobs for the command line: in a fleet, by the daemon of a running UI, or in this process.
+"""Execution of runs for the command line: in a fleet, by the daemon of a running UI, or in this process.
 
 Not here: the order of jobs (assets/<domain>/runs.py) and outdated partitions (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
@@ -63,9 +63,10 @@ class RunFailed(BellwetherError):
 
 @dataclass(frozen=True)
 class Launch:
-    """Run of a job to launch.
+    """Run of a job that is to be launched.
 
-    partitions: keys of a range. run_id: id of a run in progress, which is followed instead of launching one. paid_by: name of the shared budget.
+    partitions: all keys of the run's range. run_id: id of a run in progress, which is followed instead of launching one. paid_by: name of the
+    budget that pays for the run's model calls.
     """
 
     label: str
@@ -76,7 +77,7 @@ class Launch:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Run tags for the partitions and the shared budget."""
+        """Tags of the run that state its partitions and its budget."""
         paid = {PAID_BY: self.paid_by} if self.paid_by else {}
         if len(self.partitions) > 1:
             return {RANGE_START: self.partitions[0], RANGE_END: self.partitions[-1], **paid}
@@ -89,7 +90,7 @@ End = Callable[[int, dg.DagsterRun, Sequence[dg.DagsterEvent]], None]
 
 @dataclass
 class RunStats:
-    """Statistics of a command: runs that ended, partitions that were up to date, and seconds spent in runs, in all and by job."""
+    """Statistics of a command. runs: that ended. fresh: partitions that were up to date. seconds: spent in runs. by_job: seconds by job."""
 
     runs: int = 0
     fresh: int = 0
@@ -98,7 +99,7 @@ class RunStats:
 
 
 class Runner:
-    """Launches runs of jobs and waits until they end."""
+    """Launches runs of jobs for a command, and waits until they have ended."""
 
     def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, progress: Progress | None = None) -> None:
         self._defs = defs
@@ -112,11 +113,11 @@ class Runner:
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
 
     def close(self) -> None:
-        """Release the lock of this process."""
+        """Release the lock that marks this command as running."""
         self.process.close()
 
     def launch(self, job: Any, label: str, *, partitions: Sequence[str] = (), config: dict[str, Any] | None = None) -> None:
-        """Run a job and wait for it. partitions: range of partitions.
+        """Run a job once, and wait for the end. partitions: all keys of the run's range.
 
         Raises:
             RunFailed: it did not succeed.
@@ -127,7 +128,7 @@ class Runner:
             raise error
 
     def launch_all(self, job: Any, launches: Sequence[Launch], advance: Callable[[int], None] = lambda _: None) -> list[RunFailed | None]:
-        """Run a job several times; in a fleet, concurrently. Returns None or the error of each launch, in their order.
+        """Run a job once for each launch, in a fleet concurrently. Returns for each launch, in order, its error or None.
 
         advance: receives the number of partitions of each finished run. Raises `KeyboardInterrupt` like `launch`.
         """
@@ -163,11 +164,11 @@ class Runner:
         self.stats.by_job[job] = self.stats.by_job.get(job, 0.0) + seconds
 
     def _line_printer(self, label: str) -> Callable[[str], None]:
-        """Return a function that shows a line of a run as progress."""
+        """Return a function that shows a line as progress, after `label`."""
         return lambda line: self.progress.say(f"{label}: {line}")
 
     def _submit(self, ui: Endpoint, job: str, launches: Mapping[int, Launch], end: End) -> None:
-        """Submit runs, by the number of their launch, to a UI and wait for them."""
+        """Submit runs to a UI and wait until they have ended. launches: by number. end: receives the number and the finished run."""
         extra = {} if ui.of_fleet else NO_RETRIES
 
         def submission(number: int, launch: Launch) -> Submission:
@@ -180,7 +181,7 @@ class Runner:
         execute(self.instance, ui, [submission(number, launch) for number, launch in launches.items()])
 
     def _execute(self, job: str, launch: Launch) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
-        """Execute a run in this process. Returns the run and its failure events. Raises `KeyboardInterrupt` if a signal ended it."""
+        """Execute a run in this process. Returns the run and its failure events. Raises `KeyboardInterrupt` if a signal ended the run."""
         definition = self._defs.resolve_job_def(job)
         self._wait_for_pools(definition, self._line_printer(launch.label))
         token = listener.set(self._line_printer(launch.label))
@@ -202,7 +203,7 @@ class Runner:
         return run, events
 
     def _wait_for_pools(self, job: dg.JobDefinition, say: Callable[[str], None]) -> None:
-        """Wait until each pool of a job has a free slot. Dagster waits too, but cannot be interrupted while it does."""
+        """Wait until each concurrency pool of a job has a free slot. Dagster would wait too, but without reacting to Ctrl-C."""
         pools = sorted({node.pool for node in job.all_node_defs if isinstance(node, dg.OpDefinition) and node.pool})
         is_reported = False
         while True:
@@ -219,9 +220,9 @@ class Runner:
     def run_due(
         self, job: Any, names: Sequence[str], wanted: Iterable[Partition], label: str, *, go_on: bool = False
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for the outdated ones among the `wanted` partitions of the tables `names`, in as few runs as possible.
+        """Run a job for those of the `wanted` partitions that are outdated in one of the tables `names`, in as few runs as possible.
 
-        Returns None or the error of each wanted partition. go_on: return failures instead of raising the first.
+        Returns for each wanted partition its error or None. go_on: return failures instead of raising the first.
         """
         wanted = list(wanted)
         due = self.due(names, wanted)
@@ -237,7 +238,7 @@ class Runner:
     def run_partitions(
         self, job: Any, name: str, partitions: Sequence[str], label: str, config: dict[str, Any] | None = None
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for partitions of the table `name`, one run per range. Returns None or the error of each partition."""
+        """Run a job for partitions of the table `name`, one run per range. Returns for each partition its error or None."""
         ends: dict[str, BellwetherError | None] = dict.fromkeys(partitions)
         launches = self.launches(job, name, partitions, label, config)
         with self.progress.stage(f"{label}s", len(partitions)) as advance:
@@ -248,7 +249,9 @@ class Runner:
         return ends
 
     def launches(self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None) -> list[Launch]:
-        """Plan runs of a job for partitions of a table, which share one budget. In a fleet, runs left by an interrupted command are followed."""
+        """Plan the runs of a job for partitions of a table; all runs share one budget. In a fleet, unfinished runs of an interrupted command are
+        followed.
+        """
         definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
         rest, followed, paid_by = dict.fromkeys(partitions), list[Launch](), ""
 
@@ -265,15 +268,15 @@ class Runner:
         return [*followed, *map(launch, groups)]
 
     def _fleet_runs(self, job: str) -> Sequence[dg.DagsterRun]:
-        """Return the unfinished runs of a job that commands submitted to the fleet; empty outside a fleet."""
+        """Return the unfinished runs of a job that commands have submitted to the fleet; none outside a fleet."""
         if settings().fleet is None:
             return ()
         return self.instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))
 
     def reference(self, job: Any, name: str, *others: str, most_age: timedelta, refresh: bool = False) -> None:
-        """Run the job of the unpartitioned table `name` unless it was written less than `most_age` ago and is up to date.
+        """Run the job that makes the unpartitioned table `name`, unless the table is up to date and younger than `most_age`.
 
-        others: tables of the same job. refresh: run in any case, without stored pages.
+        others: further tables of the same job. refresh: run in any case, without stored pages.
         """
         manifest = self.lake.readable_manifests(table(name)).get(())
         if not refresh and manifest is not None and datetime.now(UTC) - manifest.written_at < most_age and not self.due((name, *others)):
@@ -282,17 +285,19 @@ class Runner:
         self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": refresh or manifest is not None}}}})
 
     def state(self) -> Staleness:
-        """Read which partitions of the lake are up to date, as of now."""
+        """Return the present staleness of the lake, which tells which partitions are up to date."""
         return Staleness(self.lake, settings().now().date())
 
     def due(self, names: Iterable[str], wanted: Iterable[Partition] = ((),), state: Staleness | None = None) -> list[Partition]:
-        """Return the partitions among `wanted` that are missing, damaged or outdated in one of the tables `names`."""
+        """Return those of the `wanted` partitions that are missing, damaged or outdated in one of the tables `names`. state: from `state`, read if
+        None.
+        """
         state, graph, wanted = state or self.state(), self._defs.resolve_asset_graph(), list(wanted)
         outdated = {part for name in names for part in state.find_outdated(asset_recipe(graph, key(name)), wanted, sound=True)}
         return [partition for partition in wanted if partition in outdated]
 
     def run_if_due(self, job: Any, names: Sequence[str], label: str, partition: Partition = ()) -> None:
-        """Run a job for one partition if one of the tables `names` is out of date."""
+        """Run a job for one partition if this partition is out of date in one of the tables `names`."""
         if self.due(names, [partition]):
             self.launch(job, label, partitions=partition)
         else:
@@ -305,7 +310,7 @@ class Runner:
 
     @property
     def models(self) -> ModelsResource:
-        """Resource of language models."""
+        """Dagster resource of the language models."""
         resource: ModelsResource = self.resource("models")
         return resource
 
@@ -329,14 +334,14 @@ def _format_range(kind: str, group: Sequence[str]) -> str:
 
 
 def _was_interrupted(failures: Sequence[dg.DagsterEvent]) -> bool:
-    """Return True if a signal ended the run, which Dagster records as a failure of the run or of a step."""
+    """Return True if a signal ended a run. Dagster records this as a failure of the run or of a step."""
     errors = [getattr(event.event_specific_data, "error", None) for event in failures]
     texts = [error.to_string() for error in errors if error is not None]
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
 def _run_error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], ui: Endpoint | None) -> RunFailed | None:
-    """Return the error of a run that failed; None if it succeeded. ui: the UI that executed it, if any."""
+    """Return the error of a run; None if the run succeeded. ui: the UI that executed the run, if one did."""
     if run.status is dg.DagsterRunStatus.SUCCESS:
         return None
     advice = f" {STORAGE_ADVICE}." if _is_storage_failure(events) else ""
@@ -359,12 +364,12 @@ def _describe_failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -
 
 
 def _failed_partitions(failures: Sequence[dg.DagsterEvent]) -> dict[str, str]:
-    """Return the reasons of failed partitions by key; empty if a step failed without naming partitions."""
+    """Return why partitions failed, by key; empty if any failed step does not name partitions."""
     steps = [failure_reasons(event) for event in failures if event.is_step_failure]
     keys = dict.fromkeys(name for reasons in steps for name in reasons)
     return {name: "; ".join(reasons[name] for reasons in steps if name in reasons) for name in keys} if all(steps) else {}
 
 
 def _is_storage_failure(failures: Sequence[dg.DagsterEvent]) -> bool:
-    """Return True if a step failed because of a full or read-only disk."""
+    """Return True if a step of the run failed because a disk is full or read-only."""
     return any(is_storage_message(text) for event in failures if event.is_step_failure for text in causes(event))

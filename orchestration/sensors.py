@@ -1,4 +1,4 @@
-"""Shared sensors: partitions of registered names.
+"""Shared sensors: the one that adds partitions for names in the registry, such as forecasters, and `automation`.
 
 Not here: registries (bellwether/domains) and updates of derived tables (automation.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
@@ -15,13 +15,13 @@ from orchestration.automation import automation
 
 
 def find_missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
-    """Return the names in `registered` that are not in `existing`, in their order."""
+    """Return the names in `registered` that are not in `existing`, in the order of `registered`."""
     have = set(existing)
     return [name for name in registered if name not in have]
 
 
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
-    """Return requests that add a partition for each registered name without one. Partitions are never removed."""
+    """Return requests that add a Dagster partition for each registered name that has none. Partitions are never removed."""
     requests = []
     for domain in load_domains():
         for name, function in domain.partitions.items():
@@ -32,7 +32,7 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
 
 
 def unavailable() -> dict[str, str]:
-    """Return the reason of each registered name that cannot be materialized yet."""
+    """Return the registered names that cannot be materialized yet, each with the reason."""
     return {name: why for domain in load_domains() if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
 
 
@@ -46,7 +46,7 @@ _REGISTERED = ", ".join(name for domain in load_domains() for name in domain.par
     description=f"Adds partitions of registered names: {_REGISTERED}.",
 )
 def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-    """Add the missing partitions of registered names. A registry that cannot be read fails the tick."""
+    """Add a partition for each registered name that has none. If a registry cannot be read, the tick fails."""
     requests = registered_partitions(context.instance)
     if not requests:
         lacking = unavailable()

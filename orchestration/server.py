@@ -50,7 +50,7 @@ kill -s KILL -- "-$0" 2> /dev/null
 
 
 def serve(config: Settings, port: int, say: Callable[[str], None], host: str = HOST) -> int:
-    """Run Dagster's UI and daemon until a signal, or until Dagster ends. Returns the exit code, 0 after a signal.
+    """Run Dagster's UI and daemon until a signal arrives or Dagster ends. Returns the exit code, 0 after a signal. say: prints a line.
 
     Raises `ConfigError` when another UI serves this world or fleet, or the port is taken.
     """
@@ -79,7 +79,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
 
 
 def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[str], None]) -> int:
-    """Run the UI and the only daemon of a fleet. Workers execute the runs, which continue when the UI stops."""
+    """Run a fleet's UI and its only daemon until a signal arrives or Dagster ends. Workers execute the runs, which continue when the UI stops."""
     lock = AdvisoryLock(config, DAEMON_LOCK)
     if not lock.acquire(wait=False):
         raise ConfigError("bellwether ui: another one serves this fleet; a second daemon would launch runs twice")
@@ -102,7 +102,9 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
 
 
 def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool]) -> None:
-    """Wait for the end of Dagster or a signal. Raises `ConfigError` if the connection to Postgres was lost and another daemon has started since."""
+    """Wait until Dagster ends or a signal arrives. Raises `ConfigError` if the connection to Postgres was lost and another UI has taken the
+    daemon's lock.
+    """
     checked = time.monotonic()
     while server.poll() is None and not stopped():
         time.sleep(_POLL_SECONDS)
@@ -115,7 +117,7 @@ def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Ca
 
 
 def describe_groups(port: int) -> str:
-    """Describe the asset groups, with links to their pages in the UI at `port`."""
+    """Return a text that describes the asset groups, with links to their pages in the UI. port: of the UI."""
     lines = []
     for domain in load_domains():
         for group, text in domain.groups.items():
@@ -141,7 +143,7 @@ def dagster_command(port: int, workspace: Path, host: str = HOST) -> list[str]:
 
 
 def write_workspace(home: Path) -> Path:
-    """Write workspace.yaml and return its path. It names the folder of the code, so that no module is imported from the working directory."""
+    """Write Dagster's workspace.yaml and return its path. The file names the code's folder, so that nothing is imported from the working directory."""
     place = {"module_name": CODE, "working_directory": str(Path(__file__).resolve().parent.parent)}
     target = home / "workspace.yaml"
     with atomic_file(target) as draft:
@@ -152,7 +154,7 @@ def write_workspace(home: Path) -> Path:
 def _run_dagster(
     home: Path, port: int, process: ProcessLock, say: Callable[[str], None], *, alarms: Path, environment: Mapping[str, str]
 ) -> int:
-    """Run Dagster until it ends or a signal arrives. Returns the exit code, 0 after a signal. Its output goes to `ui.log`.
+    """Run Dagster until it ends or a signal arrives. Returns the exit code, 0 after a signal. Dagster's output goes to `ui.log`.
 
     alarms: file whose new lines are printed. environment: additional environment variables.
     """
@@ -179,7 +181,7 @@ def _run_dagster(
 
 @contextmanager
 def _serve_site(folder: Path) -> Iterator[str]:
-    """Serve the static site on a free port of this machine; yields its address."""
+    """Serve the static site on a free port of this machine. Yields the address."""
     with open_site_server(folder) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -189,7 +191,7 @@ def _serve_site(folder: Path) -> Iterator[str]:
 
 
 def _rotate_log(home: Path) -> Path:
-    """Rename the log of the previous start, and return the path of the new one."""
+    """Rename the log of the previous start to ui.log.1, and return the path for the new log."""
     log = home / "ui.log"
     with suppress(FileNotFoundError):
         log.replace(home / "ui.log.1")
@@ -197,7 +199,7 @@ def _rotate_log(home: Path) -> Path:
 
 
 def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> subprocess.Popen[bytes]:
-    """Start Dagster in its own session. keep: file descriptor of a lock that it inherits. environment: additional environment variables."""
+    """Start Dagster in a session of its own. keep: file descriptor of a lock that Dagster inherits. environment: additional variables."""
     return subprocess.Popen(  # noqa: S603
         call,
         start_new_session=True,
@@ -211,7 +213,7 @@ def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> s
 
 @contextmanager
 def _watchdog(server: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End Dagster if this process ends while the context is open, also by SIGKILL."""
+    """End Dagster if this process ends within the `with` block, even by SIGKILL."""
     watchdog = subprocess.Popen(["sh", "-c", _WATCHDOG, str(server.pid)], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603, S607
     try:
         yield
@@ -221,7 +223,9 @@ def _watchdog(server: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
-    """Kill Dagster's processes; after SIGTERM, it would record runs as failed. patience: seconds to exit on SIGINT before that."""
+    """Kill Dagster's processes by SIGKILL, since after SIGTERM Dagster would record its runs as failed. patience: seconds that SIGINT has to end
+    Dagster first.
+    """
     if patience and server.poll() is None:
         server.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -237,7 +241,7 @@ def _report_end(code: int, log: Path, say: Callable[[str], None]) -> int:
 
 
 def _line_reader(path: Path) -> Callable[[], str]:
-    """Return a function that returns the complete lines added to a text file since its last call. The file may not exist yet."""
+    """Return a function that returns the complete lines appended to a text file since its last call. The file may be missing at first."""
     position = path.stat().st_size if path.exists() else 0
 
     def read_lines() -> str:
@@ -254,7 +258,7 @@ def _line_reader(path: Path) -> Callable[[], str]:
 
 @contextmanager
 def _catch_signals() -> Iterator[Callable[[], bool]]:
-    """Catch SIGINT, SIGTERM and SIGHUP. Yields a function that returns True after one has arrived."""
+    """Catch SIGINT, SIGTERM and SIGHUP within the `with` block. Yields a function that returns True once one of them has arrived."""
     arrived: list[int] = []
     former = {number: signal.signal(number, lambda number, _: arrived.append(number)) for number in _SIGNALS}
     try:

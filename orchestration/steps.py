@@ -1,4 +1,4 @@
-"""Steps that write several partitions, and the reasons of failed steps."""
+"""Steps that make several partitions, and the reasons why steps failed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTITIONS = "partitions"
 
 
 def causes(event: dg.DagsterEvent) -> Iterator[str]:
-    """Yield the messages of a step's failure and its causes, the innermost last."""
+    """Yield the message of a step's failure, then the messages of its causes; the innermost is last. event: the step's failure."""
     error = event.step_failure_data.error
     while error is not None:
         yield " ".join(error.message.split())
@@ -30,7 +30,7 @@ def causes(event: dg.DagsterEvent) -> Iterator[str]:
 
 
 def failure_reason(event: dg.DagsterEvent) -> str:
-    """Return the reason of a step's failure in one line: the description of a `dg.Failure`, else the innermost cause, else empty."""
+    """Return in one line why a step failed: the description of a `dg.Failure`, else the innermost cause; empty if nothing is recorded."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return " ".join(data.user_failure_data.description.split())
@@ -38,13 +38,13 @@ def failure_reason(event: dg.DagsterEvent) -> str:
 
 
 def partitions_failure(reasons: Mapping[str, str], *, allow_retries: bool) -> dg.Failure:
-    """Create the failure of a step in which some partitions failed. reasons: by partition key."""
+    """Create the `dg.Failure` of a step in which some partitions failed. reasons: by partition key."""
     described = "; ".join(f"{partition}: {text}" for partition, text in reasons.items())
     return dg.Failure(f"failed for {described}", metadata={_PARTITIONS: dg.MetadataValue.json(dict(reasons))}, allow_retries=allow_retries)
 
 
 def failure_reasons(event: dg.DagsterEvent) -> dict[str, str]:
-    """Return the reasons of failed partitions by key; empty unless the failure was created by `partitions_failure`."""
+    """Return why partitions failed, by key; empty unless `partitions_failure` created the step's failure."""
     failure = event.step_failure_data.user_failure_data
     reasons = failure.metadata.get(_PARTITIONS) if failure else None
     return dict(reasons.value) if isinstance(reasons, dg.JsonMetadataValue) and isinstance(reasons.value, Mapping) else {}
@@ -59,7 +59,7 @@ StepOutput = dg.AssetMaterialization | dg.Output[Any]
 def make_each(
     context: dg.AssetExecutionContext, lake: LakeIOManager, tables: Sequence[str], make: Callable[[str], PartitionRows]
 ) -> Iterator[StepOutput]:
-    """Make and store the partitions of a run one by one, and yield the outputs of the step.
+    """Make and store the partitions of a run one after the other, and yield the outputs of the step.
 
     make: returns the rows of a partition by table, and its metadata. A partition that fails or breaks a blocking rule does not stop the others; the
     step fails at the end.
@@ -87,7 +87,7 @@ def make_each(
 def yield_outputs(
     context: dg.AssetExecutionContext, tables: Sequence[str], keys: Sequence[str], metadata: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[StepOutput]:
-    """Yield the outputs of a step whose partitions `keys` are stored already. metadata: by partition and table."""
+    """Yield the outputs of a step whose partitions are stored already. keys: of the partitions. metadata: by partition and table."""
     for partition, by_table in metadata.items():
         for name, values in by_table.items():
             context.add_asset_metadata(values, key(name), partition)
@@ -97,7 +97,7 @@ def yield_outputs(
 
 
 def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
-    """Raise `QualityError` if a frame in `rows`, by table, breaks a blocking rule. Rows that are not in memory are left to the asset checks."""
+    """Raise `QualityError` if rows break a blocking rule. rows: by table; those that are not data frames are left to the asset checks."""
     for name in tables:
         if isinstance(rows[name], pl.DataFrame):
             checks.require(name, rows[name].lazy())
@@ -106,14 +106,14 @@ def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
 def yield_materializations(
     tables: Iterable[str], metadata: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield materializations of the stored partitions of a step in which other partitions failed. metadata: by partition and table."""
+    """Yield a materialization of each partition that a step has stored before it fails because of others. metadata: by partition and table."""
     for name in tables:
         for partition, by_table in metadata.items():
             yield dg.AssetMaterialization(key(name), partition=partition, metadata=by_table.get(name, {}))
 
 
 def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
-    """Create the failure of a step in which some partitions failed. Dagster retries the step unless no retry can help."""
+    """Create the `dg.Failure` of a step from the errors of its partitions. Dagster retries the step unless no retry can help."""
     reasons = {
         name: (error.description or "") if isinstance(error, dg.Failure) else str(error) or type(error).__name__
         for name, error in failures.items()
@@ -123,7 +123,7 @@ def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return True if a retry would fail in the same way; False for unavailable venues and for bugs."""
+    """Return True if a retry would fail in the same way. False for unavailable venues, and for unexpected exceptions."""
     from bellwether.venues.http.response_body import TooLargeError
 
     if isinstance(error, dg.Failure):

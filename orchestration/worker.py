@@ -30,7 +30,7 @@ _ORPHAN_SECONDS = 1.0
 
 
 def work(config: Settings, name: str | None = None, say: Callable[[str], None] = print) -> int:
-    """Execute runs of a Celery fleet until a signal arrives, and return the exit code.
+    """Execute runs of a Celery fleet until a signal arrives. Returns the exit code.
 
     name: unique name of the worker; host and process id when left out. say: prints a line.
     """
@@ -54,7 +54,7 @@ def work(config: Settings, name: str | None = None, say: Callable[[str], None] =
 
 
 def application(config: Settings) -> Celery:
-    """Create the Celery application of daemon and workers, with the tasks that execute runs."""
+    """Create the Celery application that daemon and workers share, with the tasks that execute runs."""
     broker = config.broker.get_secret_value() if config.broker else None
     app = CeleryLauncher(default_queue="dagster", broker=broker, backend=broker, config_source=dict(CELERY)).celery
     create_execute_job_task(app)
@@ -66,7 +66,7 @@ def application(config: Settings) -> Celery:
 
 
 def _end_with_parent(**_: Any) -> None:
-    """Kill this forked process as soon as its worker is killed, so that the run is retried on another worker."""
+    """Start a thread that kills this forked process as soon as its worker is killed, so that another worker retries the run."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -82,6 +82,7 @@ _stops: dict[str, threading.Event] = {}
 
 
 def _start_heartbeat(task_id: str, task: Task, **_: Any) -> None:
+    """Start a thread that refreshes a task's entry in the result backend, which shows that the worker is alive."""
     stop = _stops[task_id] = threading.Event()
     details = {"pid": os.getpid(), "hostname": task.request.hostname}
 
@@ -96,5 +97,6 @@ def _start_heartbeat(task_id: str, task: Task, **_: Any) -> None:
 
 
 def _stop_heartbeat(task_id: str, **_: Any) -> None:
+    """End the thread that `_start_heartbeat` has started for a task."""
     if stop := _stops.pop(task_id, None):
         stop.set()
