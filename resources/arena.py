@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ArenaResource(dg.ConfigurableResource):
-    """Lake, journal, venues and models of the arena, and defaults for new cohorts."""
+    """What runs need to work on the arena: lake, journal, venues, models, and the defaults of new cohorts."""
 
     lake: dg.ResourceDependency[LakeResource]
     journal: dg.ResourceDependency[JournalResource]
@@ -39,7 +39,7 @@ class ArenaResource(dg.ConfigurableResource):
 
     @classmethod
     def of(cls, config: Settings) -> "ArenaResource":
-        """Create the resource and all that it depends on from settings."""
+        """Create the resource, and the resources on which it depends, from settings."""
         world, journal = WorldResource.of(config), JournalResource()
         return cls(
             lake=LakeResource.of(config),
@@ -52,9 +52,10 @@ class ArenaResource(dg.ConfigurableResource):
         )
 
     def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "WeekContext":
-        """Create the context in which a run works on the arena.
+        """Create the context (lake, journal, venues, models, clock, budgets) in which a run works on the arena.
 
-        run: name of the run, which pays for its model calls. dollars: its budget, by default BELLWETHER_BUDGET. lineup, methodology: for new cohorts.
+        run: name of the run, which pays for its model calls. dollars: budget of the run, by default BELLWETHER_BUDGET. lineup, methodology: for new
+        cohorts.
         """
         from bellwether.arena.weekly.context import WeekBudgets, WeekContext
 

@@ -33,11 +33,11 @@ UNDER_WAY = "under_way"
 
 
 class Unchanged:
-    """Output of a partition whose rows are stored already and stay."""
+    """Returned by an asset in place of rows that are stored already and stay as they are."""
 
 
 class LakeIOManager(dg.ConfigurableIOManager):
-    """I/O manager of tables. The asset `group/name` writes the table of this name, and its partitions are those of the table.
+    """I/O manager of tables. The asset `group/name` writes the table `group/name`, with the same partitions.
 
     An asset returns a `polars.DataFrame` or an iterable of frames, which is written in bounded memory. In a run over several partitions it returns a
     mapping from partition key to either or to `Unchanged`, a single frame, or an iterator of (partition keys, frame); frames of several partitions are
@@ -50,11 +50,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
     _loaded: dict[str, dict[str, dict[Partition, Manifest]]] = PrivateAttr(default_factory=dict)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the start of the run. Inputs written later may not be those that a step has read."""
+        """Record the time at which the run starts. A step may not have read the present state of inputs that were written later."""
         self._since, self._loaded = datetime.now(UTC), {}
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Write the output of an asset, one file per partition of the run, and attach metadata to its materializations.
+        """Write the output of an asset, one file per partition of the run, and attach metadata to the materializations.
 
         Raises `SchemaError` for rows that do not match the table or the partitions, and `LakeError` if they cannot be stored.
         """
@@ -91,7 +91,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             )
 
     def load_input(self, context: dg.InputContext) -> Slice:
-        """Load the upstream partitions of the step.
+        """Load those partitions of an upstream table that the step reads.
 
         Raises `LakeError` for a missing partition, unless the step reads all partitions, or all of one dimension. The input's metadata `missing`
         ("skip" or "error") takes precedence. With its metadata `under_way`, the current UTC day is included, which Dagster does not list yet.
@@ -109,14 +109,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return rows
 
     def store(self, context: dg.AssetExecutionContext, name: str, key: str, rows: Any) -> None:
-        """Write one of several partitions before the step ends. The output of the step is `Unchanged` then."""
+        """Write one of a step's partitions before the step ends. The step must then return `Unchanged` for this partition."""
         declared, step = table(name), context.get_step_execution_context()
         partition = lake_partition(declared, key)
         versions = self._versions(step, dg.AssetKey(name.split("/")))
         self.lake.lake.write(declared, partition, rows, run_id=context.run_id, **versions(partition))
 
     def _versions(self, step: Any, key: dg.AssetKey) -> Callable[[Partition], dict[str, Any]]:
-        """Return a function that returns the versions of inputs and code for the manifest of a partition."""
+        """Return a function that gives for a partition the versions of its inputs and of the code, as its manifest records them."""
         if step is None or step.assets_def is None:
             return lambda partition: {}
         declared = table("/".join(key.path))
@@ -128,7 +128,9 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
 
 def record_inputs(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: Mapping[str, Slice]) -> None:
-    """Record the inputs of files outside the lake, such as a report, so that they are rebuilt when an input changes. read: the loaded inputs."""
+    """Record which inputs a file outside the lake, such as a report, was made from, so that changed inputs make it outdated. read: the loaded
+    inputs.
+    """
     loaded = {rows.table.name: {manifest.partition: manifest for manifest in rows.manifests} for rows in read.values()}
     partition = (context.partition_key,) if declared.partitioned_by else ()
     began = datetime.fromtimestamp(0, UTC)  # only loaded inputs were read
@@ -138,7 +140,7 @@ def record_inputs(lake: Lake, context: dg.AssetExecutionContext, declared: Table
 
 
 def lake_partition(declared: Table, key: str) -> Partition:
-    """Convert a Dagster partition key to a partition of the lake, matching dimensions by name."""
+    """Convert a Dagster partition key to a partition of the lake. Dimensions of the key must be named like the table's partition columns."""
     columns = sorted(declared.partitioned_by)
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else dict(zip(columns, str(key).split("|"), strict=False))
     if set(dimensions) != set(declared.partitioned_by):
@@ -150,7 +152,7 @@ def lake_partition(declared: Table, key: str) -> Partition:
 
 
 def _split_rows(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> Iterable[tuple[str, Partition, Any]]:
-    """Split the output of an asset by partition. Returns (partition key, partition of the lake, rows)."""
+    """Split the output of an asset by partition. Returns triples of Dagster's partition key, partition of the lake, and rows. obj: the output."""
     if isinstance(obj, Mapping):
         if set(obj) != set(partitions):
             odd = sorted(set(obj) ^ set(partitions))
@@ -189,12 +191,12 @@ def _split_error(declared: Table, partitions: Mapping[str, Partition], obj: Any)
 
 
 def _stored_manifest(lake: Lake, declared: Table, partition: Partition) -> Manifest:
-    """Return the manifest of a partition. Raises `LakeError` for a missing one."""
+    """Return the manifest of a stored partition. Raises `LakeError` if the partition is missing."""
     return lake.slice(declared, [partition]).manifests[0]
 
 
 def _missing_policy(context: dg.InputContext) -> Literal["error", "skip"]:
-    """Return how `load_input` treats missing upstream partitions."""
+    """Return whether `load_input` skips missing upstream partitions ("skip") or raises an exception ("error")."""
     stated = context.definition_metadata.get(MISSING)
     if stated not in (None, "error", "skip"):
         raise ConfigError(
@@ -204,7 +206,7 @@ def _missing_policy(context: dg.InputContext) -> Literal["error", "skip"]:
 
 
 def _reads_all(context: dg.InputContext) -> bool:
-    """Return True if the step reads all upstream partitions, or all of a dimension that it lacks."""
+    """Return True if the step reads every upstream partition, or every value of an upstream dimension by which it is not itself partitioned."""
     step = _step(context)
     if step is None or step.assets_def is None or not context.has_asset_partitions:
         return False
@@ -219,7 +221,7 @@ def _reads_all(context: dg.InputContext) -> bool:
 
 
 def _step(context: dg.OutputContext | dg.InputContext) -> Any:
-    """Return the running step; None for a context of a test."""
+    """Return the context of the running step; None in tests that build a context without a step."""
     try:
         return context.step_context
     except dg.DagsterInvariantViolationError:
@@ -227,7 +229,7 @@ def _step(context: dg.OutputContext | dg.InputContext) -> Any:
 
 
 def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
-    """Return metadata of a single partition: number of rows, file, and size as text, since the UI plots numbers.
+    """Return the metadata of one written partition: number of rows, file, and size. The size is text, since the UI would plot a number.
 
     A run over several partitions states only the rows of each, and a preview of the last, since Dagster stores an event per partition.
     """
@@ -243,7 +245,7 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
 
 
 def _sample_metadata(declared: Table, rows: pl.DataFrame, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a preview of the first rows, and their filled cells as a picture unless the metadata `shown` has another."""
+    """Return a preview of the first rows, and a picture of the share of non-null cells unless `shown` already has a picture."""
     from bellwether.figures.bars import filled_cells
     from bellwether.figures.canvas import png
 
@@ -255,12 +257,12 @@ def _sample_metadata(declared: Table, rows: pl.DataFrame, shown: Mapping[str, An
 
 
 def format_size(count: int) -> str:
-    """Format a number of bytes, such as 1.2 MB."""
+    """Format a number of bytes as kB or MB."""
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
 def _data_version(written: Mapping[str, Manifest]) -> dg.DataVersion:
-    """Return the checksum of a partition's file, or one version of all partitions of a run."""
+    """Return Dagster's data version of an output: the checksum of its file, or a digest of all files. written: manifests by partition key."""
     if len(written) == 1:
         (manifest,) = written.values()
         return dg.DataVersion(manifest.sha256)

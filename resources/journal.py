@@ -28,7 +28,7 @@ class JournalResource(dg.ConfigurableResource):
 
     @property
     def journal(self) -> Journal:
-        """Journal, opened once per process."""
+        """The journal. Each process opens it once."""
         if self._journal is None:
             from bellwether.journal import Journal
 

@@ -43,7 +43,7 @@ class LakeResource(dg.ConfigurableResource):
 
 
 def table_schema(table: Table) -> dg.TableSchema:
-    """Return the column schema of a table: DuckDB types, descriptions, units and key."""
+    """Return Dagster's column schema of a table: DuckDB types, descriptions, units and key."""
     return dg.TableSchema(
         columns=[_column(table, column) for column in table.columns],
         constraints=dg.TableConstraints(other=[f"unique: {', '.join(table.key)}"]),

@@ -26,31 +26,31 @@ BACKFILL, PAID_BY = "dagster/backfill", "bellwether/paid_by"
 
 
 def payer(run: dg.DagsterRun) -> str:
-    """Return the name of the budget that pays for a run: its backfill, else its command, else the run that it retries, else its own id."""
+    """Return the name of the budget that pays for a run: that of its backfill or of its command, else of the run that it retries, else its own."""
     return run.tags.get(BACKFILL) or run.tags.get(PAID_BY) or run.root_run_id or run.run_id
 
 
 def limits(dollars: float | None, **others: Any) -> "Limits":
-    """Create the limits of a run. dollars: budget; BELLWETHER_BUDGET if None. others: other fields of `Limits`."""
+    """Create the limits on a run's model calls. dollars: budget (None: BELLWETHER_BUDGET). others: further fields of `Limits`."""
     from bellwether.models.client import Limits
 
     return Limits(dollars=settings().budget if dollars is None else Decimal(str(dollars)), **others)
 
 
 class ModelsResource(dg.ConfigurableResource):
-    """Language models of the registry, called through the journal."""
+    """Language models of the registry. Every call is recorded in the journal."""
 
     world: dg.ResourceDependency[WorldResource]
     journal: dg.ResourceDependency[JournalResource]
 
     def of_run(self, run: str, limits: "Limits") -> "ModelsOfRun":
-        """Return the access of a run to models. run: name of the budget that pays for its calls."""
+        """Return the models as a run may use them. run: name of the budget that pays for the calls."""
         return ModelsOfRun(self, run, limits)
 
 
 @dataclass(frozen=True)
 class ModelsOfRun:
-    """Access to language models within the limits of a run."""
+    """Language models, used within the limits of one run. run: name of the budget that pays."""
 
     models: ModelsResource
     run: str
@@ -58,7 +58,7 @@ class ModelsOfRun:
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[ModelClient]":
-        """Open a client of the models. In the sandbox, this process answers its calls."""
+        """Open a client that calls the models. In the sandbox, this process also answers the calls."""
         from bellwether.models.client import ModelClient
         from bellwether.models.transport import ProviderWire
 

@@ -13,7 +13,7 @@ _PREFIX = "![figure](data:image/png;base64,"
 
 
 def picture_metadata(pngs: Mapping[str, bytes]) -> dict[str, dg.MarkdownMetadataValue]:
-    """Embed PNGs in Markdown, by title; those of more than `MOST_BYTES` are left out."""
+    """Embed PNGs in Markdown metadata. pngs: by title; those larger than `MOST_BYTES` are left out."""
     return {
         title: dg.MetadataValue.md(f"{_PREFIX}{base64.b64encode(png).decode()})") for title, png in pngs.items() if len(png) <= MOST_BYTES
     }

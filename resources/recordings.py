@@ -30,7 +30,7 @@ class RecordingsResource(dg.ConfigurableResource):
         return list_recordings(place(self.path))
 
     def load_ended(self, name: str) -> Recording:
-        """Load a recording that has ended. Raises `dg.Failure` without retries if it is missing or in progress."""
+        """Load a recording that is no longer being written. Raises `dg.Failure` without retries if the recording is missing or in progress."""
         try:
             recording = find_recording(place(self.path), name)
         except BellwetherError as error:
@@ -40,14 +40,14 @@ class RecordingsResource(dg.ConfigurableResource):
         return recording
 
     def episodes(self) -> dict[str, tuple[Recording, str]]:
-        """Return the recording and the event of each episode that finished recordings contain, by episode name."""
+        """Return the recording and the event of each episode that finished recordings contain, by name of the episode."""
         from bellwether.replay.episode_builder import episode_ids
 
         finished = [recording for recording in self.all() if recording.status is RecordingStatus.FINISHED]
         return {name: (recording, event) for recording in finished for event, name in episode_ids(recording.name, recording.about).items()}
 
     def find_episode(self, name: str) -> tuple[Recording, str]:
-        """Return the recording and the event of an episode. Raises `dg.Failure` without retries if no finished recording contains it."""
+        """Return the recording and the event of an episode. Raises `dg.Failure` without retries if no finished recording contains the episode."""
         episodes = self.episodes()
         if name not in episodes:
             raise dg.Failure(

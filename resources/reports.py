@@ -18,12 +18,12 @@ from resources.pictures import picture_metadata
 
 
 class ReportsResource(dg.ConfigurableResource):
-    """Folder or object store of reports, which has a folder per report."""
+    """Folder, local or in an object store, that contains a folder per report and per exported dataset."""
 
     uri: str = Field(description="folder or object-store URL")
 
     def pictures(self, report: str, stamp: str, figures: Iterable[str]) -> dict[str, dg.MarkdownMetadataValue]:
-        """Return the written figures of a report as metadata, by name; missing ones are left out."""
+        """Read a report's figures as metadata, by title; figures that were not written are left out. stamp: suffix of their file names."""
         from bellwether.report.writer import safe_name
 
         files = {f"{safe_name(report)}/{name}_{stamp}.png": name.replace("_", " ") for name in figures}
@@ -31,7 +31,7 @@ class ReportsResource(dg.ConfigurableResource):
         return picture_metadata({files[file]: png for file, png in pngs.items()})
 
     def folder(self, kind: str, name: str) -> Path:
-        """Return the folder of `name` in the subfolder `kind`, such as datasets."""
+        """Return the folder for `name` within the subfolder `kind`, such as datasets."""
         from bellwether.report.writer import safe_name
 
         return place(self.uri) / kind / safe_name(name)

@@ -40,7 +40,7 @@ def _unlimited() -> "RateLimit":
 
 
 def _public_url(address: str) -> str | None:
-    """Return an address for Dagster's configuration; None for one that contains credentials."""
+    """Return an address that Dagster may show; None if the address contains credentials."""
     return address if strip_user(address) == address else None
 
 
@@ -74,12 +74,12 @@ class WorldResource(dg.ConfigurableResource):
 
     @property
     def is_live(self) -> bool:
-        """True for the real venues."""
+        """True if the venues are the real ones."""
         return World(self.world) is World.LIVE
 
     @contextmanager
     def addresses(self, *, served: bool = True) -> Iterator[Addresses]:
-        """Yield the addresses of the venues. served: serve sandbox and playback on a loopback port while the context is open."""
+        """Yield the addresses of the venues. served: serve a sandbox or playback on a loopback port until the context ends."""
         chosen = {name: value for name, value in self.model_dump(include=set(type(self).model_fields)).items() if value is not None}
         with addresses(Settings(**chosen), served=served) as opened:
             yield opened
@@ -91,12 +91,12 @@ _stopped = threading.Event()
 
 
 def resume_requests() -> None:
-    """Allow `run` again after a signal has stopped it."""
+    """Allow calls of `run` again after a signal has stopped them."""
     _stopped.clear()
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    """Run `work()` in a new event loop, and return its result.
+    """Run `work()` in a new event loop and return the result.
 
     After SIGINT or SIGTERM it fails, as do later calls of this process until `resume_requests`. Failures that would repeat, such as a wrong setting or a
     refusal of the venue, are raised as `dg.Failure` without retries.
@@ -119,7 +119,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class VenueResource(dg.ConfigurableResource):
-    """Clients of a venue, and limits on the prices to pull."""
+    """Clients of one venue, and limits on how many prices are pulled."""
 
     #: Name of the venue in tables.
     venue: ClassVar[str]
@@ -132,7 +132,7 @@ class VenueResource(dg.ConfigurableResource):
 
     @property
     def shared(self) -> "SharedLimits | None":
-        """Rate limits that all processes share through the journal on Postgres; None on SQLite."""
+        """Rate limits that all processes share through a journal on Postgres; None if the journal is SQLite."""
         if self._shared is None and settings().shares_limits:
             from bellwether.journal import Journal
 
@@ -140,13 +140,13 @@ class VenueResource(dg.ConfigurableResource):
         return self._shared
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close the connection of the shared limits."""
+        """Close the connection of the rate limits that processes share."""
         if self._shared is not None:
             self._shared.close()
             self._shared = None
 
     async def run_exclusively(self, part: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Await `work()` while no other process pulls the same part of this venue. part: a UTC day or a listing, such as series."""
+        """Await `work()` while no other process pulls the same part of this venue. part: a UTC day, or a listing such as series."""
         if self.shared is None:
             return await work()
         async with self.shared.slots(f"pull {self.venue} {part} of {settings().lake_uri}", 1).hold():
@@ -154,10 +154,10 @@ class VenueResource(dg.ConfigurableResource):
 
     @abstractmethod
     def clients(self) -> AbstractAsyncContextManager[tuple[Any, ...]]:
-        """Open the clients of the venue's interfaces. Only the live world has rate limits."""
+        """Open one client for each HTTP interface of the venue. Rate limits apply in the live world only."""
 
     def run(self, work: Callable[..., Awaitable[T]]) -> T:
-        """Run `work` with the clients in a new event loop. Raises as the function `run`."""
+        """Run `work` with the venue's clients in a new event loop. Raises the same exceptions as the function `run` of this module."""
 
         async def session() -> T:
             async with self.clients() as clients:

@@ -26,7 +26,7 @@ COMPLETE_EVERY = timedelta(days=1)
 
 
 class WarehouseResource(DuckDBResource):
-    """Published DuckDB file: a `DuckDBResource` with read-only connections, replaced as a whole by one publisher.
+    """Published DuckDB file, opened read-only. One publisher at a time replaces the file as a whole.
 
     `database` is a local path or an `s3://` URL.
     """
@@ -34,7 +34,7 @@ class WarehouseResource(DuckDBResource):
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
     def publish(self, lake: Lake, *, complete: bool = False) -> Publication:
-        """Publish the lake. Every partition is checked once a day, or if `complete`; otherwise only tables written since the last publication."""
+        """Publish the lake. Only tables written since the last publication are checked for changes; all partitions once a day, or if `complete`."""
         return warehouse.publish(
             lake, self.database, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
         )
