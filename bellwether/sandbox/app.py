@@ -54,7 +54,8 @@ def create_app(
     clock: Clock | None = None,
     faults: Faults | None = None,
 ) -> Starlette:
-    """Create the application over a world. A service without a source is left out.
+    """Create the application over a world. A service for which no argument supplies data is left out. truth: what the models of the model
+    endpoint know.
 
     Args:
         source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.

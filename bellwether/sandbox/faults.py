@@ -1,4 +1,7 @@
-"""Reproducible faults in the responses and streams of the sandbox."""
+"""Reproducible faults in the responses and streams of the sandbox.
+
+A storm is a series of up to four responses 429 to the same request. `HTTP_FAULTS` and `STREAM_FAULTS` describe all faults.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,9 @@ class Fault:
 
 @dataclass(slots=True)
 class _RequestHistory:
-    """Faults of a request so far. count: of its repetitions. streak: faults in a row. storm: remaining faults of a storm."""
+    """What has happened to one request so far. count: how often it was sent. streak: faults in a row. storm: responses 429 that remain of a
+    storm. forced: faults forced by header, by name.
+    """
 
     count: int = 0
     streak: int = 0
@@ -93,7 +98,7 @@ class _RequestHistory:
 
 
 class Faults:
-    """Plan of faults by the seed, the request and the number of its repetitions. Thread-safe.
+    """Plan of faults, which depends only on the seed, the request, and how often that request was sent. Thread-safe.
 
     A request is its method, path, query and body. After two faults in a row (a storm: four) the same request succeeds once, so that a
     client that retries makes progress. `expired` and `credit` are permanent: they hit a request every time or never.
@@ -141,9 +146,9 @@ class Faults:
         return cls(rates, seed)
 
     def decide(self, service: Service, request: bytes, forced: str | None = None) -> Fault | None:
-        """Choose the fault of a request; None for no fault.
+        """Choose the fault of a request; None for no fault. request: digest. forced: value of the header that forces a fault.
 
-        request: digest. forced: value of the header. Raises `ConfigError` for a header that does not name an HTTP fault.
+        Raises `ConfigError` for a header that does not name an HTTP fault.
         """
         if forced is None and not self.rates:
             return None
@@ -159,6 +164,7 @@ class Faults:
             return self._choose_permanent(service, request) or self._choose_transient(past, draw)
 
     def _choose_permanent(self, service: Service, request: bytes) -> Fault | None:
+        """Choose a fault that hits a request every time or never."""
         for number, name in enumerate(PERMANENT):
             rate = self.rates.get(name, 0.0) if service in PERMANENT[name] else 0.0
             if rate and RandomDraws(self.seed, Purpose.FAULT, int.from_bytes(request), _MOST_REMEMBERED, number).chance(rate):
@@ -166,6 +172,7 @@ class Faults:
         return None
 
     def _choose_transient(self, past: _RequestHistory, draw: RandomDraws) -> Fault | None:
+        """Choose a fault that passes when the request is repeated."""
         if past.storm:
             past.storm -= 1
             past.streak += 1
@@ -181,13 +188,13 @@ class Faults:
         return Fault(name, draw.unit())
 
     def note(self, name: str, target: str) -> None:
-        """Count and log a fault that was applied to `target`."""
+        """Count and log the fault `name`, which was applied to the request or stream `target`."""
         with self._lock:
             self.stats[name] += 1
         log.info("fault %s on %s", name, target)
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """Choose the fault of a frame: reorder, gap, disconnect or None. Frames and connections are numbered from 0.
+        """Choose the fault of a stream's frame: reorder, gap, disconnect or None. Frames and connections are numbered from 0.
 
         Only every third frame can be hit, at three times the rate (at most 1), and every third connection has no disconnect, so that a
         client that reconnects makes progress.
@@ -202,7 +209,9 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class StreamFaults:
-    """Faults of one connection. forced: fault of the first `count` frames that can be hit; the others follow the rates."""
+    """Faults of one connection. forced: fault by header, which hits the first `count` suitable frames; the other frames get faults at
+    random.
+    """
 
     faults: Faults
     forced: str | None = None
@@ -218,6 +227,7 @@ class StreamFaults:
 
 
 def _choose_fault(luck: float, rates: Mapping[str, float]) -> str | None:
+    """Choose a fault by its rate. luck: uniform number in [0, 1)."""
     reached = 0.0
     for name, rate in rates.items():
         reached += rate
@@ -227,6 +237,7 @@ def _choose_fault(luck: float, rates: Mapping[str, float]) -> str | None:
 
 
 def _force_fault(past: _RequestHistory, header: str, draw: RandomDraws) -> Fault | None:
+    """Choose the fault that a header forces; None once it has been applied as often as the header demands."""
     name, count = parse_header(header)
     if name not in HTTP_FAULTS:
         raise ConfigError(f"force a fault: {HEADER} names {name!r}; over HTTP there are {', '.join(HTTP_FAULTS)}")
@@ -238,7 +249,9 @@ def _force_fault(past: _RequestHistory, header: str, draw: RandomDraws) -> Fault
 
 
 def parse_header(value: str) -> tuple[str, int]:
-    """Parse the header `X-Sandbox-Fault` into name and count (default: 4 for a storm, else 1). Raises `ConfigError`."""
+    """Parse the header `X-Sandbox-Fault`, NAME or NAME=COUNT; the default count is 4 for a storm, else 1. Raises `ConfigError` for an
+    invalid value.
+    """
     name, equals, text = map(str.strip, value.partition("="))
     count = text if equals else "4" if name == "storm" else "1"
     if (name not in HTTP_FAULTS and name not in STREAM_FAULTS) or not (count.isascii() and count.isdigit() and 1 <= int(count) <= 1000):
@@ -269,7 +282,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 @dataclass(slots=True)
 class _Exchange:
-    """Request with its body, and the application's response."""
+    """One HTTP exchange: the request with its body, and the application's response."""
 
     service: Service
     scope: Scope
@@ -292,13 +305,13 @@ class _Exchange:
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"))).get(name, "")
 
     def place(self, cursor: str) -> tuple[str, ...]:
-        """Return a key of the page at a cursor of the request's listing."""
+        """Return a key for the page at `cursor` in the listing that the request reads: path, filters and cursor."""
         names = parse_qsl(self.scope["query_string"].decode("latin-1"))
         filters = sorted(f"{name}={value}" for name, value in names if name != _CURSORS[self.service][0])
         return self.scope["path"], *filters, cursor
 
     async def call(self, app: ASGIApp, query: bytes | None = None) -> None:
-        """Call the application and store its response. query: replaces that of the request."""
+        """Call the application and store its response. query: used instead of the request's own query."""
         self.answer = b""
 
         async def take(message: Message) -> None:
@@ -319,7 +332,7 @@ class _Exchange:
         return {}
 
     async def respond(self, body: bytes, length: int | None = None) -> None:
-        """Send the response with this body. length: declared length of a body that is cut."""
+        """Send the response with this body. length: length to declare in the header, if the body is cut short."""
         headers = [(name, value) for name, value in self.start["headers"] if name.lower() != b"content-length"]
         stated = str(len(body) if length is None else length).encode()
         await self.send({**self.start, "headers": [*headers, (b"content-length", stated)]})
@@ -375,7 +388,7 @@ class FaultMiddleware:
         self._note(fault, f"{scope['method']} {scope['path']}")
 
     async def _apply(self, exchange: _Exchange, fault: Fault) -> bool:
-        """Respond with the fault; return False, without a response, if the fault does not apply to this request."""
+        """Respond with the fault; return False, without a response, if such a fault is impossible for this request."""
         if (response := _replacement(exchange.service, fault)) is not None:
             await response(exchange.scope, exchange.receive, exchange.send)
         elif fault.name in ("cut", "stall"):
@@ -388,6 +401,7 @@ class FaultMiddleware:
         return True
 
     async def _break_off(self, exchange: _Exchange, fault: Fault) -> None:
+        """Send the first part of the response, then close the connection or fall silent."""
         body = exchange.answer or b"{}"
         await exchange.respond(body[: int(len(body) * (0.1 + 0.8 * fault.luck))], len(body))
         if fault.name == "stall":
@@ -397,7 +411,7 @@ class FaultMiddleware:
                         pass
 
     def _remember(self, exchange: _Exchange) -> None:
-        """Store the query of a page for the fault `duplicate`."""
+        """Store the query of a page by the next page's key, so that the fault `duplicate` can send the page again."""
         if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
             return
         if match := _CURSOR.search(exchange.answer[:_EDGE]) or _CURSOR.search(exchange.answer[-_EDGE:]):
@@ -406,7 +420,9 @@ class FaultMiddleware:
                 self._previous.popitem(last=False)
 
     async def _spoil_page(self, exchange: _Exchange, name: str) -> bytes | None:
-        """Build a page with a fault of listings; None if the fault does not apply."""
+        """Build a wrong page of a listing: the previous page, one without records, or one whose cursor does not move on. None if this fault
+        is impossible here.
+        """
         if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
             return None
         cursor = exchange.cursor
@@ -440,7 +456,7 @@ class FaultMiddleware:
 
 
 def _replacement(service: Service, fault: Fault) -> Response | None:
-    """Build the response of a fault that replaces the correct response; None for other faults."""
+    """Build the response of a fault that replaces the whole response, such as a status or a web page; None for other faults."""
     if fault.name == "status":
         return build_refusal(service, (500, 502, 503, 504)[int(4 * fault.luck)])
     if fault.name == "html":

@@ -46,7 +46,7 @@ Row = TypeVar("Row", bound=KeyedRow)
 
 
 def build_json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
-    """Build GET routes by path that return the result of their handler as JSON."""
+    """Build one GET route per path, which returns the result of the path's handler as JSON."""
     return [Route(path, _endpoint(handler, clock), methods=["GET"]) for path, handler in handlers.items()]
 
 
@@ -221,7 +221,7 @@ def _read_span(params: Params) -> tuple[int, int, int]:
 
 
 def take_page(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
-    """Return up to `limit` rows and the cursor after them; the cursor is "" after the last row."""
+    """Return the next `limit` rows and the cursor of the following page, which is "" if no rows remain."""
     page = list(islice(rows, limit))
     more = next(rows, None) is not None
     return page, build_cursor(page[-1].key) if more else ""
@@ -233,7 +233,7 @@ def _market_page(rows: Iterator[MarketRow], params: Params) -> Body:
 
 
 def _historical_candle(candle: Candle) -> Candle:
-    """Convert a candle to the format of the historical endpoint: names have no suffixes, and missing prices are null."""
+    """Convert a candle to the format of the archive's routes: field names have no suffixes, and missing prices are null."""
     price = candle["price"]
     names = ("open", "low", "high", "close", "mean", "previous")
     sides = {side: {name.removesuffix("_dollars"): value for name, value in candle[side].items()} for side in ("yes_ask", "yes_bid")}

@@ -83,6 +83,7 @@ class Params:
         return self._query.get(name) or None
 
     def _read(self, name: str, convert: Callable[[str], T]) -> T | None:
+        """Return the value of a parameter as converted; None if missing. Raises `VenueRefusal` if `convert` fails."""
         value = self.text(name)
         try:
             return None if value is None else convert(value)
@@ -119,18 +120,18 @@ class Params:
         return tuple(filter(None, self._query.getlist(name))) or None
 
     def choice(self, name: str, *allowed: str) -> str | None:
-        """Return the value if it is one of `allowed`. Raises `VenueRefusal` for other values."""
+        """Return the parameter's value, which must be one of `allowed`; None if missing. Raises `VenueRefusal` for other values."""
         value = self.text(name)
         if value is not None and value not in allowed:
             raise self._refuse(f"{name} filter")
         return value
 
     def cursor(self, name: str) -> Key | None:
-        """Parse the sort key in a cursor of `build_cursor`."""
+        """Parse a cursor that `build_cursor` built; return the sort key of the last row before the page."""
         return self._read(name, _key_of)
 
     def position(self, name: str) -> tuple[Any, ...] | None:
-        """Parse the sort position in a cursor of `build_position_cursor`."""
+        """Parse a cursor that `build_position_cursor` built; return the sort position of the last row before the page."""
         return self._read(name, _position_of)
 
 
@@ -167,11 +168,11 @@ class TimeFilter:
 
     @classmethod
     def of(cls, params: Params) -> TimeFilter:
-        """Parse the parameters min_close_ts and max_close_ts."""
+        """Build the filter from the parameters min_close_ts and max_close_ts."""
         return cls(params.seconds("min_close_ts"), params.seconds("max_close_ts"))
 
     def matches(self, value: int | None) -> bool:
-        """Return True if an instant is within the bounds; a missing one matches only without bounds."""
+        """Return True if an instant is within the bounds; None, a missing close, matches only if there are no bounds."""
         if self.low is None and self.high is None:
             return True
         return value is not None and (self.low is None or value > self.low) and (self.high is None or value < self.high)

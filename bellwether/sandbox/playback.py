@@ -76,7 +76,7 @@ class Recordings:
         }
 
     def _latest_time(self, findings: RecordedObjects) -> int:
-        """Return the instant of the latest capture or update, else of the latest opening of a market."""
+        """Return the time for the clock: the latest capture or update in the recordings; without any, the latest opening of a market."""
         updates = (body.get("updated_time") for body in self._markets.values())
         changes = (body.get("last_updated_ts") for body in chain(self._events.values(), self._series.values()))
         times = [time for text in chain(updates, changes) if (time := read_time(text)) is not None]
@@ -87,7 +87,7 @@ class Recordings:
         return max(times or opened, default=0)
 
     def _series_ticker(self, ticker: str, event_ticker: str) -> str:
-        """Return a market's series: from its event, else from the recorder's note, else from its event ticker."""
+        """Return the ticker of a market's series: as its event states, else as the recorder noted, else derived from the event ticker."""
         event = self._events.get(event_ticker)
         return event["series_ticker"] if event else self._series_of.get(ticker) or event_ticker.partition("-")[0]
 

@@ -65,7 +65,7 @@ def _bodies(path: Path) -> Iterator[Any]:
 
 
 def _between_text(text: str) -> Iterator[Any]:
-    """Yield the JSON values that begin a line, and skip other text. Raises `ValueError` for a broken value, or without any value."""
+    """Yield the JSON values that begin a line, and skip other text. Raises `ValueError` for a broken value, or if there is no value."""
     match = _VALUE.search(text)
     if match is None:
         raise ValueError("there is no JSON in it")

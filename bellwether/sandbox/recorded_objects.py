@@ -34,9 +34,8 @@ class RecordedObject:
 
 
 def select_newest(objects: Iterable[RecordedObject], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
-    """Select one object per value of the field `name`: the one changed last, then the one captured last.
-
-    changed: returns the instant of an object's last change.
+    """Select the newest object for each value of the field `name`: the one changed last or, if equal, captured last. changed: returns the
+    instant of an object's last change.
     """
     ranked: dict[str, tuple[tuple[int, int], Object]] = {}
     for item in objects:
@@ -49,7 +48,7 @@ def select_newest(objects: Iterable[RecordedObject], name: str, changed: Callabl
 
 @dataclass(slots=True)
 class RecordedObjects:
-    """Recorded objects of both venues. candles: by (ticker, minutes) and by the end of the candle (seconds)."""
+    """Recorded objects of both venues by kind. candles: by (ticker, minutes), then by the candle's end in seconds."""
 
     markets: list[RecordedObject] = field(default_factory=list)
     events: list[RecordedObject] = field(default_factory=list)
@@ -78,7 +77,7 @@ class RecordedObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Information from the JSON objects around an object."""
+    """What the enclosing JSON objects state about an object: capture time, ticker, series and period of candles."""
 
     captured: int | None = None
     ticker: str | None = None
@@ -86,7 +85,7 @@ class _Context:
     period: int | None = None
 
     def inside(self, node: Object) -> _Context:
-        """Return the context of the values of a JSON object."""
+        """Return the context of the values inside a JSON object: this context, updated by the object's own fields."""
         context = self.inside(node[_NOTES]) if isinstance(node.get(_NOTES), dict) else self
         captured = _captured(node)
         ticker, series, period = node.get("market_ticker") or node.get("ticker"), node.get("series_ticker"), node.get("period_interval")
@@ -146,7 +145,7 @@ def is_gamma_market(node: Object) -> bool:
 
 
 def is_gamma_event(node: Object) -> bool:
-    """Return True for an event object of Gamma. Its series have the same fields, and a type."""
+    """Return True for an event object of Gamma. An object with the same fields and a type is a series."""
     return _has_id(node) and _texts(node, "slug", "title") and "conditionId" not in node and "seriesType" not in node
 
 
@@ -165,7 +164,7 @@ def infer_period(ends: list[int]) -> int | None:
 
 
 def _restore_names(node: Object) -> Object:
-    """Remove the underscores from the field names of an object of 2024."""
+    """Remove the underscores that the field names of a dump of 2024 begin with."""
     if node and all(name.startswith("_") or name == "discriminator" for name in node):
         return {name[1:]: value for name, value in node.items() if name != "discriminator"}
     return node

@@ -46,7 +46,7 @@ _Fields = Mapping[str, tuple[str, Callable[[Any], Any]]]
 
 
 def _fields(**kinds: tuple[Callable[[Any], Any], str, str]) -> _Fields:
-    """Map columns to (field, conversion). kinds: conversion, suffix of the field, and columns separated by spaces."""
+    """Map columns of a table to (field, conversion). kinds: for each conversion, the suffix of the fields, and the columns in one text."""
     return {column: (f"{column}{suffix}", convert) for convert, suffix, columns in kinds.values() for column in columns.split()}
 
 
@@ -122,7 +122,7 @@ def _objects(columns: dict[str, list[Any]], height: int) -> list[Object]:
 
 
 def _convert_columns(frame: pl.DataFrame, names: Mapping[str, str], convert: Callable[[Any], str]) -> dict[str, list[Any]]:
-    """Convert the columns in `names` that the table has; return their values by field."""
+    """Convert those columns that the table has. names: column to field. Return the converted values by field."""
     return {
         name: [None if value is None else convert(value) for value in frame[column].to_list()]
         for column, name in names.items()

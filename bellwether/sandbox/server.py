@@ -23,7 +23,7 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Addresses of a running sandbox. root: without a path, such as http://127.0.0.1:4711."""
+    """Addresses of a running sandbox. root: common beginning of the addresses, such as http://127.0.0.1:4711."""
 
     root: str
 
@@ -108,10 +108,10 @@ def _stop(server: uvicorn.Server, thread: _Thread) -> None:
 
 @contextmanager
 def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Site]:
-    """Serve `app` in a thread until the block ends; yields the addresses of its services.
+    """Serve `app` in a thread until the block ends. Yields the addresses of the sandbox's services. port: 0 selects a free one.
 
-    port: 0 selects a free one. Requests whose Host header names another machine are refused, so that a web page cannot access the server.
-    Raises `BellwetherError` if the port is in use.
+    Requests whose Host header names another machine are refused, so that a web page cannot access the server. Raises `BellwetherError` if
+    the port is in use.
     """
     listener = _listen(host, port)
     config = uvicorn.Config(

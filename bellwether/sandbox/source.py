@@ -82,7 +82,7 @@ class Source(Protocol):
         """Yield markets by sort key, both live and archived."""
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
-        """Return the candles of `period` minutes that end within [start, end] (instants) and not after `now`.
+        """Return the candles of `period` minutes that end within [start, end] (instants) and not after `now`; None for an unknown market.
 
         Returns None for an unknown market.
         """

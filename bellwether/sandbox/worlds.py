@@ -26,7 +26,7 @@ from bellwether.settings import Settings, World
 
 @lru_cache(maxsize=2)
 def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
-    """Build a world with its Polymarket and its truth; cached, because drawing its days is slow."""
+    """Build the world of a seed, its view as Polymarket, and what models know of it. Cached, because drawing its days is slow."""
     world = GeneratedWorld(seed)
     polymarket = GeneratedPolymarket(world)
     return world, polymarket, Truth(world, polymarket)

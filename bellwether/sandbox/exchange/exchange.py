@@ -58,7 +58,9 @@ class TradeRow:
 
 @dataclass(frozen=True, slots=True)
 class TradeFilter:
-    """Filter for trades of one or all markets, between two instants (inclusive) and after a sort key."""
+    """Filter for trades of one market or of all (`ticker` is None), between two instants (inclusive). after: sort key of the last trade
+    already returned.
+    """
 
     ticker: str | None
     low: int
@@ -85,10 +87,10 @@ class Exchange(Protocol):
         """Yield trades in ascending order of key, newest first."""
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
-        """Yield the first messages of a subscription."""
+        """Yield the messages that a new subscription receives first, such as complete books. interest: the subscribed channels."""
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
-        """Yield the messages of an interest in [start, end), in order."""
+        """Yield the messages of the subscribed channels in [start, end), in order."""
 
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
         """Return the book as a message; None if the market is not listed yet."""

@@ -1,5 +1,8 @@
 """Order flow of one market: orders and trades that give the quotes and trades of its tape.
 
+The tape has the best bid and ask at the start of each slot, a period of ten minutes, and the slot's trade. "The best" is the highest bid of
+a side; a mill is a tenth of a cent.
+
 Each side of the book contains bids in the price of its own outcome (NO at 0.42 is an offer of YES at 0.58). At the start of each slot the
 best bids, their sizes and the trade come from the tape. Within a slot, orders arrive and leave behind the best, and the last order at the
 best is sometimes replaced, so that the quotes stay constant, as in the tape and its candles.
@@ -41,7 +44,9 @@ _FIELDS = 5
 
 
 class LevelChange(NamedTuple):
-    """Change of a level's size (`delta`, hundredths of a contract); price in mills of that side's outcome."""
+    """Change of the size of a price level. delta: hundredths of a contract, negative for a decrease. price: in mills of the outcome of
+    `side`.
+    """
 
     at: int
     clock: int
@@ -91,7 +96,7 @@ class Replacement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlotDraws:
-    """Orders and replacements drawn for a slot."""
+    """Random orders behind the best, and replacements of the last order at the best, in one slot."""
 
     orders: tuple[Order, ...]
     replacements: tuple[Replacement, ...]
@@ -103,14 +108,16 @@ Queues = tuple[dict[int, list[int]], dict[int, list[int]]]
 
 @lru_cache(maxsize=len(GRIDS))
 def _prices(grid: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the prices of a grid in ascending order, and for each mill of a dollar the number of prices below it."""
+    """Return the prices of a grid in ascending order, and the number of grid prices below each mill from 0 to 1000."""
     prices = sorted({price for start, end, step in GRIDS[grid] for price in range(start, end, step)} - {0})
     below = np.searchsorted(np.asarray(prices), np.arange(DOLLAR + 1)).tolist()
     return tuple(prices), tuple(below)
 
 
 def split_size(total: int, unit: int, cuts: list[int]) -> list[int]:
-    """Split a total into one to eight sizes that are multiples of `unit`, in proportion to `cuts`."""
+    """Split a total into one to eight sizes that are multiples of `unit`. cuts: random numbers: the first determines how many sizes, the
+    others how large.
+    """
     weights = [1 + cut for cut in cuts[1 : 2 + cuts[0] % 8]]
     parts = [total // unit * weight // sum(weights) * unit for weight in weights]
     parts[0] += total - sum(parts)
@@ -161,7 +168,7 @@ class OrderFlow:
         self.within = lru_cache(maxsize=4)(self._within)
 
     def _draw_standing(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Draw (price, size) of each side's standing orders, which are in the book whenever they are far enough from the best."""
+        """Draw (price, size) of each side's standing orders. They are always in the book, except while they are too close to the best."""
         draws = create_generator(*self.trading.entropy, Purpose.FLOW).integers(0, _WORD, (2, 2, DOLLAR // 10)).tolist()
         chance = int(_WORD * (0.1 + 0.5 * self.trading.requote))
         scale = 100 * self.trading.size // self._unit
@@ -194,12 +201,14 @@ class OrderFlow:
         return SlotDraws(tuple(sorted(orders)), tuple(sorted(replacements)))
 
     def _draw_cuts(self, slot: int) -> list[list[int]]:
-        """Draw the numbers that split the quotes posted in a slot into orders, per side."""
+        """Draw for each side the random numbers with which `split_size` splits a new quote into orders."""
         cuts: list[list[int]] = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 1).integers(0, _WORD, (2, _CUTS)).tolist()
         return cuts
 
     def _order(self, slot: int, draws: list[int]) -> Order | None:
-        """Build an order behind the best of its side from random numbers; None if there is no price behind a best."""
+        """Build an order behind the best of its side. draws: random numbers for side, times, price and size. None if no lower price
+        exists.
+        """
         side = draws[0] & 1
         place = self._below[int(self._bests[side][slot])] - 1 - 3 * draws[3] // (_WORD - draws[3] + 3000)
         if place < 0:
@@ -231,7 +240,7 @@ class OrderFlow:
         return int(self._bests[side][slot]), int(self._sizes[side][slot])
 
     def _quote(self, slot: int, side: int) -> list[int]:
-        """Return the sizes queued at the best at the start of the slot, before its trade."""
+        """Return the sizes of the orders queued at the best at the start of the slot, before the slot's trade, first in queue first."""
         posted = int(self._posted[side][slot])
         price, size = self.best(slot, side)
         if not price:
@@ -243,7 +252,9 @@ class OrderFlow:
         return queue
 
     def _traded(self, slot: int, size: int, queue: list[int]) -> tuple[int, list[int], list[int]]:
-        """Return the size that a trade needs beyond the queue, its fills, and the queue afterwards."""
+        """Apply a slot's trade to the queue at the best; return the size that the queue lacks, the fills, and the queue afterwards. size:
+        that of the quote.
+        """
         wanted = int(self.tape.size[slot])
         if wanted > BLOCK * size:
             return 0, [wanted], queue
@@ -252,12 +263,12 @@ class OrderFlow:
         return missing, fills, [*rest, size - sum(rest)] if sum(rest) < size else rest
 
     def _passive(self, slot: int) -> int | None:
-        """Return the side whose bids a slot's trade fills; None without a trade."""
+        """Return the side whose resting bids the slot's trade fills; None without a trade."""
         price = int(self.tape.price[slot])
         return None if not price else YES if price == int(self.tape.bid[slot]) else NO
 
     def prints(self, slot: int) -> list[TradePrint]:
-        """Return the trades at the start of a slot: one per filled order, or one block trade."""
+        """Return the trades at the start of a slot: one per filled order, or a single block trade outside the book."""
         passive = self._passive(slot)
         if passive is None:
             return []
@@ -282,7 +293,7 @@ class OrderFlow:
         return bool(self.tape.price[slot]) or any(int(posted[slot]) == slot for posted in self._posted)
 
     def _resting(self, slot: int) -> list[Order]:
-        """Return the orders of earlier slots that are still in the book after the start of a slot."""
+        """Return the orders drawn in earlier slots that are still in the book after the start of this slot."""
         begins = self.begins(slot)
         resting: list[Order] = []
         bounds = [DOLLAR, DOLLAR]
@@ -293,7 +304,7 @@ class OrderFlow:
         return sorted(resting)
 
     def _list_standing(self, slot: int, side: int) -> list[tuple[int, int]]:
-        """Return price and size of a side's standing orders that are in the book during a slot."""
+        """Return (price, size) of the side's standing orders that are in the book during the slot."""
         bound = int(self._bests[side][slot]) - _STANDING_DISTANCE
         return [(price, size) for price, size in self._standing[side] if price <= bound]
 
@@ -325,7 +336,7 @@ class OrderFlow:
         return orders
 
     def _after_trade(self, slot: int, side: int) -> list[int]:
-        """Return the sizes queued at the best after the slot's trade."""
+        """Return the sizes of the orders queued at the best after the slot's trade."""
         queue = self._quote(slot, side)
         return self._traded(slot, self.best(slot, side)[1], queue)[2] if self._passive(slot) == side else queue
 
@@ -354,7 +365,7 @@ class OrderFlow:
         return [*events, LevelChange(at, clock + 3, passive, price, refill)]
 
     def _within(self, slot: int) -> tuple[LevelChange, ...]:
-        """Return the events between the start of a slot and the next slot or the close."""
+        """Return the changes of the book after the start of a slot and before the next slot or the close."""
         begins, ends, draws = self.begins(slot), self.ends(slot), self._draws(slot)
         moves: list[tuple[int, int, int, int]] = [(order.born, order.side, order.price, order.size) for order in draws.orders]
         present = [*self._resting(slot), *draws.orders]
@@ -377,7 +388,7 @@ class OrderFlow:
             yield BookWipe(self.closes, self.clock(self.closes))
 
     def queues(self, slot: int) -> Queues:
-        """Return the sizes of all resting orders by price, for both sides, after the events at the start of a slot."""
+        """Return the sizes of all resting orders as they queue, by side and price, after the events at the start of a slot."""
         queues: Queues = ({}, {})
         for side in (YES, NO):
             price, _ = self.best(slot, side)
@@ -390,7 +401,7 @@ class OrderFlow:
         return queues
 
     def levels(self, now: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Return the size at each price, for both sides, at an instant; empty before the opening and from the close on."""
+        """Return the total size at each price, by side, at an instant; empty before the opening and from the close on."""
         if not self.tape.opens <= now < self.closes:
             return {}, {}
         slot = self.tape.at(now)
@@ -403,7 +414,9 @@ class OrderFlow:
         return yes, no
 
     def clock(self, now: int) -> int:
-        """Return the number of the last change up to an instant; 0 before the opening."""
+        """Return the number of the last change of the book up to an instant; 0 before the opening. Numbers increase with time, with
+        gaps.
+        """
         if now < self.tape.opens:
             return 0
         if now >= self.closes:
@@ -414,7 +427,7 @@ class OrderFlow:
 
 
 def _find_posted(price: Ints, size: Ints) -> Ints:
-    """Return for each slot the slot since when its quote is unchanged."""
+    """Return for each slot the slot in which its quote was posted, the first with the same price and size without interruption."""
     slots = np.arange(len(price))
     changed = (np.diff(price, prepend=-1) != 0) | (np.diff(size, prepend=-1) != 0)
     return np.maximum.accumulate(np.where(changed, slots, 0))

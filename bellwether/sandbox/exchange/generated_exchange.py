@@ -64,7 +64,7 @@ class GeneratedExchange:
         return OrderFlow(market.tape(), market.trading, market.life.closes)
 
     def _markets_trading(self, hour: int) -> list[Market]:
-        """Return the markets that trade in an hour (counted from 1970), by sort key."""
+        """Return the markets that trade in an hour (its number since 1970), by sort key."""
         start, end = hour * HOUR, (hour + 1) * HOUR
         homes = range(to_day_number(end) + LONGEST_LIFE + 1, max(to_day_number(start), 0) - 1, -1)
         markets = (market for home in homes for event in self._world.day(home).events for market in event.markets)
@@ -164,7 +164,9 @@ class GeneratedExchange:
                 yield build_trade_message(event, market)
 
     def _lives_of_day(self, number: int) -> list[StreamMessage]:
-        """Return the lifecycle messages of UTC day `number`, in order."""
+        """Return the messages about the creation, opening, close and settlement of markets on UTC day `number`, in order; day 0 is
+        2025-01-01.
+        """
         start = _BEGIN + number * DAY
         homes = range(max(number - LATEST_SETTLEMENT - 1, 0), number + LONGEST_LIFE + 2)
         messages: list[StreamMessage] = []

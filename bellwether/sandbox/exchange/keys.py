@@ -51,14 +51,13 @@ class KeyRing:
             self._keys[credentials.key_id] = public
 
     def expire(self, key_id: str) -> None:
-        """Remove a key, which is refused from now on."""
+        """Remove a key, so that its requests are refused from now on."""
         with self._lock:
             self._keys.pop(key_id, None)
 
     def verify(self, headers: Mapping[str, str], method: str, path: str, *now_ms: int) -> None:
-        """Verify the signature of a request. Raises `VenueRefusal` (401) for a missing or invalid one.
-
-        now_ms: clocks in milliseconds since 1970, UTC; the time of the signature must be near one of them.
+        """Verify the signature of a request. now_ms: clocks in milliseconds since 1970, UTC; the time of the signature must be near one of
+        them. Raises `VenueRefusal` (401) for a missing or invalid signature.
         """
         values = {name.lower(): value for name, value in headers.items()}
         key_id, signature, timestamp = (values.get(name.lower()) for name in (KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER))

@@ -1,4 +1,4 @@
-"""Exchange over captured WebSocket frames, whose bodies are served unchanged."""
+"""Exchange over captures, files of recorded WebSocket messages, whose bodies are served unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ORDER = attrgetter("at", "number")
 
 
 class _Cursor:
-    """Position in a sequence of captured messages. `passed` is the instant of the last message that was passed."""
+    """Reading position in captured messages, which moves only forward. passed: instant of the last message before this position."""
 
     def __init__(self, captures: Iterator[CapturedMessage]) -> None:
         self._captures = captures
@@ -39,7 +39,9 @@ class _Cursor:
         self.passed = -1
 
     def within(self, start: int, end: int) -> Iterator[CapturedMessage]:
-        """Yield the messages in [start, end) and skip earlier ones. The last message of an interrupted iteration is yielded again."""
+        """Yield the messages in [start, end) and skip earlier ones. If the caller stops early, the next call yields the last message
+        again.
+        """
         while self._next is not None and self._next.at < end:
             if self._next.at >= start:
                 yield self._next
@@ -83,12 +85,12 @@ class _Replay:
 
 
 def _price(dollars: str | None, cents: int | None) -> Decimal:
-    """Return a price in dollars from either of its fields; older formats have cents."""
+    """Convert a price to dollars; current formats have `dollars`, older ones only `cents`."""
     return Decimal(dollars) if dollars is not None else Decimal(cents or 0) * _CENT
 
 
 def _levels(body: dict[str, Any], side: str) -> dict[Decimal, Decimal]:
-    """Return the size by price (dollars) of a side of a snapshot, in any of its formats."""
+    """Return the size by price (dollars) of one side of a captured book, in any of the venue's formats."""
     for name, unit in ((f"{side}_dollars_fp", Decimal(1)), (f"{side}_dollars", Decimal(1)), (side, _CENT)):
         if body.get(name):
             return {Decimal(str(price)) * unit: Decimal(str(size)) for price, size in body[name]}
@@ -129,7 +131,7 @@ class RecordedExchange:
         return False
 
     def _play(self, interest: Interest) -> Iterator[CapturedMessage]:
-        """Yield the captured messages of an interest from all files, in order of time."""
+        """Yield the captured messages of the subscribed channels from all files, in order of time."""
         chosen = interest.tickers.keys()
         channels = interest.everywhere.union(*interest.tickers.values())
         paths = [
@@ -145,7 +147,9 @@ class RecordedExchange:
         return merge(*(filter(wanted, read_capture(path)) for path in paths), key=_ORDER)
 
     def _cursor(self, interest: Interest, start: int) -> _Cursor:
-        """Return a cursor that has not passed `start`: a cached one if possible, else a new one."""
+        """Return a reading position in the messages of the subscribed channels that is before `start`: a cached one if possible, else a new
+        one.
+        """
         for number, (other, cursor) in self._cursors.items():
             if other == interest and cursor.passed < start:
                 del self._cursors[number]
@@ -153,6 +157,7 @@ class RecordedExchange:
         return _Cursor(self._play(interest))
 
     def _keep(self, interest: Interest, cursor: _Cursor) -> None:
+        """Cache a reading position; the oldest one is dropped if there are too many."""
         self._cursors[id(cursor)] = (interest, cursor)
         if len(self._cursors) > _CURSORS:
             self._cursors.popitem(last=False)
@@ -171,6 +176,7 @@ class RecordedExchange:
             self._keep(interest, cursor)
 
     def _replay(self, ticker: str, now: int) -> _Replay | None:
+        """Return the book of a market as rebuilt up to `now`; None without captured messages."""
         if not self.is_listed(ticker, now):
             return None
         replay = self._replays.pop(ticker, None)

@@ -74,7 +74,7 @@ class Subscription:
         return message.channel == self.channel and (self.tickers is None or message.ticker in self.tickers)
 
     def frame(self, message: StreamMessage) -> Frame:
-        """Wrap a message in the envelope of the subscription; the ticker channel has no sequence numbers."""
+        """Wrap a message for this subscription: add its number and, except on the ticker channel, the next sequence number."""
         numbered = {} if self.channel == TICKER else {"seq": next(self.numbers)}
         body = to_yes_prices(message) if self.yes_prices else message.body
         return {"type": message.kind, "sid": self.sid, **numbered, "msg": body}
@@ -119,7 +119,7 @@ async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
 
 
 class Connection:
-    """Connection of one client. All due messages are sent before a command is executed."""
+    """Connection of one client. Before it executes a command, it sends all messages that are due by the clock."""
 
     def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: StreamFaults | None, number: int) -> None:
         self._websocket = websocket
@@ -172,6 +172,7 @@ class Connection:
         return orjson.dumps({**frame, "sending_ts_ms": max(self._position, to_instant(self._clock.now())) // MILLISECOND})
 
     async def _answer(self, command_id: int | None, frame: Frame) -> None:
+        """Send the response to a command."""
         await self._send(self._encoded({**({"id": command_id} if command_id else {}), **frame}))
 
     async def _send_message(self, frame: Frame) -> None:
@@ -192,13 +193,13 @@ class Connection:
             await asyncio.sleep(0)
 
     async def _release(self) -> None:
-        """Send the delayed frame."""
+        """Send the frame that a fault has delayed."""
         if self._delayed is not None:
             delayed, self._delayed = self._delayed, None
             await self._send(delayed)
 
     async def _catch_up(self) -> None:
-        """Send the messages that have become due."""
+        """Send the messages that have become due since the last call."""
         now = to_instant(self._clock.now())
         if now <= self._position:
             await self._release()
@@ -240,7 +241,7 @@ class Connection:
         await self._answer(command_id, {"type": "error", "msg": {"code": error.code, "msg": str(error), **about}})
 
     async def _filter_known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
-        """Return the tickers of listed markets; send an error that names the others."""
+        """Return those tickers that belong to listed markets; send an error that names the unknown tickers."""
         unique = list(dict.fromkeys(tickers))
         unknown = [ticker for ticker in unique if not self._exchange.is_listed(ticker, self._position)]
         if unknown:
@@ -283,7 +284,7 @@ class Connection:
         self._interest = _collect_interest(self._subscriptions.values())
 
     async def _update(self, command_id: int | None, params: Frame) -> None:
-        """Send the complete books of markets: the only supported action of update_subscription."""
+        """Execute update_subscription, of which only one action is supported: sending complete books of markets."""
         sids, tickers = params.get("sids"), _read_tickers(params)
         if not isinstance(sids, list) or len(sids) != 1:
             raise CommandError(12)
@@ -301,7 +302,7 @@ class Connection:
 
 
 def _collect_interest(subscriptions: Iterable[Subscription]) -> Interest:
-    """Collect the channels of subscriptions, by market and for all markets."""
+    """Collect the channels of all subscriptions: those for selected markets by market, and those for all markets."""
     chosen: dict[str, frozenset[str]] = {}
     everywhere: frozenset[str] = frozenset()
     for subscription in subscriptions:

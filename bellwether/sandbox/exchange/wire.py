@@ -119,7 +119,7 @@ def build_ticker(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) 
 
 
 def build_event_created(event: WorldEvent, channel: str) -> StreamMessage:
-    """Build the message about a new event."""
+    """Build the message about a new event. channel: for ordinary or for multivariate events."""
     terms = event.body
     body: Body = {
         "event_ticker": event.ticker,
@@ -135,6 +135,7 @@ def build_event_created(event: WorldEvent, channel: str) -> StreamMessage:
 
 
 def _created(market: Market) -> Body:
+    """Build the body about the creation of a market."""
     terms = market.terms
     ranges = {} if market.is_combo else {"price_ranges": terms["price_ranges"]}
     names = ("title", "yes_sub_title", "no_sub_title", "rules_primary", "rules_secondary", "can_close_early", "event_ticker")
@@ -156,6 +157,7 @@ def _created(market: Market) -> Body:
 
 
 def _determined(market: Market) -> Body:
+    """Build the body about the determination of a market's result."""
     value = market.determination.value
     body: Body = {"event_type": "determined", "determination_ts": market.life.determined // SECOND, "result": market.determination.result}
     return body if value is None else {**body, "settlement_value": format_dollars(value)}
@@ -177,12 +179,12 @@ def build_lifecycle(market: Market, channel: str) -> Iterable[StreamMessage]:
 
 
 def _other(price: str) -> str:
-    """Return one dollar minus a price, with the same decimals."""
+    """Return the complement of a price, one dollar minus the price, with the same number of decimals."""
     return str(1 - Decimal(price))
 
 
 def to_yes_prices(message: StreamMessage) -> Body:
-    """Convert the NO prices in a book message to prices of YES; return the body."""
+    """Return the body of a book message with the NO prices converted to prices of YES (one dollar minus the price)."""
     body = message.body
     if body.get("side") == "no":
         return {**body, "price_dollars": _other(body["price_dollars"])}

@@ -33,7 +33,7 @@ _TAGS = re.compile(r"<(answer|confidence|probability)>")
 
 
 class AnswerForm(Enum):
-    """Kind of answer format."""
+    """Kind of answer: tags, a JSON object, an arena decision (JSON), or prose."""
 
     TAGS = "tags"
     OBJECT = "object"
@@ -79,9 +79,8 @@ def format_number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Content of an answer, and its format (`wish`).
-
-    p: probability of yes. thinks: include the reasoning. answer, number: replace the values derived from `p`, for wrong answers.
+    """Content of an answer to be formatted. wish: the requested format. p: probability of yes. thinks: include the reasoning. answer,
+    number: replace the values derived from `p`, for wrong answers.
     """
 
     wish: AnswerFormat
@@ -102,7 +101,7 @@ class Statement:
 
     @property
     def confidence(self) -> float:
-        """Confidence by the format: the probability of yes, or of the given answer."""
+        """The number to state: the probability of yes or, if the format asks for confidence, that of the more probable answer."""
         return self.p if self.wish.of_yes else max(self.p, 1 - self.p)
 
     def _tags(self) -> str:
@@ -146,17 +145,19 @@ class Statement:
 
 
 def _other_form(statement: Statement) -> Statement:
-    """Return the same statement in a form that was not requested."""
+    """Return the same content with a format that was not requested."""
     form = AnswerForm.TAGS if statement.wish.form in (AnswerForm.OBJECT, AnswerForm.DECISION) else AnswerForm.OBJECT
     return replace(statement, wish=AnswerFormat(form, statement.wish.of_yes, form is AnswerForm.TAGS))
 
 
 def _unclosed(statement: Statement) -> str:
+    """Format an answer without its closing tags or brackets."""
     text = statement.text()
     return text.replace("</answer>", "").replace("</confidence>", "").replace("</probability>", "").rstrip("}%. ")
 
 
 def _contradiction(statement: Statement) -> str:
+    """Format an answer that is followed by the opposite answer."""
     opposite = replace(statement, p=round(1 - statement.p, 4), decision={"action": "HOLD", "reasoning": "Or rather not."})
     return f"{statement.text()}\n\nOn second thought:\n\n{opposite.text()}"
 
@@ -185,7 +186,9 @@ MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
 
 
 def choose_malformed(key: int, sample: int) -> str:
-    """Choose the name of the wrong format for a question and a sample, in rotation."""
+    """Choose which wrong format an answer gets. key: hash of the question. sample: number of the answer; consecutive samples get different
+    formats.
+    """
     return list(MALFORMED)[(key + sample) % len(MALFORMED)]
 
 

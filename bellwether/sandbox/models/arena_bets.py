@@ -38,7 +38,7 @@ _PRICE = re.compile(rf"(YES|NO|{_TEXT}) ([\d.]+)%")
 
 @dataclass(frozen=True, slots=True)
 class PromptMarket:
-    """Market in a prompt. prices: by side, in dollars."""
+    """Market that a prompt offers. prices: dollars by side."""
 
     market_id: str
     question: str
@@ -47,7 +47,7 @@ class PromptMarket:
 
 @dataclass(frozen=True, slots=True)
 class PromptPosition:
-    """Position in a prompt. price: of its side, in dollars."""
+    """Position that a prompt states. price: current price of the held side, in dollars."""
 
     position_id: str
     question: str
@@ -57,7 +57,7 @@ class PromptPosition:
 
 @dataclass(frozen=True, slots=True)
 class ArenaPrompt:
-    """Content of an arena prompt.
+    """Content of an arena prompt: date, bounds of a bet, markets and positions.
 
     at: instant of its date. least, most: bounds of a bet in dollars; `most` is 0 if no bet is possible. together: the maximum is for all
     bets together instead of each.
@@ -119,7 +119,8 @@ def _dollars(text: str) -> float:
 
 
 def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
-    """Decide to sell overpriced positions; else to bet on the largest differences between belief and price; else to hold.
+    """Decide what a model does with an arena prompt (`slip`): sell overpriced positions; if there are none, bet on the most underpriced
+    sides; else hold. thoughts: stated reasoning.
 
     The amount of a bet is the maximum times the probability that it wins.
     """
@@ -141,14 +142,14 @@ def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str,
 
 
 def _find_sales(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[PromptPosition]:
-    """Return the overpriced positions in markets whose question occurs once in the prompt."""
+    """Return the overpriced positions, among those whose question belongs to exactly one market of the prompt."""
     counts = Counter(market.question for market in slip.markets)
     beliefs = {market.question: believed.get(market.market_id) for market in slip.markets if counts[market.question] == 1}
     return [item for item in slip.positions if (belief := beliefs.get(item.question)) and item.price - belief.of(item.side) >= DEAR]
 
 
 def _find_edges(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[tuple[float, str, str, float]]:
-    """Return (belief minus price, market id, side, belief) for the best side of each market worth a bet."""
+    """Return (belief minus price, market id, side, belief) of the most underpriced side, for each market worth a bet."""
     edges = []
     for market in slip.markets:
         if len(market.prices) != 2 or (belief := believed.get(market.market_id)) is None:

@@ -47,7 +47,9 @@ def hash_text(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Subject of a question. id: of the market; "" for none or several. key: seed for draws. probability: of YES, as known."""
+    """What a question is about. id: the market's; "" for no market or several. key: seed of the model's noise. probability: of YES, as the
+    model knows it.
+    """
 
     id: str
     key: int
@@ -56,7 +58,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class MarketEstimate:
-    """Estimate of a market in the arena. key: seed for draws. probability: of `outcome`."""
+    """What a model knows of a market in the arena. key: seed of the model's noise. probability: that `outcome` wins."""
 
     key: int
     outcome: str
@@ -65,7 +67,7 @@ class MarketEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Market that a text may be about. Rules, close and label distinguish markets with the same question."""
+    """Market that a text may be about. Its rules, close and label tell it from markets with the same question."""
 
     id: str
     latent: PathClaim | Combo
@@ -76,7 +78,9 @@ class _Candidate:
     label: str
 
     def known_at(self, now: int, at: int | None) -> int:
-        """Return the instant of a model's knowledge: `at`, else a day before the close; from the opening to `now`."""
+        """Return the instant as of which a model knows the probability: `at`, by default a day before the close, but not before the opening
+        or after `now`.
+        """
         if at is None:
             at = now if self.close is None else self.close - LEAD
         return min(now, max(self.opens, at))
@@ -86,11 +90,11 @@ class _Candidate:
         return float(self.latent.probabilities_at(np.asarray([self.known_at(now, at)], dtype=np.int64))[0])
 
     def subject(self, now: int, at: int | None = None) -> Subject:
-        """Convert the market to the subject of a question."""
+        """Return the market as the subject of a question, with the probability known as of `at`; see `known_at`."""
         return Subject(self.id, hash_text(self.id), self.probability(now, at))
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
-        """Return three flags: a text contains the market's rules, the date of its close, and its label."""
+        """Return whether the text `context` contains the market's rules, the date of its close, and its label, as three flags."""
         close = "" if self.close is None else to_datetime(self.close).date().isoformat()
         rules, dated, labelled = (bool(text) and text in context for text in (self.rules, close, self.label))
         return rules, dated, labelled
@@ -109,7 +113,7 @@ def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
 
 
 class _Index:
-    """Index of market ids by question, which grows day by day.
+    """Index from questions to market ids, extended day by day.
 
     questions: yields (question, market id) of a day by its number.
     """
@@ -121,7 +125,7 @@ class _Index:
         self._ids: dict[str, list[str]] = {}
 
     def at(self, now: int) -> Mapping[str, list[str]]:
-        """Return an index with all markets that are listed at `now`, and some that are not."""
+        """Return the index from questions to market ids with all markets listed at `now`, and possibly with later ones."""
         days = to_day_number(now) + LONGEST_LIFE + 2
         with self._lock:
             for home in range(self._days, days):
@@ -132,7 +136,7 @@ class _Index:
 
 
 class Truth:
-    """Finds the market that a text is about, and what a model knows of it.
+    """Knowledge of the models: finds the market that a text is about, and the probability that models know.
 
     A model knows the latent probability as of 24 hours before the market's close, or of the opening of a shorter market, but not as of a
     time after the sandbox's clock. Before the close, the announced close is used. This instant does not depend on the outcome, so the
@@ -154,7 +158,7 @@ class Truth:
         self._estimates = lru_cache(maxsize=1 << 14)(self._estimate)
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
-        """Yield (question, market id) of a day, in the wording of the venue and of the clean tables."""
+        """Yield (question, market id) for the markets of day number `home`, in the venue's wording and in that of the clean tables."""
         for event in self._world.day(home).events if self._world else ():
             for market in event.markets if not event.is_combo else ():
                 title, label = market.terms["title"], market.terms["yes_sub_title"]
@@ -167,18 +171,18 @@ class Truth:
                 yield market.question, market.id
 
     def by_id(self, market_id: str, now: int, at: int | None = None) -> Subject | None:
-        """Find a listed market by its ticker, id, condition id or token id.
-
-        at: instant of its probability, for trading at a past time; None: as for questions.
+        """Find a listed market by its ticker, id, condition id or token id; None if unknown. at: instant of the probability, for trading at
+        a past time; None: a day before the close.
         """
         candidate = self._candidate(market_id, now)
         return candidate.subject(now, at) if candidate else None
 
     def estimate(self, market_id: str, date: int, now: int) -> MarketEstimate | None:
-        """Estimate a market of the arena: a Polymarket market, a Kalshi contract, or a Kalshi event with two outcomes.
+        """Return what a model knows of a market in the arena: a Polymarket market, a Kalshi contract, or a Kalshi event with two outcomes.
+        date: midnight of the date in the prompt.
 
-        date: midnight of the date in the prompt. The probability is as of `now` on this date, else as of midnight. None for a market that
-        is not listed at `now`, or whose question is already answered.
+        The probability is as of `now` on this date, else as of midnight. None for a market that is not listed at `now`, or whose question
+        is already answered.
         """
         return self._estimates(market_id, now if date <= now < date + DAY else date, now)
 
@@ -192,7 +196,7 @@ class Truth:
         return MarketEstimate(hash_text(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
 
     def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim | Combo] | None:
-        """Return id, outcome, instant of creation and claim of a market of the arena."""
+        """Return the id of an arena market, the outcome it is about, its creation, and the claim that determines its probability."""
         market = self._polymarket.listed(market_id) if self._polymarket else None
         if market is not None:
             return market.id, market.outcomes[market.yes], market.created, market.claim
@@ -225,7 +229,9 @@ class Truth:
         return _of_polymarket(self._polymarket.market(row.id), now) if row else None
 
     def _best(self, ids: Iterable[str], context: str, now: int) -> Subject | None:
-        """Return the market that fits the text best; if several fit equally, one subject with their mean probability."""
+        """Return the market that fits the text `context` best. If several fit equally, return one subject without id, with their mean
+        probability.
+        """
         candidates = [candidate for market_id in dict.fromkeys(ids) if (candidate := self._candidate(market_id, now))]
         best = max((candidate.fits(context) for candidate in candidates), default=None)
         fitting = [candidate for candidate in candidates if candidate.fits(context) == best]
@@ -235,7 +241,7 @@ class Truth:
         return Subject("", hash_text(" ".join(sorted(candidate.id for candidate in fitting))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
-        """Find the market that a text is about: by its id if the text contains one, else by its question."""
+        """Find the market that a text is about, by an id in the text or else by a question in it; None if there is none."""
         return self.find_named(text, now) or self._find_contained(text, now)
 
     def find_named(self, text: str, now: int) -> Subject | None:
@@ -267,13 +273,13 @@ class Truth:
         return self.find(text, now) or self.invent(text)
 
     def invent(self, text: str) -> Subject:
-        """Draw a subject outside of the world from a text, with a probability uniform on [0.05, 0.95)."""
+        """Return an invented subject for a text about no market; its probability, uniform on [0.05, 0.95), depends only on the text."""
         key = hash_text(normalize_text(text))
         return Subject("", key, RandomDraws(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
 
 
 def _possible_questions(text: str) -> Iterator[str]:
-    """Yield the parts of a text that may be a question: labelled lines, then quotations, then all lines."""
+    """Yield the parts of a text that may be a question: labelled lines first, then quotations, then all lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if match := _LABELLED.match(line):

@@ -75,6 +75,8 @@ class ModelEndpoint:
         ]
 
     def _guarded(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """Wrap a handler so that invalid keys and invalid requests are answered with an error."""
+
         async def endpoint(request: Request) -> Response:
             try:
                 return _refuse_key(request.headers.get("authorization", "")) or await handler(request)

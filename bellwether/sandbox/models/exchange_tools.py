@@ -73,7 +73,7 @@ class ToolOrder:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTools:
-    """Content of a trader's request.
+    """What the request of a trading model states: the offered tools, and the quotes, positions and orders in their results.
 
     tools: names. at: simulated instant; None if not stated. positions: contracts by (ticker, side). has_queried, has_acted: a tool that
     queries, or that changes orders, was called since the last user message.
@@ -88,11 +88,11 @@ class ExchangeTools:
     has_acted: bool
 
     def query(self) -> list[ToolUse]:
-        """Build the calls of all tools that query."""
+        """Build one call of each offered tool that only queries."""
         return [ToolUse(name, "{}") for name in _LOOKS if name in self.tools]
 
     def end_step(self) -> list[ToolUse]:
-        """Build the call of the tool that ends the step, if offered."""
+        """Build the call of the tool that ends the step, if the request offers that tool."""
         return [ToolUse(_DONE, "{}")] if _DONE in self.tools else []
 
     def order(self, ticker: str, side: str, price: float, *, tif: str, action: str = "buy", count: float = CONTRACTS) -> ToolUse:
@@ -118,12 +118,12 @@ def _cents(price: float) -> float:
 
 
 def _plain(count: float) -> float:
-    """Return a whole count as an integer, and any other unchanged."""
+    """Return a whole number as an integer, and any other number unchanged."""
     return int(count) if count == int(count) else count
 
 
 def read_exchange_tools(request: ChatRequest) -> ExchangeTools | None:
-    """Parse a trader's request; None unless its tools both place and cancel orders."""
+    """Parse the request of a trading model; None unless it offers tools that place and cancel orders."""
     if not {_PLACE, _CANCEL} <= request.tools:
         return None
     objects = list(_objects(request.tool_results))
@@ -173,6 +173,7 @@ def _quote(item: Mapping[str, Any]) -> ToolQuote | None:
 
 
 def _positions(objects: list[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """Return the held contracts by (ticker, side) from the tools' results."""
     return {
         (str(item["ticker"]), side): float(item[f"{side}_contracts"])
         for item in objects
@@ -193,12 +194,14 @@ Trader = Callable[[ExchangeTools, Belief, "RandomDraws"], list[ToolUse]]
 
 
 def choose_trader(manner: str) -> Trader:
-    """Return the trading function of personalities with this manner."""
+    """Return the trading function of a personality. manner: how its answers are, such as malformed or random."""
     return {"malformed": garble_calls, "random": trade_randomly}.get(manner, trade_beliefs)
 
 
 def trade_beliefs(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Cancel overpriced bids, sell overpriced contracts, and buy the most underpriced one, or else bid inside the widest spread."""
+    """Cancel overpriced bids and sell overpriced contracts; then buy the most underpriced contract or, if there is none, place one bid
+    below the believed value.
+    """
     if not exchange.has_queried:
         return exchange.query()
     if exchange.has_acted:
@@ -246,7 +249,7 @@ def _purchase(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
 
 
 def _bid(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
-    """Bid inside the spread, below the believed value, unless a bid rests there already."""
+    """Bid somewhat below the believed value, where this exceeds the best bid most, unless a bid of the model rests there already."""
     working = {(order.ticker, order.side) for order in exchange.resting}
     most, chosen = 0.0, None
     for quote in exchange.quotes:
@@ -258,6 +261,7 @@ def _bid(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
 
 
 def _room(exchange: ExchangeTools, quote: ToolQuote, side: str) -> bool:
+    """Return True if another purchase stays within the maximum position."""
     return exchange.positions.get((quote.ticker, side), 0.0) + CONTRACTS <= MOST_HELD
 
 
@@ -286,7 +290,7 @@ def trade_randomly(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -
 
 
 def garble_calls(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Return invalid calls, mixed with correct ones; without calls the model answers with text."""
+    """Choose one or several tool calls, most of them invalid; with no call, the model answers with text instead."""
     if not exchange.has_queried and draw.chance(0.5):
         return exchange.query()
     if exchange.has_acted and draw.chance(0.5):

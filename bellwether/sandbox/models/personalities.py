@@ -1,4 +1,7 @@
-"""Models of known skill: each distorts the true probability in a known way."""
+"""Models of known skill: each distorts the true probability in a known way.
+
+The known probability is the one that the sandbox lets a model know; the stated one is the distorted value in the answer.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def round_stated(p: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """Transformation of the known probability p into the stated one, q: logit q = slope * logit p + noise * z.
+    """Distortion of the known probability p into the stated one, q: logit q = slope * logit p + noise * z.
 
     z is standard normal, drawn per question and sample; q has four decimals within [0.0001, 0.9999].
     """
@@ -45,7 +48,7 @@ class Skill:
 
     @property
     def formula(self) -> str:
-        """The transformation as text."""
+        """The distortion as text."""
         if self.slope == 1 and not self.noise:
             return "q = p"
         if self.slope == -1 and not self.noise:
@@ -55,11 +58,11 @@ class Skill:
         return f"logit q = {' + '.join(part for part in (truth, noise) if part) or '0'}"
 
     def states(self, p: float, z: float = 0.0) -> float:
-        """Compute the stated probability q for a known p and a noise z."""
+        """Compute the stated probability q for a known p. z: standard normal noise."""
         return round_stated(expit(self.slope * logit(round_stated(p)) + self.noise * z))
 
     def excess_brier(self, known: Iterable[float]) -> float:
-        """Compute the excess of the expected Brier score over that of the known probabilities: the mean of (q - p)².
+        """Compute by how much the distortion raises the expected Brier score: the mean of (q - p)² over the known probabilities.
 
         Without noise p is a function of q, and this is exactly the expected reliability term of Murphy's decomposition.
         """
@@ -70,7 +73,9 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Personality:
-    """Model of the sandbox. manner: of its answers. reasons: reasoning has a separate field. late: its answers are delayed."""
+    """Model of the sandbox, with its skill. manner: how its answers are formed, such as malformed. reasons: it returns reasoning in a
+    separate field. late: it answers with a delay.
+    """
 
     model: str
     skill: Skill
@@ -79,7 +84,9 @@ class Personality:
     late: bool = False
 
     def states(self, p: float, seed: int, question: int, sample: int) -> float:
-        """Compute the stated probability for a known p; `seed`, `question` and `sample` determine the noise."""
+        """Compute the stated probability for a known p. seed, question, sample: determine the noise; a sample is one of several answers to
+        a question.
+        """
         z = RandomDraws(seed, Purpose.MODEL, question, sample).normal() if self.skill.noise else 0.0
         return self.skill.states(p, z)
 
@@ -105,5 +112,5 @@ PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
 
 
 def skill(model: str) -> Skill:
-    """Return the transformation of a model by its id, such as timid or sandbox/timid. Raises `KeyError` for an unknown model."""
+    """Return the distortion of a model by its id, such as timid or sandbox/timid. Raises `KeyError` for an unknown model."""
     return PERSONALITIES[model.rpartition("/")[2]].skill

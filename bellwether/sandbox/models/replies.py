@@ -34,7 +34,7 @@ class ModelReply:
 
 
 class ReplyWriter:
-    """Writer of the answers to a request. The same request, sample and time give the same answer."""
+    """Writer of the answers to one chat request. The same request, answer number (`sample`) and time give the same answer."""
 
     def __init__(self, truth: Truth, request: ChatRequest, now: int) -> None:
         self._truth = truth
@@ -65,11 +65,12 @@ class ReplyWriter:
         return self._forecast(sample)
 
     def _refuse(self, key: int, *, as_field: bool) -> ModelReply:
+        """Write a refusal. as_field: put it into the field `refusal` instead of the text."""
         text = REFUSALS[key % len(REFUSALS)]
         return ModelReply(None, refusal=text) if as_field else ModelReply(text)
 
     def _bet(self, slip: ArenaPrompt, sample: int) -> ModelReply:
-        """Write a decision of the arena."""
+        """Write the decision for an arena prompt (`slip`)."""
         request, truth, personality = self._request, self._truth, self._request.personality
         key = hash_text(request.question)
         if self._manner == "refusing":
@@ -92,7 +93,7 @@ class ReplyWriter:
         )
 
     def _trade(self, exchange: ExchangeTools, sample: int) -> ModelReply:
-        """Write the calls of a trader."""
+        """Write the tool calls of a trading model."""
         request = self._request
 
         def belief(ticker: str) -> float:
@@ -105,7 +106,7 @@ class ReplyWriter:
         return ModelReply(None if calls else thoughts, thoughts if request.personality.reasons else "", calls=tuple(calls))
 
     def _forecast(self, sample: int) -> ModelReply:
-        """Write a probability in the requested answer format."""
+        """Write an answer with a probability, in the requested format."""
         request, subject = self._request, self._subject
         p = self._states(subject, sample)
         thoughts = write_thoughts(p, subject.key)
@@ -118,7 +119,7 @@ class ReplyWriter:
 
 
 def cut_reply(reply: ModelReply, room: int) -> ModelReply:
-    """Truncate a reply to `room` characters, of which the reasoning comes first."""
+    """Truncate a reply to `room` characters. The reasoning counts first, then the text or the arguments of tool calls."""
     reasoning, room = reply.reasoning[:room], max(0, room - len(reply.reasoning))
     content = None if reply.content is None else reply.content[:room]
     calls = []

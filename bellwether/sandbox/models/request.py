@@ -15,7 +15,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 class BadRequest(Exception):
-    """Invalid request, which is answered with `error`."""
+    """Invalid chat request, to which the endpoint responds with `error`."""
 
     def __init__(self, error: OpenAIError) -> None:
         self.error = error
@@ -51,7 +51,7 @@ class ChatRequest:
 
     @property
     def question(self) -> str:
-        """The user's messages, last one first; without any, all messages."""
+        """The user's messages, last one first; all messages except the model's if the user wrote none."""
         texts = [turn.text for turn in reversed(self.turns) if turn.role == "user"]
         return "\n\n".join(texts) or self.instructions
 
@@ -111,7 +111,7 @@ def _personality(model: Any) -> Personality:
 
 
 def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
-    """Return True if a JSON object is demanded, and its schema."""
+    """Return whether a JSON object is demanded, and the JSON schema if one is given."""
     form = body.get("response_format") or {"type": "text"}
     if form["type"] == "json_schema":
         return True, form["json_schema"]["schema"]

@@ -22,7 +22,7 @@ _MILL, _HUNDREDTH = Decimal("0.001"), Decimal("0.01")
 
 
 def _yes_value(market: ListedMarket, at: int) -> int:
-    """Return the price of YES in 1/2000 dollar: the final value from the close on, before that the price of its quotes."""
+    """Return the price of YES in 1/2000 dollar: before the close the price that follows from the quotes, afterwards the final value."""
     step = market.step(at)
     if step is not None and step.closed:
         return 2 * step.value if step.value is not None else 0
@@ -73,6 +73,7 @@ def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) ->
 
 
 def _mirrored(levels: list[RawLevel]) -> list[RawLevel]:
+    """Convert levels of one token to levels of the other token, at one dollar minus the price."""
     return [(DOLLAR - price, size) for price, size in levels]
 
 
@@ -86,7 +87,7 @@ def _exact(levels: list[RawLevel]) -> tuple[tuple[Decimal, Decimal], ...]:
 
 
 def build_book(market: ListedMarket, event: ListedEvent, side: int, seed: int, at: int) -> TokenBook | None:
-    """Build the order book of token number `side`; None before the opening and from the close on."""
+    """Build the order book of one outcome's token (0 or 1, `side`); None before the opening and from the close on."""
     quote = quotes.compute_quote(market, at)
     if quote is None or market.closed(at):
         return None
@@ -112,7 +113,9 @@ def _book_object(names: Object, terms: Object, bids: list[Level], asks: list[Lev
 
 
 def compute_prices(market: ListedMarket, side: int, ticks: PriceTimes, at: int) -> list[Point]:
-    """Compute the prices of token number `side` at the instants `ticks`, from the opening to the close and not after `at`."""
+    """Compute the prices of one outcome's token (0 or 1, `side`) at the instants `ticks`, from the opening to the close and not after
+    `at`.
+    """
     begin = -(-max(ticks.first, market.opens) // ticks.step)
     end = min(ticks.last, at, market.closes - 1) // ticks.step
     if begin > end:

@@ -36,7 +36,7 @@ BASE_FEE = 1000
 
 @dataclass(frozen=True, slots=True)
 class MarketFees:
-    """Fees of a market. type: None without fees. rate, rebate: of the schedule that markets have since April 2026."""
+    """Fees of a market. type: name of the fee type; None without fees. rate, rebate: terms that the object states since April 2026."""
 
     type: str | None = None
     rate: float | None = None
@@ -59,9 +59,8 @@ class MarketFees:
 
 
 def choose_fees(category: str, created: int, recurring: bool) -> MarketFees:
-    """Choose the fees of a market.
-
-    category: in the generated world. created: instant. recurring: True for a short crypto market.
+    """Choose the fees of a market. category: in the generated world. created: instant of the market's creation. recurring: True for a short
+    crypto market.
     """
     name, rate = _RATES.get(category, _OTHERS)
     if created >= _SPORTS_RAISED and name == "sports":

@@ -43,7 +43,7 @@ _NUMBERS: dict[str, Callable[[MarketRow], float | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Filters of a listing; `wanted` has those that a world can use."""
+    """Filters of a listing. wanted: those by which the world can skip rows; the others are applied to its rows."""
 
     wanted: ListingFilter
     active: bool | None
@@ -85,7 +85,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """Order of a listing. field: None for the world's own order, in which rows are read lazily."""
+    """Order of a listing. field: field to sort by; None for the order of the world, which needs no sorting."""
 
     field: str | None
     sign: int
@@ -173,7 +173,7 @@ class Gamma:
         return iter(self._source.markets(wanted, now) if name == "markets" else self._source.events(wanted, now))
 
     def _rows(self, name: str, filters: Filters, order: SortOrder, now: int) -> Iterator[Row]:
-        """Return the matching rows in order; a sorted listing is cached for its next pages at the same instant."""
+        """Return the matching rows in order. A sorted listing is cached, because its next pages are requested at the same instant."""
         rows = filter(filters.matches, self._listed(name, filters.wanted, now))
         if order.field is None:
             return rows

@@ -1,4 +1,7 @@
-"""The generated world as listed by Polymarket, generated day by day on demand."""
+"""The generated world as listed by Polymarket, generated day by day on demand.
+
+Days are numbered from 2025-01-01, which is 0. The day of an event (`home`) is the one on which its last question is answered.
+"""
 
 from __future__ import annotations
 
@@ -56,22 +59,23 @@ class GeneratedPolymarket:
         self._event_body = lru_cache(maxsize=1024)(self._make_event_body)
 
     def day(self, home: int) -> tuple[ListedEvent, ...]:
-        """Return the events whose last question is answered on day number `home`; 0 is 2025-01-01."""
+        """Return the events of day number `home`."""
         return self._listing.day(home)
 
     def _event(self, number: int | None) -> ListedEvent | None:
-        """Return the event with this number, whether it is listed yet or not."""
+        """Return the event with this number, even if it is not listed yet; None for an unknown number."""
         if number is None or not 0 <= number >> INDEX_BITS < _DAYS:
             return None
         return next((event for event in self._listing.day(number >> INDEX_BITS) if event.number == number), None)
 
     def _pair(self, number: int | None) -> _Pair | None:
-        """Return the market with this number and its event, whether they are listed yet or not."""
+        """Return the event and the market with this market number, even if they are not listed yet; None for an unknown number."""
         event = self._event(None if number is None else number >> POSITION_BITS)
         market = next((market for market in event.markets if market.number == number), None) if event else None
         return (event, market) if event and market else None
 
     def _listed(self, number: int | None, now: int) -> _Pair | None:
+        """Return the event and the market with this market number, if the market is listed at `now`."""
         pair = self._pair(number)
         return pair if pair and pair[1].created <= now else None
 
@@ -113,7 +117,7 @@ class GeneratedPolymarket:
             yield from (event for event in self._listing.created(day) if event.created <= now)
 
     def _numbers(self, wanted: ListingFilter) -> set[int | None] | None:
-        """Return the numbers of the markets that a filter names by id, condition or token; None without such a filter."""
+        """Return the numbers of the markets that the filter selects by id, condition or token; None if it does not select by these."""
         ids, named = self._ids, []
         if wanted.ids is not None:
             named.append({ids.market_number(text) for text in wanted.ids})
@@ -149,10 +153,11 @@ class GeneratedPolymarket:
                 yield self._event_row(event, now)
 
     def _read_figures(self, market: ListedMarket, at: int) -> wire.MarketFigures:
+        """Compute quote, turnover and liquidity of a market at an instant."""
         return wire.compute_figures(market, self._seed, at)
 
     def _event_figures(self, event: ListedEvent, at: int) -> dict[int, wire.MarketFigures]:
-        """Return the figures of the event's listed markets by number."""
+        """Return quote, turnover and liquidity of the event's listed markets, by number of the market."""
         return {market.number: self._figures(market, at) for market in event.markets if market.created <= at}
 
     def _make_market_body(self, event: ListedEvent, market: ListedMarket, at: int, embedded: bool) -> bytes:

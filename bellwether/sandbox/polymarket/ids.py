@@ -51,14 +51,16 @@ class Ids:
         return self._number(text, _FIRST_MARKET, _MARKET_BITS)
 
     def _number(self, text: str, first: int, bits: int) -> int | None:
+        """Decode a numeric id of `bits` bits, counted from `first`; None for an invalid id."""
         hidden = int(text) - first if _DIGITS.fullmatch(text) else -1
         return self._codes.show(hidden, bits) if 0 <= hidden < 1 << bits else None
 
     def _mask(self, plain: bytes) -> bytes:
+        """Return the four bytes that hide a number, derived from the bytes before it in the id."""
         return hashlib.sha256(f"{self._seed}|mask|".encode() + plain).digest()[:4]
 
     def digest(self, kind: Kind, number: int) -> bytes:
-        """Return the 32 bytes of an id: a hash, followed by the masked number."""
+        """Return the 32 bytes of an id: a hash, then the number of the event or market, masked. kind: what the id identifies."""
         plain = hashlib.sha256(f"{self._seed}|{kind}|{number}".encode()).digest()[:28]
         masked = int.from_bytes(self._mask(plain)) ^ number
         return plain + masked.to_bytes(4)
@@ -76,7 +78,7 @@ class Ids:
         return str(int.from_bytes(self.digest("token 1" if side else "token 0", number)))
 
     def _structured(self, number: int) -> bytes:
-        """Return the 31 bytes that all ids of a Protocol V2 market begin with; an outcome byte follows."""
+        """Return the first 31 bytes of all ids of a Protocol V2 market; the last byte is the outcome."""
         plain = _BINARY + hashlib.sha256(f"{self._seed}|condition v2|{number}".encode()).digest()[:26]
         masked = int.from_bytes(self._mask(plain)) ^ number
         return plain + masked.to_bytes(4)

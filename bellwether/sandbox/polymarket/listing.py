@@ -1,4 +1,7 @@
-"""Events that Polymarket lists in the sandbox, by day: most events of the generated world, and short markets of its own."""
+"""Events that Polymarket lists in the sandbox, by day: most events of the generated world, and short markets that only Polymarket has.
+
+Days are numbered from 2025-01-01, which is 0. The day of an event (`home`) is the one on which its last question is answered.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ _UNANSWERED = "If the question cannot be answered by the source, or has no answe
 
 
 class Purpose(IntEnum):
-    """Purpose of a random stream of this venue; part of its seed. The values differ from those of the world."""
+    """What a random stream is used for; part of its seed. The values differ from those of the generated world."""
 
     EVENT = 101
     MARKET = 102
@@ -67,17 +70,18 @@ def tags() -> dict[str, Tag]:
 
 
 def _created(claim: PathClaim, draw: RandomDraws) -> int:
-    """Draw the instant of an event's creation, shortly before that of its markets."""
+    """Draw the instant at which an event is created, shortly before its markets are."""
     return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
 
 
 def _label(category: str) -> str:
+    """Return the tag's label for a category."""
     return _LABELS.get(category, category)
 
 
 @dataclass(frozen=True, slots=True)
 class _EventPlan:
-    """Common properties of the markets of an event.
+    """Properties that all markets of an event share, from which they are built.
 
     ends, starts: as in `ListedMarket`. delay: from the answer to its proposal.
     """
@@ -97,7 +101,7 @@ class _EventPlan:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Sort key of the event in listings: latest creation day first, then by id."""
+        """Sort key of the event in listings: events of the latest creation day first, within a day by id."""
         return -to_day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
 
     def build(
@@ -132,6 +136,7 @@ class _MarketTexts:
 
 
 def _market(plan: _EventPlan, position: int, claim: PathClaim, texts: _MarketTexts) -> ListedMarket:
+    """Draw one market of the event. position: its number in the event."""
     ids, number = plan.ids, market_number(plan.home, plan.index, position)
     draw = RandomDraws(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
     created = claim.opens - draw.integer(10 * MINUTE, _LONGEST_NOTICE)
@@ -180,7 +185,7 @@ def _market(plan: _EventPlan, position: int, claim: PathClaim, texts: _MarketTex
 
 
 def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple[int | None, int | None]:
-    """Draw the announced end of an event, and the start of a game; None if missing."""
+    """Draw the announced end of an event and, for a game, the start; None if missing."""
     closes, scheduled = max(market.life.closes for market in event.markets), event.markets[0].life.scheduled
     luck = draw.unit()
     if scheduled == FAR_FUTURE or luck < 0.006:
@@ -195,7 +200,7 @@ def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple
 
 
 def _texts(event: WorldEvent, family: QuestionFamily) -> Iterator[tuple[PathClaim, _MarketTexts]]:
-    """Yield the claim and the texts of each market of an event; a game of two opponents becomes one market."""
+    """Yield the claim and the texts of each market of an event. The two markets of a game between two opponents become one."""
     markets = event.markets
     first, last = _CONDITION
     if family.pair and family.category == "Sports":
@@ -218,7 +223,7 @@ def _claim(latent: object) -> PathClaim:
 
 
 def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
-    """Convert an event of the generated world to an event of this venue."""
+    """Convert an event of the generated world to an event of Polymarket."""
     home, index = event.home, event.index
     number, family = event_number(home, index), load_catalogue().by_ticker[event.series_ticker].family
     draw = RandomDraws(seed, Purpose.EVENT, home, index)
@@ -249,7 +254,7 @@ def _clock_text(at: int) -> str:
 
 
 def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) -> ListedEvent:
-    """Draw a short market that only this venue has: whether a coin rises or falls within an hour or a day."""
+    """Draw a short market that only Polymarket has: whether a coin rises or falls within an hour or a day."""
     begin = midnight(FIRST_DAY) + home * DAY
     coin = draw.choose([series.name for series in load_catalogue().series if series.family.prefix == "COIN"])
     period, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
@@ -292,7 +297,7 @@ class Listing:
         self.created = DrawCache(self._collect_created, 1024)
 
     def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
-        """Draw the events whose last question is answered on day number `home`."""
+        """Draw the events of day number `home`."""
         seed = self._world.seed
         draw = RandomDraws(seed, Purpose.RECURRING, home)
         events = [

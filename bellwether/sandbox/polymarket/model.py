@@ -1,4 +1,7 @@
-"""Polymarket's events and markets in the generated world, with all later events of their lives."""
+"""Polymarket's events and markets in the generated world, with all later events of their lives.
+
+A market's claim (`PathClaim`) determines its probability and outcome. The answer is the instant at which the outcome becomes known.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ V2_SINCE = midnight(date(2026, 10, 1))
 
 
 def event_number(home: int, index: int) -> int:
-    """Return the number of an event, from the number of its day and its index in the day."""
+    """Return the number that identifies an event. home: number of its day. index: its place in the day."""
     return home << INDEX_BITS | index
 
 
 def market_number(home: int, index: int, position: int) -> int:
-    """Return the number of a market, from the number of its event and its position in the event."""
+    """Return the number that identifies a market. home, index: as in `event_number`. position: its place in the event."""
     return event_number(home, index) << POSITION_BITS | position
 
 
@@ -50,7 +53,7 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedMarket:
-    """Market whose outcome number `yes` pays if its claim does.
+    """Market whose outcome number `yes` (0 or 1) wins if its claim comes true.
 
     starts: start of its game or period. tokens: position ids on Protocol V2. lacks_token: its object states only one token, which is
     invalid. hides_prices: its object has no prices while it trades.
@@ -88,7 +91,7 @@ class ListedMarket:
 
     @property
     def answered(self) -> int:
-        """Instant at which the answer to its question is known."""
+        """Instant at which the answer to the market's question becomes known."""
         return self.claim.closes
 
     @property
@@ -98,19 +101,19 @@ class ListedMarket:
 
     @property
     def closes(self) -> int:
-        """Instant at which it closes, and trading ends."""
+        """Instant at which the market closes, and trading ends."""
         return find_close(self.steps)
 
     def step(self, at: int) -> ResolutionStep | None:
-        """Return the step of its resolution at an instant; None before the first."""
+        """Return the state of the market's resolution at an instant; None before the first step, such as a proposal."""
         return find_step(self.steps, at)
 
     def closed(self, at: int) -> bool:
-        """Return True if it is closed at an instant."""
+        """Return True if the market is closed at an instant."""
         return at >= self.closes
 
     def winner(self, at: int) -> int | None:
-        """Return the number of the outcome that has won by an instant; None before the resolution, or without a winner."""
+        """Return the number of the outcome that has won by an instant; None before the resolution, or if none has won."""
         step = self.step(at)
         if step is None or not step.final or step.value not in (YES, NO):
             return None

@@ -50,7 +50,7 @@ def _objects(value: Any) -> list[Object]:
 
 
 def _number(body: Object, *names: str) -> float | None:
-    """Return the first of these fields that is a number or numeric text; None without one."""
+    """Return the value of the first of the fields `names` that is a number or numeric text; None if there is none."""
     for name in names:
         try:
             return float(body[name])
@@ -79,7 +79,7 @@ def _book(body: Object) -> TokenBook:
 
 
 def _select_rows(rows: list[Row], wanted: ListingFilter) -> Iterator[Row]:
-    """Return the rows that pass the filters by id and by sort key."""
+    """Return the rows that the filters `ids` and `after` (sort key) let pass; the other filters are ignored here."""
     return (row for row in rows if (wanted.ids is None or row.id in wanted.ids) and (wanted.after is None or row.key > wanted.after))
 
 
@@ -107,7 +107,7 @@ class RecordedPolymarket:
         self.latest = self._latest_time(findings)
 
     def _nesting(self, findings: RecordedObjects) -> dict[str, list[str]]:
-        """Return the ids of the recorded markets by event, from the references in either object."""
+        """Return the ids of the recorded markets by event. A market belongs to an event if either object refers to the other."""
         nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
         pairs = [(event, market.body) for market in findings.gamma_markets for event in _objects(market.body.get("events"))]
         pairs += [(event.body, market) for event in findings.gamma_events for market in _objects(event.body.get("markets"))]
@@ -118,7 +118,7 @@ class RecordedPolymarket:
 
     @staticmethod
     def _price_points(books: list[RecordedObject]) -> dict[str, list[Point]]:
-        """Return the mid prices of the books by token, in order of time."""
+        """Return the mid prices of the recorded books as points (time, price) by token, in order of time."""
         points: dict[str, dict[int, float]] = {}
         for at, book in sorted(((_book_time(item.body) or 0, item.body) for item in books), key=lambda pair: pair[0]):
             middle = _book(book).middle

@@ -1,4 +1,8 @@
-"""Quotes, book levels and turnover of a market at any instant."""
+"""Quotes, book levels and turnover of a market at any instant.
+
+The answer is the instant at which the outcome becomes known; from then on quotes are next to the expected value. Twice a price is used,
+because the mid of two integers may not be an integer.
+"""
 
 from __future__ import annotations
 
@@ -49,26 +53,26 @@ def build_tape(market: ListedMarket) -> MarketTape:
 
 
 def _pinned(value: int, tick: int) -> tuple[int, int]:
-    """Return bid and ask at a known value of YES."""
+    """Return the bid and ask that are next to a known value of YES (0, half a dollar or one dollar)."""
     if value == HALF:
         return HALF - tick, HALF + tick
     return (DOLLAR - tick, NO_ASK) if value == YES else (NO_BID, tick)
 
 
 def _answer(market: ListedMarket) -> int:
-    """Return the value of YES that traders expect after the answer."""
+    """Return the value of YES that traders expect once the outcome is known."""
     return market.truth if market.truth is not None else YES if market.claim.pays else NO
 
 
 def _pins(market: ListedMarket) -> list[tuple[int, int, int]]:
-    """Return (instant, bid, ask) of the changes from the answer on."""
+    """Return the changes of the quote from the answer on, as (instant, bid, ask)."""
     values = [(market.answered, _answer(market))]
     values += [(step.at, step.value) for step in market.steps if step.value is not None]
     return [(at, *_pinned(value, market.tick)) for at, value in values]
 
 
 def compute_quote(market: ListedMarket, at: int) -> MarketQuote | None:
-    """Compute the quote at an instant; from the close on the last one, before the opening None."""
+    """Compute the quote at an instant; None before the opening. After the close the last quote remains."""
     at = min(at, market.closes - 1)
     if at < market.opens:
         return None
@@ -83,7 +87,7 @@ def compute_quote(market: ListedMarket, at: int) -> MarketQuote | None:
 
 
 def compute_twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Compute twice the price of YES at instants at which the market trades."""
+    """Compute twice the price of YES at each of `times`, at which the market must trade."""
     tape = build_tape(market)
     slots = np.clip((times - market.opens) // SLOT, 0, len(tape.price) - 1)
     prices = tape.twice_price[slots].astype(np.int64)
@@ -93,7 +97,9 @@ def compute_twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDAr
 
 
 def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
-    """Build the levels of one side, best first. step: between two prices, in tenths of a cent; negative for bids."""
+    """Build the levels of one side, best first. step: distance of two prices in tenths of a cent; negative for bids. luck: random
+    numbers.
+    """
     if not size:
         return []
     prices = range(best, DOLLAR if step > 0 else 0, step)[: 2 + int(luck[0] * (_DEPTH - 1))]
@@ -109,7 +115,7 @@ def build_levels(market: ListedMarket, seed: int, quote: MarketQuote) -> tuple[l
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """Traded 1/100000 dollars up to an instant: in total, and in the last day, week, 30 days and year."""
+    """Traded value up to an instant, in 1/100000 dollars: in total, and in the last day, week, 30 days and year."""
 
     total: int
     day: int
@@ -128,7 +134,7 @@ def compute_turnover(market: ListedMarket, at: int) -> Turnover:
 
 
 def compute_changes(market: ListedMarket, at: int) -> dict[str, int]:
-    """Compute the changes of twice the price of YES over an hour, a day, a week and a month, by field.
+    """Compute by how much twice the price of YES has changed in the last hour, day, week and month, by Gamma's field.
 
     Periods that begin before the opening are left out.
     """

@@ -24,7 +24,7 @@ Legacy = Literal["", "zero", "frayed", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class ResolutionStep:
-    """State of a resolution from the instant `at` on.
+    """State of a market's resolution from the instant `at` on, such as proposed or disputed.
 
     status, history: UMA's status (None if missing), and all so far. value: proposed or final value of YES; None for a market that ends
     without one. closed: the market is closed.
@@ -38,22 +38,22 @@ class ResolutionStep:
 
     @property
     def final(self) -> bool:
-        """True if the value is the resolution, not only a proposal."""
+        """True if the value is final, not only proposed."""
         return self.closed and self.status in (None, "resolved")
 
 
 def find_step(steps: Sequence[ResolutionStep], at: int) -> ResolutionStep | None:
-    """Return the current step at an instant; None before the first."""
+    """Return the step that is current at an instant; None before the first step."""
     return next((step for step in reversed(steps) if step.at <= at), None)
 
 
 def find_close(steps: Sequence[ResolutionStep]) -> int:
-    """Return the instant at which the market closes."""
+    """Return the instant of the first step at which the market is closed."""
     return next(step.at for step in steps if step.closed)
 
 
 def draw_delay(draw: RandomDraws) -> int:
-    """Draw the delay from the answer to its proposal: mostly hours, sometimes days, rarely weeks."""
+    """Draw the delay from the answer (when the outcome becomes known) to the first proposal: mostly hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.82:
         return draw.integer(5 * MINUTE, 4 * HOUR)
@@ -63,12 +63,12 @@ def draw_delay(draw: RandomDraws) -> int:
 
 
 def _wrong(value: int, draw: RandomDraws) -> int:
-    """Draw an incorrect value."""
+    """Draw a proposed value that differs from the correct one."""
     return YES - value if value != HALF else draw.choose((YES, NO))
 
 
 def draw_legacy(closes: int, draw: RandomDraws) -> Legacy:
-    """Draw the defect of an old market's object; most have none."""
+    """Draw which defect the object of an old market has, such as missing statuses; "" for none, which is usual."""
     luck = draw.unit()
     if closes >= _LEGACY_UNTIL or luck > 0.12:
         return ""
@@ -81,7 +81,7 @@ def resolve_automatically(answered: int, value: int, draw: RandomDraws) -> tuple
 
 
 def resolve_silently(answered: int, value: int, legacy: Legacy, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
-    """Draw the steps of an old market that closed without any status of UMA."""
+    """Draw the steps of an old market that closed without any status of UMA. legacy: the defect of its object."""
     at = answered + draw.integer(HOUR, 2 * DAY)
     return (ResolutionStep(at, None, (), None if legacy == "zero" else value, True),)
 

@@ -70,7 +70,7 @@ class ListingFilter:
 
 @dataclass(frozen=True, slots=True)
 class PriceTimes:
-    """Instants of prices: the multiples of `step` within [first, last]."""
+    """Instants at which prices are requested: the multiples of `step` within [first, last]."""
 
     first: int
     last: int
@@ -79,7 +79,7 @@ class PriceTimes:
 
 @dataclass(frozen=True, slots=True)
 class TokenBook:
-    """Order book of a token: levels (price in dollars, shares) with the best price last, and its object."""
+    """Order book of a token: levels (price in dollars, shares) with the best price last, and the book's JSON object."""
 
     condition_id: str
     token: str

@@ -31,7 +31,7 @@ class MarketFigures:
 
 
 def compute_figures(market: ListedMarket, seed: int, at: int) -> MarketFigures:
-    """Compute the figures of a market, which no longer change after its close."""
+    """Compute quote, turnover and liquidity of a market at an instant; after the close they no longer change."""
     at = min(at, market.closes)
     quote = quotes.compute_quote(market, at)
     liquidity = 0
@@ -42,7 +42,7 @@ def compute_figures(market: ListedMarket, seed: int, at: int) -> MarketFigures:
 
 
 def _texts(values: tuple[str, str] | tuple[str, ...]) -> str:
-    """Format texts as a JSON list inside a string, with the venue's spacing."""
+    """Format texts as the venue does: as a JSON list inside a string."""
     return "[" + ", ".join(orjson.dumps(value).decode() for value in values) + "]"
 
 
@@ -67,7 +67,9 @@ def _prices(market: ListedMarket, figures: MarketFigures, at: int) -> tuple[str,
 
 
 def _quotes(market: ListedMarket, figures: MarketFigures, at: int) -> Object:
-    """Build the fields with quote and price changes of the first outcome. A missing bid has no field, a missing ask is 1."""
+    """Build the fields with the quote and price changes of the first outcome. Without a bid the field is left out; without an ask it is
+    1.
+    """
     quote = figures.quote
     if quote is None:
         return {"spread": 1, "lastTradePrice": 0, "bestAsk": 1}
@@ -87,7 +89,7 @@ def _volumes(traded: Turnover, suffix: str = "") -> Object:
 
 
 def _updated(market: ListedMarket, at: int) -> int:
-    """Return the instant of the object's last change: of its quotes while it trades, later of its resolution."""
+    """Return the instant of the object's last change: while the market trades that of its quotes, later that of its resolution."""
     step = market.step(at)
     if step is not None:
         return step.at
@@ -134,7 +136,9 @@ def _times(market: ListedMarket, at: int) -> Object:
 
 
 def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
-    """Build the fields with trading ids: position ids on Protocol V2. Some V1 markets have both, of which combos use one."""
+    """Build the fields with trading ids: token ids on Protocol V1, position ids on V2. Some V1 markets also have position ids, for use in
+    combos.
+    """
     tokens = market.tokens[:1] if market.lacks_token else market.tokens
     if market.version == "v2":
         return {"version": "v2", "clobTokenIds": "", "positionIds": tokens}
@@ -214,7 +218,7 @@ def _archived(market: ListedMarket, at: int) -> bool:
 
 
 def build_event(event: ListedEvent, figures: dict[int, MarketFigures], at: int) -> Object:
-    """Build an event's object, without markets and tags. figures: of its listed markets, by number."""
+    """Build an event's object, without markets and tags. figures: quote, turnover and liquidity of its listed markets, by number."""
     markets = [market for market in event.markets if market.number in figures]
     traded = [figures[market.number].turnover for market in markets]
     total = Turnover(*(sum(getattr(turnover, name) for turnover in traded) for name in Turnover.__slots__))
@@ -263,7 +267,7 @@ def build_event(event: ListedEvent, figures: dict[int, MarketFigures], at: int) 
 
 
 def find_close(event: ListedEvent, at: int) -> int | None:
-    """Return the instant at which an event closed with its last market; None while it is open."""
+    """Return the instant at which the event closed, because its last market did; None while it is open."""
     return event.closes if at >= event.closes else None
 
 
@@ -273,7 +277,7 @@ def build_tag(tag: Tag) -> Object:
 
 
 def build_series(series: Recurrence) -> list[Object]:
-    """Build the list with the object of a recurring event's series."""
+    """Build the list of series of a recurring event, which has one object."""
     names = {"id": series.id, "ticker": series.slug, "slug": series.slug, "title": series.title}
     return [{**names, "seriesType": "single", "recurrence": series.frequency, "active": True, "closed": False}]
 

@@ -1,4 +1,6 @@
-"""Candles of any period from a market's tape, in the format of the live endpoints."""
+"""Candles of any period from a market's tape (quotes and trades at the start of each slot of ten minutes), in the format of the live
+endpoints.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def format_dollars(ten_thousandths: int) -> str:
 
 
 def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
-    """Compute open, high, low and close of a quote for candles that begin at the slots `starts`."""
+    """Compute open, high, low and close of a bid or ask. values: the quote by slot. starts: first slot of each candle."""
     ends = np.append(starts[1:], len(values)) - 1
     opens = values[np.maximum(starts - 1, 0)]
     highs = np.maximum(np.maximum.reduceat(values, starts), opens)
@@ -35,7 +37,9 @@ def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
 
 
 def _trades(tape: MarketTape, starts: Ints) -> list[dict[str, str]]:
-    """Compute open, high, low, close and mean of the trades per candle, and the previous close; missing values are left out."""
+    """Compute open, high, low, close and mean of the trades in each candle, and the previous close; missing values are left out. starts:
+    first slot of each candle.
+    """
     traded = tape.price > 0
     ends = np.append(starts[1:], len(tape.price)) - 1
     highs = np.maximum.reduceat(tape.price, starts)

@@ -1,4 +1,7 @@
-"""Series of the generated world: `catalogue.toml` defines families of questions, with one series per entity."""
+"""Series of the generated world: `catalogue.toml` defines families of questions, with one series per entity, such as a city or a coin.
+
+A ladder asks whether a quantity exceeds each of several strikes; brackets ask which of several ranges it falls into.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Kind = Literal["single", "ladder", "brackets", "contest", "members"]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Quantity about which a ladder or brackets ask, in the unit of the question.
+    """Quantity about which the markets of a ladder or of brackets ask, in the unit of the question.
 
     half: integer outcomes with strikes between them. whole: integer outcomes with ranges that include both ends.
     """
@@ -34,7 +37,7 @@ class Quantity:
     whole: bool = False
 
     def text(self, value: Decimal) -> str:
-        """Format a value as in the question."""
+        """Format a value as in the question, with prefix, suffix and decimals."""
         digits = 1 if self.half else self.decimals
         return f"{self.prefix}{value:{',' if self.thousands else ''}.{digits}f}{self.suffix}"
 
@@ -71,7 +74,7 @@ class QuestionFamily:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSeries:
-    """Series of questions about one entity; `scale` multiplies the numbers of its family."""
+    """Series of questions about one entity. scale: factor for the numbers of the family, such as a coin's price."""
 
     ticker: str
     family: QuestionFamily
@@ -86,7 +89,7 @@ class QuestionSeries:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All series, with their shares of the events, which add up to 1."""
+    """All series. shares: by series, the fraction of all events that belong to it."""
 
     series: tuple[QuestionSeries, ...]
     shares: tuple[float, ...]
@@ -100,7 +103,7 @@ def _code(name: str) -> str:
 
 
 def build_option_code(name: str) -> str:
-    """Build the ticker suffix of a named option from its letters, or from its code points if it has no Latin letters."""
+    """Build the ticker suffix of a named option, such as a team, from its letters, or from its code points if it has no Latin letters."""
     return _code(name)[:4] or "".join(f"{ord(letter):X}" for letter in name if letter.isalnum())[:8]
 
 

@@ -1,4 +1,7 @@
-"""Ticker codes that hide the day of an event: the number of the day, scrambled by a key."""
+"""Ticker codes that hide the day of an event: the number of the day, scrambled by a key.
+
+Days are numbered from 2025-01-01, which is 0. The day of an event (`home`) is the one on which its last market closes.
+"""
 
 from __future__ import annotations
 
@@ -26,40 +29,40 @@ def format_date_code(day: date) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TickerCodes:
-    """Key that scrambles numbers by an odd factor and an offset, modulo a power of two."""
+    """Key for scrambling numbers: multiplication by an odd factor plus an offset, modulo a power of two."""
 
     factor: int
     offset: int
 
     @classmethod
     def of(cls, seed: int) -> TickerCodes:
-        """Draw the key of the world with this seed."""
+        """Draw the key for the world with this seed."""
         draw = RandomDraws(seed, Purpose.CODE)
         return cls(2 * draw.integer(1 << 34, (1 << 38) - 1) + 1, draw.integer(0, (1 << 40) - 1))
 
     def hide(self, number: int, bits: int) -> int:
-        """Scramble a number of `bits` bits."""
+        """Scramble a number of `bits` bits; `show` reverses this."""
         return (number * self.factor + self.offset) % (1 << bits)
 
     def show(self, hidden: int, bits: int) -> int:
-        """Return the number that `hide` scrambled."""
+        """Return the number from which `hide` made `hidden`."""
         return (hidden - self.offset) * pow(self.factor, -1, 1 << bits) % (1 << bits)
 
     def place(self, home: int, index: int) -> int:
-        """Return a number that identifies event `index` of day `home`, without revealing the day."""
+        """Return a number that identifies event `index` of day number `home`, but does not reveal the day."""
         return self.hide(home * _EVENTS_PER_DAY + index, _PLACE_BITS)
 
     def event(self, home: int, year: int) -> str:
-        """Return the code in an event's ticker: the announced `year` and the hidden day."""
+        """Return the code in an event's ticker: the announced `year`, and the number of the event's day (`home`), scrambled."""
         hidden = self.hide(home, _EVENT_BITS)
         return f"{year % 100:02d}" + "".join(_ALPHABET[hidden >> shift & 31] for shift in (15, 10, 5, 0))
 
     def combo(self, home: int, index: int, year: int) -> str:
-        """Return the code in a combo's ticker: the `year`, and the hidden day and index."""
+        """Return the code in a combo's ticker: the `year`, and the number of its day and its `index` in the day, scrambled."""
         return f"S{year}{self.hide(home * _COMBOS_PER_DAY + index, _COMBO_BITS):010X}"
 
     def home(self, event_ticker: str) -> int | None:
-        """Decode the number of the day (0 is the world's first) from an event's ticker; None for an invalid ticker."""
+        """Decode the number of the day from an event's ticker; None for an invalid ticker."""
         series_ticker, _, rest = event_ticker.partition("-")
         if combo := _COMBO.fullmatch(rest):
             return self.show(int(combo[1], 16), _COMBO_BITS) // _COMBOS_PER_DAY

@@ -17,7 +17,9 @@ _SOON = DAY
 
 
 def _determination(legs: list[tuple[Market, bool]]) -> Determination:
-    """Return the end of a combo: the product of the legs' values, rounded down to 1/10000 dollar; void if a leg is void."""
+    """Return how a combo ends: it pays the product of the legs' values, rounded down to 1/10000 dollar, and is void if a leg is void. legs:
+    market, and True if YES is required.
+    """
     value = 10_000
     for market, side in legs:
         worth = market.determination.value
@@ -28,7 +30,8 @@ def _determination(legs: list[tuple[Market, bool]]) -> Determination:
 
 
 def _life(legs: list[tuple[Market, bool]], draw: RandomDraws) -> Life | None:
-    """Draw the life of a combo, which opens in the last day before the first leg closes and ends with the last leg.
+    """Draw when a combo opens, at most a day before the first leg closes; it ends with the last leg. None if the legs never trade at the
+    same time.
 
     None if the legs never trade at the same time.
     """
@@ -45,6 +48,7 @@ def _life(legs: list[tuple[Market, bool]], draw: RandomDraws) -> Life | None:
 
 
 def _terms(event_ticker: str, collection: str, legs: list[tuple[Market, bool]], life: Life, provisional: bool) -> dict[str, Any]:
+    """Build the fields of a combo's market object that never change."""
     sides = ["yes" if side else "no" for _, side in legs]
     title = ",".join(f"{side} {market.terms['yes_sub_title']}" for side, (market, _) in zip(sides, legs, strict=True))
     suffix = hashlib.sha256(event_ticker.encode()).hexdigest()[:11].upper()
@@ -86,6 +90,7 @@ def _terms(event_ticker: str, collection: str, legs: list[tuple[Market, bool]], 
 
 
 def _latent(legs: list[tuple[Market, bool]], life: Life) -> Combo:
+    """Build the claim that determines a combo's probability."""
     claims = [(market.latent, side) for market, side in legs]
     return Combo(tuple((claim, side) for claim, side in claims if isinstance(claim, PathClaim)), life.opens, life.closes)
 
@@ -107,7 +112,9 @@ def _event_body(event_ticker: str, collection: str, life: Life) -> dict[str, Any
 
 
 def draw_combos(seed: int, codes: TickerCodes, home: int, events: tuple[WorldEvent, ...], first: int) -> list[WorldEvent]:
-    """Draw the combos over a day's events. first: index of the first combo among all events of the day."""
+    """Draw the combos of a day, whose legs are markets of the day's events. home: number of the day. first: index that the first combo gets
+    in the day.
+    """
     draw = RandomDraws(seed, Purpose.COMBO, home)
     combos: list[WorldEvent] = []
     for index in range(draw.integer(5, 12)):

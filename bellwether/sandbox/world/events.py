@@ -32,7 +32,7 @@ _SECONDARY = (
 
 @dataclass(frozen=True, slots=True)
 class Liquidity:
-    """Class of markets with similar trading; see `TradingProfile`."""
+    """Class of markets with similar trading, such as deep or thin: ranges from which a `TradingProfile` is drawn."""
 
     half_spread: tuple[float, float]
     requote: float
@@ -48,7 +48,9 @@ _DEAD = Liquidity((0.030, 0.060), 0.01, 0.25, 0.0, 3)
 
 
 def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: RandomDraws) -> TradingProfile:
-    """Draw the trading profile of a market: 25 % deep, 43 % normal, 25 % thin, 7 % dead."""
+    """Draw how a market trades: 25 % are deep, 43 % normal, 25 % thin, 7 % dead. entropy: seed. grid: name of the price grid. whole: only
+    whole contracts.
+    """
     luck = draw.unit()
     liquidity = _DEEP if luck < 0.25 else _NORMAL if luck < 0.68 else _THIN if luck < 0.93 else _DEAD
     return TradingProfile(
@@ -65,6 +67,7 @@ def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: RandomD
 
 
 def _grid(draw: RandomDraws) -> str:
+    """Draw the name of an event's price grid."""
     luck = draw.unit()
     return "linear_cent" if luck < 0.82 else "deci_cent" if luck < 0.92 else "tapered_deci_cent"
 
@@ -85,14 +88,14 @@ def _template_fields(series: QuestionSeries, table: Timetable) -> dict[str, str]
 
 
 def _fair_price(claim: PathClaim, draw: RandomDraws) -> int:
-    """Draw a settlement value in 1/10000 dollar, for a question without an answer: the price at a random time, in whole cents."""
+    """Draw the settlement value of a market whose question has no answer, in 1/10000 dollar: its price at a random time, in whole cents."""
     prices = claim.probabilities()
     cents = int(np.rint(100 * prices[draw.integer(0, len(prices) - 1)]))
     return 100 * min(max(cents, 1), 99)
 
 
 class _Determinations:
-    """Determinations of an event's markets: nearly always by their claims, rarely void or at a fractional value."""
+    """Draws how the markets of an event end: nearly always as their claims on the latent path say, rarely void or at a fractional value."""
 
     def __init__(self, series: QuestionSeries, answer: str, draw: RandomDraws) -> None:
         luck = draw.unit()
@@ -103,7 +106,7 @@ class _Determinations:
         self._moment = draw.integer(0, 1 << 30)
 
     def of(self, claim: PathClaim) -> Determination:
-        """Return the determination of the market with this claim."""
+        """Return the result and the value of the market with this claim."""
         if self._void:
             return Determination("void", None, "")
         if self._tie:
@@ -115,7 +118,9 @@ class _Determinations:
 
 @dataclass(frozen=True, slots=True)
 class _EventPlan:
-    """Common properties of the markets of an event. place: number of its day, and of the event within the day."""
+    """Properties that all markets of an event share, from which they are built. place: number of the event's day, and the event's index in
+    the day.
+    """
 
     place: tuple[int, int]
     key: Key
@@ -204,7 +209,9 @@ def _markets(seed: int, plan: _EventPlan, legs: Legs, draw: RandomDraws) -> tupl
 
 
 def draw_event(seed: int, codes: TickerCodes, home: int, index: int, series: QuestionSeries) -> WorldEvent:
-    """Draw event number `index` of day number `home`, a question of this series, with its outcomes."""
+    """Draw an event, one question of the series, with its markets and their outcomes. home: number of its day. index: its number in the
+    day.
+    """
     draw = RandomDraws(seed, Purpose.EVENT, home, index)
     family = series.family
     table = draw_timetable(home, family, draw)

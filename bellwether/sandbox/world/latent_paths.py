@@ -1,5 +1,7 @@
 """Truth of the generated world: Brownian paths, and the probabilities of outcomes given the path so far.
 
+Paths are computed at the start of each slot of ten minutes.
+
 Each event has a latent Brownian motion W on [0, 1]; a market asks whether lower < W(1) <= upper. Given the path up to s, W(1) is normal
 with mean W(s) and variance 1 - s, so the probability of yes is Phi((upper - W(s)) / sqrt(1 - s)) - Phi((lower - W(s)) / sqrt(1 - s)): an
 exact martingale, at whatever deterministic pace s runs through the market's life.
@@ -26,7 +28,7 @@ Slots = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Brownian motion from opening to closing.
+    """Brownian motion W from a market's opening to its close, as a function of the progress s.
 
     Attributes:
         entropy: seed of the path between its ends.
@@ -59,7 +61,7 @@ class Path:
 
 @lru_cache(maxsize=64)
 def compute_path(path: Path) -> tuple[Floats, Floats]:
-    """Compute progress s and value W(s) of a path at the start of each slot: a Brownian bridge from 0 to its end."""
+    """Compute progress s and value W(s) of a path at the start of each slot, as a Brownian bridge from 0 to the path's end W(1)."""
     s = path.elapsed()
     gaps = np.diff(s, append=1.0)
     free = np.cumsum(np.sqrt(gaps) * create_generator(*path.entropy).standard_normal(len(s)))
@@ -71,7 +73,7 @@ def compute_path(path: Path) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class PathClaim:
-    """Claim that pays one dollar if lower < W(1) <= upper."""
+    """Claim of a market on a path: it pays one dollar if lower < W(1) <= upper."""
 
     path: Path
     lower: float = -math.inf
@@ -94,11 +96,11 @@ class PathClaim:
 
     @property
     def pays(self) -> bool:
-        """True if the latent outcome is yes."""
+        """True if the claim comes true, so that YES wins."""
         return self.lower < self.path.end <= self.upper
 
     def probabilities(self, slots: Slots | None = None) -> Floats:
-        """Compute the probability of YES at the start of these slots (default: all)."""
+        """Compute the probability of YES at the start of each slot. slots: only at these."""
         from scipy.special import ndtr
 
         s, w = compute_path(self.path)
@@ -110,14 +112,14 @@ class PathClaim:
         return np.asarray(np.broadcast_to(above - below, s.shape), dtype=np.float64)
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
-        """Compute the probability of YES at these instants: the initial one before the opening, the outcome from the close on."""
+        """Compute the probability of YES at these instants: before the opening that at the opening, from the close on 0 or 1."""
         slots = np.clip((times - self.opens) // SLOT, 0, self.slots - 1)
         return np.where(times < self.closes, self.probabilities(slots), float(self.pays))
 
 
 @dataclass(frozen=True, slots=True)
 class Combo:
-    """Claim that pays one dollar if every leg has its required outcome. Legs are independent.
+    """Claim on several paths: it pays one dollar if the claim of every leg has its required outcome. Legs are independent.
 
     legs: claim, and True if its outcome must be YES.
     """
@@ -141,7 +143,7 @@ class Combo:
         return self.probabilities_at(self.opens + SLOT * np.arange(self.slots, dtype=np.int64))
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
-        """Compute the probability of YES at these instants; before the opening, the initial one."""
+        """Compute the probability of YES at these instants; before the opening that at the opening."""
         product = np.ones(len(times))
         for claim, side in self.legs:
             probability = claim.probabilities_at(np.maximum(times, self.opens))

@@ -1,4 +1,8 @@
-"""Drawing of an event's markets (legs): their claims on the latent path, their texts and their strikes."""
+"""Drawing of an event's markets (legs): their claims on the latent path, their texts and their strikes.
+
+W(1) is the end of the latent path, which decides the outcome. A ladder asks whether a quantity exceeds each of several strikes; brackets
+ask which of several ranges it falls into.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,8 @@ _NAMES = uuid.UUID("6f1c0f0e-3c55-4f0e-9d55-9a1f6d1c7b11")
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Market of an event, which is YES if lower < W(1) <= upper on path number `path` of the event.
-
-    words: values of the templates' fields. strike: fields of the market object. suffix: of the ticker; empty for the event's own ticker.
+    """Market to be drawn for an event: YES wins if lower < W(1) <= upper on the event's path number `path`. words: values of the texts'
+    placeholders. strike: fields of the market object. suffix: of the ticker; empty for the event's own ticker.
     """
 
     lower: float
@@ -34,7 +37,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """All markets of an event. answer: converts W(1) to the text of the outcome."""
+    """All markets of an event. exclusive: at most one can be YES. answer: function from W(1) to the text of the outcome."""
 
     legs: tuple[Leg, ...]
     exclusive: bool
@@ -43,6 +46,7 @@ class Legs:
 
 
 def _no_answer(_: float) -> str:
+    """Return the empty text, for events whose outcome has no name or number."""
     return ""
 
 
@@ -52,12 +56,14 @@ def _prior(draw: RandomDraws) -> float:
 
 
 def _single(series: QuestionSeries, draw: RandomDraws) -> Legs:
+    """Draw the only market of an event."""
     prior = _prior(draw)
     suffix = "" if draw.chance(0.7) else "Y"
     return Legs((Leg(NORMAL.inv_cdf(1 - prior), math.inf, suffix, series.name),), False, _no_answer)
 
 
 def _members(series: QuestionSeries, draw: RandomDraws) -> Legs:
+    """Draw one independent market per option."""
     options = draw.sample(series.family.options, draw.integer(2, 6))
     codes = _codes(options)
     legs = tuple(
@@ -76,7 +82,7 @@ def _members(series: QuestionSeries, draw: RandomDraws) -> Legs:
 
 
 def _codes(options: list[str]) -> dict[str, str]:
-    """Build a short code for each option; equal codes are numbered."""
+    """Build a short ticker code for each option; codes that would be equal are numbered."""
     codes: dict[str, str] = {}
     for option in options:
         code = build_option_code(option)
@@ -85,6 +91,7 @@ def _codes(options: list[str]) -> dict[str, str]:
 
 
 def _contest(series: QuestionSeries, draw: RandomDraws) -> Legs:
+    """Draw one market per option, of which at most one wins."""
     family = series.family
     ordered = len(family.options) <= 5
     count = 2 if family.pair else draw.integer(2, min(6, len(family.options)))
@@ -117,7 +124,7 @@ def _contest(series: QuestionSeries, draw: RandomDraws) -> Legs:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Linear conversion of W(1) to the quantity in question: mean + spread * W(1)."""
+    """Linear map from W(1) to the quantity in question: mean + spread * W(1)."""
 
     number: Quantity
     mean: float
@@ -125,9 +132,11 @@ class _Scale:
     step: Decimal
 
     def at(self, strike: Decimal) -> float:
+        """Return the value of W(1) at which the quantity is `strike`."""
         return (float(strike) - self.mean) / self.spread
 
     def answer(self, end: float) -> str:
+        """Return the text of the quantity for the path's end W(1)."""
         value = Decimal(repr(round(self.mean + self.spread * end, 6)))
         return f"{value:.0f}" if self.number.half else self.number.text(value)
 
@@ -146,6 +155,7 @@ def _plain(value: Decimal) -> str:
 
 
 def _ladder(series: QuestionSeries, draw: RandomDraws) -> Legs:
+    """Draw markets that ask whether a quantity exceeds each of several strikes."""
     scale, number = _scale(series, draw)
     count = draw.integer(2, 6)
     middle = scale.mean + scale.spread * (0.2 + 0.5 * draw.normal())
@@ -162,6 +172,7 @@ def _ladder(series: QuestionSeries, draw: RandomDraws) -> Legs:
 
 
 def _brackets(series: QuestionSeries, draw: RandomDraws) -> Legs:
+    """Draw markets that ask whether a quantity falls into each of several ranges."""
     scale, number = _scale(series, draw)
     inner = draw.integer(1, 5)
     tails = not draw.chance(0.3)

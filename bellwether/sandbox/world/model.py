@@ -1,4 +1,7 @@
-"""Markets and events of the generated world, with all later events of their lives."""
+"""Markets and events of the generated world, with all later events of their lives.
+
+A market's determination is the decision about its result, which precedes its settlement. Days are numbered from 2025-01-01, which is 0.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ FIRST_DAY = date(2025, 1, 1)
 
 
 def to_day_number(at: int) -> int:
-    """Return the number of an instant's UTC day; 0 is 2025-01-01, earlier days are negative."""
+    """Return the number of the UTC day of an instant; 0 is 2025-01-01, earlier days are negative."""
     return (at - midnight(FIRST_DAY)) // DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Instants of a market's life.
+    """Instants of a market's life, from its creation to its settlement.
 
     scheduled: close that is announced until the market closes. disputed: None without a dispute.
     """
@@ -48,7 +51,7 @@ class Life:
         return "disputed" if self.disputed is not None and at >= self.disputed else "determined"
 
     def announced_close(self, at: int) -> int:
-        """Return the close that the market states: the scheduled one until it closes, then the actual one."""
+        """Return the close that the market states at an instant: the scheduled close until the market has closed, then the actual one."""
         return self.closes if at >= self.closes else self.scheduled
 
     def updated(self, at: int) -> int:
@@ -59,7 +62,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Determination:
-    """Determination of a market: result, value of YES in 1/10000 dollar (None if void), and text of the outcome."""
+    """How a market ends: result, value of YES in 1/10000 dollar (None if void), and text of the outcome."""
 
     result: str
     value: int | None
@@ -68,7 +71,7 @@ class Determination:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """Market. terms: fields of its object that never change."""
+    """Market of the generated world. latent: claim that determines its probability. terms: fields of its JSON object that never change."""
 
     key: Key
     ticker: str
@@ -88,7 +91,8 @@ class Market:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldEvent:
-    """Event. body: its object without markets. home: number of the day of its last close. index: its number in that day.
+    """Event of the generated world. body: its JSON object without markets. home: number of the day of its last close. index: its number in
+    that day.
 
     key: sort key in listings, latest creation day first; it does not reveal the day of the close.
     """
@@ -114,6 +118,6 @@ class WorldDay:
 
     @classmethod
     def of(cls, events: tuple[WorldEvent, ...]) -> WorldDay:
-        """Build a day with indexes of its events and markets by ticker."""
+        """Build a day from its events, with lookup tables of events and markets by ticker."""
         markets = {market.ticker: market for event in events for market in event.markets}
         return cls(events, {event.ticker: event for event in events}, markets)

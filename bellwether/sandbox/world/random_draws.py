@@ -16,7 +16,7 @@ NORMAL = NormalDist()
 
 
 class Purpose(IntEnum):
-    """Purpose of a random stream; part of its seed."""
+    """What a random stream is used for; part of the stream's seed."""
 
     DAY = 1
     EVENT = 2
@@ -77,7 +77,7 @@ class RandomDraws:
 
 
 class DrawCache(Generic[T]):
-    """Thread-safe cache of the last `most` results of `draw`."""
+    """Thread-safe cache of the function `draw`, with its last `most` results."""
 
     def __init__(self, draw: Callable[[int], T], most: int) -> None:
         self._lock = RLock()
@@ -85,6 +85,6 @@ class DrawCache(Generic[T]):
         self.cache_info = self._cached.cache_info
 
     def __call__(self, number: int) -> T:
-        """Return the draw of a number."""
+        """Return `draw(number)`, from the cache if possible."""
         with self._lock:
             return self._cached(number)

@@ -1,5 +1,7 @@
 """Quotes and trades of one market (its tape), drawn around the traders' probability.
 
+A tape has one row per slot of ten minutes. A mill is a tenth of a cent. A market's price grid lists the prices that orders may have.
+
 Traders nearly know the truth: their probability is the latent probability p plus 0.03 * 4p(1 - p) * z. z is standard normal, independent of p, and
 mean-reverting: an autoregression whose correlation falls to 1/e within a day.
 """
@@ -43,14 +45,14 @@ GRIDS: dict[str, tuple[tuple[int, int, int], ...]] = {
 
 
 def list_price_ranges(grid: str) -> list[dict[str, str]]:
-    """Return the price ranges of a grid in the format of a market object."""
+    """Return the ranges of a price grid and their steps, in the format of a market object."""
     return [
         {"end": f"{end / DOLLAR:.4f}", "start": f"{start / DOLLAR:.4f}", "step": f"{step / DOLLAR:.4f}"} for start, end, step in GRIDS[grid]
     ]
 
 
 def floor_to_grid(grid: str, dollars: Floats) -> Ints:
-    """Return the highest grid price at or below each price."""
+    """Round each price in dollars down to a price of the grid, in mills."""
     mills = np.floor(dollars * DOLLAR).astype(np.int64).clip(0, DOLLAR)
     below = np.zeros_like(mills)
     for start, _, step in GRIDS[grid]:
@@ -59,13 +61,13 @@ def floor_to_grid(grid: str, dollars: Floats) -> Ints:
 
 
 def ceil_to_grid(grid: str, dollars: Floats) -> Ints:
-    """Return the lowest grid price at or above each price."""
+    """Round each price in dollars up to a price of the grid, in mills."""
     return DOLLAR - floor_to_grid(grid, 1.0 - dollars)
 
 
 @dataclass(frozen=True, slots=True)
 class TradingProfile:
-    """Trading parameters of a market.
+    """Parameters by which the quotes and trades of a market are drawn.
 
     Attributes:
         entropy: seed of its quotes and trades.
@@ -92,7 +94,7 @@ class TradingProfile:
 
 @dataclass(frozen=True, slots=True)
 class MarketTape:
-    """Quotes at the start of each slot since `opens`, and the trade at that instant. Prices are in mills, sizes in 1/100 contract.
+    """Quote and trade of a market at the start of each slot since `opens`. Prices are in mills, sizes in 1/100 contract.
 
     twice_price: twice the mid price or, if a side is missing, twice the previous mid price, limited to the current quote. price, size: the
     trade; 0 without a trade. last: price of the last trade.
@@ -116,7 +118,7 @@ class MarketTape:
         return self.opens + SLOT * np.arange(len(self.price), dtype=np.int64)
 
     def at(self, instant: int) -> int:
-        """Return the index of the slot at an instant; that of the last slot after the close, -1 before the opening."""
+        """Return the index of the slot that contains an instant; after the close the last one, before the opening -1."""
         return min(max((instant - self.opens) // SLOT, -1), len(self.price) - 1)
 
     def volume_at(self, instant: int) -> int:
@@ -125,13 +127,13 @@ class MarketTape:
         return int(self.volume[slot]) if slot >= 0 else 0
 
     def part(self, cut: slice) -> MarketTape:
-        """Return a part of the tape; `cut` has a start."""
+        """Return the slots of the tape that `cut` selects; `cut` must have a start."""
         columns: dict[str, Any] = {name: getattr(self, name)[cut] for name in MarketTape.__slots__ if name != "opens"}
         return MarketTape(self.opens + SLOT * cut.start, **columns)
 
 
 def draw_traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
-    """Draw the traders' error in standard deviations at the start of each slot: a stationary autoregression."""
+    """Draw z, the traders' error in standard deviations, at the start of each slot. entropy: seed."""
     error = create_generator(*entropy, Purpose.ERROR).standard_normal(slots)
     error[1:] *= math.sqrt(1.0 - _KEPT**2)
     # Adds the discounted earlier shocks, twice as many with each step.
@@ -143,7 +145,7 @@ def draw_traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
 
 
 def _renewals(latent: Floats, trading: TradingProfile, noise: Noise) -> Ints:
-    """Draw the slots at which quotes are renewed: at random, and when the latent probability has moved by about the half spread.
+    """Draw the slots at which quotes are renewed: at random, and whenever the latent probability has moved by about half a spread.
 
     Moves are measured on the arcsine scale, on which a move near 0 or 1 counts more.
     """
@@ -153,7 +155,7 @@ def _renewals(latent: Floats, trading: TradingProfile, noise: Noise) -> Ints:
 
 
 def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, Ints]:
-    """Draw quotes and their sizes, which are renewed at some slots. The first quote has both sides."""
+    """Draw the quotes and their sizes by slot. A quote stays until it is renewed; the first one has both sides."""
     truth = latent.probabilities().clip(0.0, 1.0)
     at = _renewals(truth, trading, noise[0])
     doubt = 4.0 * truth[at] * (1.0 - truth[at])
@@ -180,7 +182,7 @@ def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, 
 
 
 def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
-    """Compute bids and asks on the grid around probabilities.
+    """Compute bids and asks on the price grid. fair: the traders' probability. half: half the spread, in dollars.
 
     A side is missing only if its outcome is worth less than a fifth of a price step.
     """
@@ -194,7 +196,7 @@ def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
 
 
 def _twice_prices(bid: Ints, ask: Ints) -> Ints:
-    """Compute twice the price of each quote; see `MarketTape`."""
+    """Compute twice the mid price by slot; where a side is missing, the previous mid price is used, limited to the quote."""
     whole = ((bid > NO_BID) & (ask < NO_ASK)) | (ask - bid <= _WIDEST)
     whole[0] = True
     last = np.maximum.accumulate(np.where(whole, np.arange(len(bid)), 0))
@@ -203,7 +205,7 @@ def _twice_prices(bid: Ints, ask: Ints) -> Ints:
 
 @lru_cache(maxsize=128)
 def record_tape(latent: Latent, trading: TradingProfile) -> MarketTape:
-    """Draw all quotes and trades of a market from its opening to its close."""
+    """Draw all quotes and trades of a market from its opening to its close. latent: claim that determines its probability."""
     noise = create_generator(*trading.entropy).random((6, latent.slots), dtype=np.float32)
     quotes = _quotes(latent, trading, noise)
     buys = (noise[4] < trading.trades / 2) & (quotes["ask"] < NO_ASK)
@@ -226,5 +228,7 @@ def record_tape(latent: Latent, trading: TradingProfile) -> MarketTape:
 
 
 def _fill_forward(values: Ints, counts: Ints) -> Ints:
-    """Return for each slot the value of the last trade, given values by trade and the number of trades so far; 0 before the first."""
+    """Return for each slot the value of the last trade so far; 0 before the first. values: by trade. counts: number of trades so far, by
+    slot.
+    """
     return np.concatenate((np.zeros(1, values.dtype), values))[counts]

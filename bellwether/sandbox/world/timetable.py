@@ -20,7 +20,9 @@ FAR_FUTURE = midnight(date(2099, 12, 1))
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """Instants of an event, and the delays from a market's close to its determination and settlement."""
+    """Instants that all markets of an event share, and the delays from a market's close to its determination (decision about the result)
+    and settlement.
+    """
 
     opens: int
     created: int
@@ -36,16 +38,16 @@ class Timetable:
 
     @property
     def local_date(self) -> date:
-        """American date of the event."""
+        """Date of the event in America."""
         return FIRST_DAY + timedelta(days=self.home - self.late)
 
     @property
     def deadline(self) -> date:
-        """American date of the scheduled close."""
+        """Date of the scheduled close in America."""
         return to_datetime(self.scheduled - 5 * HOUR * self.late).date()
 
     def life(self, closes: int, draw: RandomDraws) -> Life:
-        """Draw the life of a market of the event that closes at this instant."""
+        """Draw the instants of one market of the event. closes: instant of the market's close."""
         created = self.created + draw.integer(0, 60 * SECOND)
         determined = closes + self.determination + draw.integer(0, 2 * SECOND)
         disputed, settles = None, determined
@@ -58,7 +60,7 @@ class Timetable:
 
 
 def _determination(draw: RandomDraws) -> int:
-    """Draw the delay from close to determination: mostly hours, sometimes days, rarely weeks."""
+    """Draw the delay from a market's close to the decision about its result: mostly hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.85:
         return draw.integer(2 * MINUTE, 6 * HOUR)
@@ -70,7 +72,7 @@ def _determination(draw: RandomDraws) -> int:
 
 
 def _scheduled(family: QuestionFamily, closes: int, draw: RandomDraws) -> int:
-    """Draw the close that is announced for an event that closes at `closes`."""
+    """Draw the close that is announced in advance, which may be later than the actual one, `closes`."""
     if family.early == "result":
         return (closes + draw.integer(2 * DAY, 14 * DAY)) // HOUR * HOUR
     if family.early == "deadline" and draw.chance(0.45):
@@ -79,7 +81,7 @@ def _scheduled(family: QuestionFamily, closes: int, draw: RandomDraws) -> int:
 
 
 def draw_timetable(home: int, family: QuestionFamily, draw: RandomDraws) -> Timetable:
-    """Draw the instants of an event whose last market closes on day number `home`."""
+    """Draw the instants of an event whose last market closes on day number `home`; 0 is 2025-01-01."""
     begin = midnight(FIRST_DAY) + home * DAY
     hour = draw.integer(family.hours[0], family.hours[1] - 1)
     if family.early == "result":
@@ -106,7 +108,7 @@ def draw_timetable(home: int, family: QuestionFamily, draw: RandomDraws) -> Time
 
 
 def draw_leg_close(table: Timetable, draw: RandomDraws) -> int:
-    """Draw the close of a market, which may be days before its event's last close."""
+    """Draw the close of one market, which may be days before the last close of the event."""
     most = min(EARLIEST_LEG, table.home)
     if not most or not draw.chance(0.4):
         return table.closes

@@ -16,13 +16,14 @@ _WIPED = (NO_BID, NO_ASK, 0, 0)
 
 
 def _quote(tape: MarketTape, slot: int, closed: bool) -> tuple[int, int, int, int]:
-    """Return bid, ask and their sizes; an empty quote before the opening and after the close."""
+    """Return bid, ask and their sizes in a slot; no bid and no ask before the opening and after the close."""
     if closed or slot < 0:
         return _WIPED
     return int(tape.bid[slot]), int(tape.ask[slot]), int(tape.bid_size[slot]), int(tape.ask_size[slot])
 
 
 def _trading_fields(market: Market, at: int) -> dict[str, Any]:
+    """Build the fields with quotes, last price, volume and open interest."""
     life, tape = market.life, market.tape()
     slot, previous = tape.at(at), tape.at(at - DAY)
     bid, ask, bid_size, ask_size = _quote(tape, slot, at >= life.closes)

@@ -1,4 +1,7 @@
-"""Endless world of Kalshi events, generated from a seed day by day on demand."""
+"""Endless world of Kalshi events, generated from a seed day by day on demand.
+
+Days are numbered from 2025-01-01, which is 0. The day of an event (`home`) is the one on which its last market closes.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ class GeneratedWorld:
         return WorldDay.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
 
     def day(self, home: int) -> WorldDay:
-        """Return the events whose last market closes on day number `home`; 0 is 2025-01-01."""
+        """Return the events of day number `home`, with lookup tables by ticker."""
         return self._days(home)
 
     def _day_of(self, event_ticker: str) -> WorldDay | None:
@@ -76,12 +79,12 @@ class GeneratedWorld:
         return self.day(home) if home is not None and 0 <= home < _DAYS else None
 
     def event(self, ticker: str) -> WorldEvent | None:
-        """Return the event with this ticker, whether it is listed yet or not."""
+        """Return the event with this ticker, even if it is not listed yet; None for an unknown ticker."""
         day = self._day_of(ticker)
         return day.by_event.get(ticker) if day else None
 
     def market(self, ticker: str) -> Market | None:
-        """Return the market with this ticker, whether it is listed yet or not."""
+        """Return the market with this ticker, even if it is not listed yet; None for an unknown ticker."""
         for event_ticker in (ticker, ticker.rpartition("-")[0]):
             day = self._day_of(event_ticker)
             if day and (market := day.by_market.get(ticker)):
@@ -89,7 +92,7 @@ class GeneratedWorld:
         return None
 
     def truth(self, ticker: str, at: datetime) -> float:
-        """Return the latent probability of YES as of an instant; 1 or 0 from the close on.
+        """Return the true probability of YES as of an instant; 1 or 0 from the close on.
 
         The determination of a void or scalar market does not use the latent outcome.
         """
@@ -97,10 +100,11 @@ class GeneratedWorld:
         return float(latent.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
 
     def outcome(self, ticker: str) -> str:
-        """Return the result that the market will have: yes, no, scalar or void."""
+        """Return the result that the market will have in the end: yes, no, scalar or void."""
         return self._find_market(ticker).determination.result
 
     def _find_market(self, ticker: str) -> Market:
+        """Return the market with this ticker. Raises `BellwetherError` for an unknown ticker."""
         market = self.market(ticker)
         if market is None:
             raise BellwetherError(
@@ -118,7 +122,7 @@ class GeneratedWorld:
         return map(build_series, load_catalogue().series)
 
     def _homes(self, wanted: ListingFilter, now: int) -> range:
-        """Return the numbers of the days that may have matching rows."""
+        """Return the numbers of the days that may have rows which match the filter."""
         last, first = to_day_number(now) + LONGEST_LIFE + 1, 0
         earliest, latest = wanted.closes
         if wanted.settled_before is not None:
