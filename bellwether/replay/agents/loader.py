@@ -24,7 +24,9 @@ _LOADING = threading.RLock()
 
 
 def load_agent_class(reference: str) -> type[Agent]:
-    """Import the agent class `file.py:Class` or `package.module:Class`. Raises `ConfigError` if the import fails or the class is no agent."""
+    """Import the agent class that `reference` names: `file.py:Class` or `package.module:Class`. Raises `ConfigError` if the import fails or
+    the class is no agent.
+    """
     where, _, name = reference.rpartition(":")
     module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
     kind = getattr(module, name, None)
@@ -40,7 +42,9 @@ def load_agent_class(reference: str) -> type[Agent]:
 
 
 def find_only_agent(path: Path) -> str:
-    """Return the name of the only agent class in a file, from its source, which is not run. Raises `ConfigError` for none or several."""
+    """Return the name of the only agent class in a file, whose source is parsed and not run. Raises `ConfigError` for no agent class and
+    for several.
+    """
     try:
         classes = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)]
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
@@ -95,7 +99,7 @@ class AgentReference:
         return agent
 
     def check(self, seconds: float) -> type[Agent]:
-        """Return the class. Raises `ConfigError` if it cannot be loaded or rejects the parameters.
+        """Load the class and try the parameters. Returns the class. Raises `ConfigError` if it cannot be loaded or rejects the parameters.
 
         Other errors of `__init__` are ignored. seconds: time limit of `__init__`.
         """

@@ -81,7 +81,9 @@ def warn_of_mills(name: str, api: int) -> None:
 
 
 def compile_source(source: bytes, path: str) -> Any:
-    """Compile an agent's source. Without `api` in it, its imports of price constants and `cents` are redirected to this module, in mills."""
+    """Compile an agent's source. If the source sets no `api`, its imports of `CENT`, `DOLLAR` and `cents` are redirected to this module,
+    which has them in mills.
+    """
     tree = ast.parse(source, path)
     if not any(isinstance(node, ast.Name) and node.id == "api" and isinstance(node.ctx, ast.Store) for node in ast.walk(tree)):
         tree = ast.fix_missing_locations(_ImportRedirection().visit(tree))
@@ -89,7 +91,9 @@ def compile_source(source: bytes, path: str) -> Any:
 
 
 class _ImportRedirection(ast.NodeTransformer):
-    """Redirection of imported price constants to this module. Raises `ConfigError` for a constant accessed through a module."""
+    """Transformer of a syntax tree that redirects imports of price constants to this module. Raises `ConfigError` for `module.CENT` and the
+    like.
+    """
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if node.attr in _NAMES and isinstance(node.value, ast.Name) and node.value.id not in ("self", "cls"):
@@ -108,7 +112,7 @@ class _ImportRedirection(ast.NodeTransformer):
 
 
 def scale_prices(simulator: Any, unit: int) -> Any:
-    """Return a simulator with prices in `unit` times $0.0001: itself for 1, a `MillProxy` for 10."""
+    """Return a simulator whose prices are in units of `unit` times $0.0001: the given simulator for 1, wrapped in a `MillProxy` for 10."""
     return simulator if unit == 1 else MillProxy(simulator)
 
 
@@ -152,7 +156,7 @@ class MillProxy:
 
 
 def _to_price(price: int) -> int:
-    """Convert a price from mills to $0.0001. Numbers outside the range of prices are unchanged."""
+    """Convert a price from mills to $0.0001. Numbers outside the range of prices, such as -1, are unchanged."""
     return price * MILL if 0 <= price <= 2**32 else price
 
 

@@ -31,7 +31,7 @@ class Pairs(Agent):
         self._bids: dict[tuple[str, int], Order] = {}
 
     def act(self, ctx: AgentContext) -> None:
-        """Join the best bids of each market without an incomplete pair; cancel bids where pairs cost too much."""
+        """In each market without an incomplete pair, join the best bids for YES and NO, or cancel the agent's bids if a pair costs too much."""
         for market in ctx.markets():
             if market.yes_position != market.no_position or ctx.calls_left < len(_SIDES) * 2:
                 continue
@@ -41,7 +41,7 @@ class Pairs(Agent):
                 self._bid(ctx, market.ticker, side, best[side] if wanted else 0)
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
-        """Bid for the other side, up to the limit less the price of the fill."""
+        """Bid for the opposite side to complete the pair, at the limit less the price of the fill."""
         other = NO if _SIDES[fill.side] == YES else YES
         position = ctx.position(fill.ticker)
         missing = abs(position.yes_lots - position.no_lots)

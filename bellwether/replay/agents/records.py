@@ -200,21 +200,23 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Converter of the simulator's integer rows to records. unit: unit of the agent's prices, times $0.0001. tags: labels by order id."""
+    """Converter of the simulator's integer rows to records such as `Fill`. unit: unit of the agent's prices, times $0.0001. tags: labels by
+    order id.
+    """
 
     tickers: Sequence[str]
     tags: Mapping[int, str]
     unit: int = 1
 
     def trades(self, rows: Iterable[Sequence[Any]]) -> list[Trade]:
-        """Convert rows with the columns `TRADE_COLUMNS`."""
+        """Convert rows with the columns `TRADE_COLUMNS` to trades."""
         return [
             Trade(ts, self.tickers[code], self._price(price), self._price(DOLLAR - price), lots, SIDES[taker])
             for ts, code, price, lots, taker in rows
         ]
 
     def fills(self, rows: Iterable[Sequence[Any]]) -> list[Fill]:
-        """Convert rows with the columns `FILL_COLUMNS`."""
+        """Convert rows with the columns `FILL_COLUMNS` to fills."""
         return [
             Fill(
                 ts,
@@ -233,7 +235,7 @@ class RecordReader:
         ]
 
     def updates(self, rows: Iterable[Sequence[Any]]) -> list[OrderUpdate]:
-        """Convert rows with the columns `UPDATE_COLUMNS`."""
+        """Convert rows with the columns `UPDATE_COLUMNS` to order updates."""
         return [
             OrderUpdate(
                 ts,
@@ -252,7 +254,7 @@ class RecordReader:
         ]
 
     def positions(self, tickers: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Position]:
-        """Convert rows of `Simulator.ledger`, one per ticker."""
+        """Convert rows of `Simulator.ledger`, one per ticker, to positions."""
         return [
             Position(ticker, *row, *(self._average(row[2 + side], row[side]) for side in (0, 1)))
             for ticker, row in zip(tickers, rows, strict=True)
@@ -272,7 +274,7 @@ News = tuple[Rows, Rows, Rows, list[int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Set of the callbacks that an agent defines, in the order in which they are called."""
+    """Which callbacks an agent defines. At one instant they are called in the order of the fields."""
 
     on_fill: bool = False
     on_order: bool = False
@@ -282,7 +284,7 @@ class Callbacks:
 
     @property
     def needs_news(self) -> bool:
-        """True if the replay must pause for events other than timers."""
+        """True if the agent has a callback for events other than timers, at which the replay must pause."""
         return any(astuple(self)[:-1])
 
     @property
@@ -291,12 +293,12 @@ class Callbacks:
         return self.on_fill or self.on_order
 
     def functions(self, agent: type) -> dict[str, Any]:
-        """Return the functions of these callbacks in a class, by name."""
+        """Return the functions of a class that are these callbacks, by name."""
         return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
 
     @classmethod
     def parse(cls, text: str) -> Callbacks:
-        """Parse the names of callbacks, separated by spaces; the inverse of `str`."""
+        """Build the set of callbacks from their names, separated by spaces; the inverse of `str`."""
         names = text.split()
         return cls(**{name: name in names for name in CALLBACKS})
 

@@ -21,10 +21,14 @@ Answer = TypeVar("Answer")
 
 
 class AgentRunner(Protocol):
-    """Interface for calling an agent, in this process or another one. Phases: start, act, notify (with a `News`) and end."""
+    """Interface through which a session calls an agent, in this process or an isolated one. Phases: start, act, notify (callbacks, with a
+    `News`) and end.
+    """
 
     def call(self, phase: str, *news: Any) -> Failure | None:
-        """Call the agent in a phase, at the session's present time. Returns the failure that ends its trading; None if it can continue."""
+        """Call the agent in a phase, at the session's present time. Returns the failure that ends the agent's trading; None if the agent
+        can continue.
+        """
         ...
 
 
@@ -56,7 +60,7 @@ def run_phases(session: Session, gateway: Gateway, runner: AgentRunner, callback
 
 
 def finish_session(session: Session, failed: Failure | None) -> None:
-    """Replay the rest of a session without the agent. After a failure, its resting orders are cancelled first."""
+    """Replay the rest of a session without the agent. After a failure, the agent's resting orders are cancelled first."""
     if failed is not None:
         session.cancel_all()
     while session.step():
@@ -64,7 +68,7 @@ def finish_session(session: Session, failed: Failure | None) -> None:
 
 
 def decision_number(session: Session, phase: str) -> int:
-    """Return the number of the present decision: -1 at the start, the number of all decisions at the end."""
+    """Return the number of the present decision: -1 in the phase start, the number of all decisions in the phase end."""
     return session.step_index if phase in ("act", "notify") else session.steps if phase == "end" else -1
 
 
@@ -83,7 +87,8 @@ class LocalRunner:
 
 
 def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
-    """Call a function of an agent within the time limit. Returns its result, or a `Failure` for an error.
+    """Call a function of an agent within the time limit. Returns its result, or a `Failure` for an error. step: number of the decision. at:
+    simulated time, ns UTC.
 
     `RunStopped` and `KeyboardInterrupt` are raised.
     """
@@ -100,7 +105,7 @@ def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: in
 
 
 def call_phase(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any]) -> None:
-    """Call the agent's method for a phase. Raises `TypeError` if the method returns a value."""
+    """Call the agent's method for a phase, or for notify the callbacks for `news`. Raises `TypeError` if a method returns a value."""
     if phase == "act":
         if (answer := agent.act(ctx)) is not None:  # type: ignore[func-returns-value]
             raise _return_error(answer, "act")

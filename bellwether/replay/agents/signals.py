@@ -127,7 +127,7 @@ class BollingerBands(Agent):
             ctx.cancel(order)
 
     def _enter(self, ctx: AgentContext, market: Market, side: int) -> None:
-        """Sell the position in the other side at its best ask; without one, buy `side` at its best bid."""
+        """Sell the position in the opposite side at that side's best ask; without such a position, buy `side` at its best bid."""
         if not ctx.calls_left:
             return
         own, other = market.yes_position, market.no_position
@@ -153,7 +153,7 @@ class _Bands:
         self.place, self.is_back = 0, False
 
     def add(self, value: int) -> None:
-        """Add the next value, and update `place` and `is_back`."""
+        """Add the next value, and update `place` (below, inside or above the bands) and `is_back` (returned to the average)."""
         if len(self._values) == self._values.maxlen:
             oldest = self._values[0]
             self._sum, self._squares = self._sum - oldest, self._squares - oldest * oldest

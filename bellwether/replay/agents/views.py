@@ -64,7 +64,7 @@ class Market:
 
     @property
     def mid(self) -> float | None:
-        """Midpoint of the best bid and ask for YES, $0.0001, possibly a half; None if either is missing."""
+        """Midpoint of the best bid and ask for YES in $0.0001, which may end in a half; None if either is missing."""
         yes, no = self._ctx._bid_rows()[self.code]
         return (yes + self._ctx._dollar - no) / 2 if yes and no else None
 
@@ -307,7 +307,7 @@ class Quotes:
 
 
 class Series:
-    """Points of an exogenous series that have been read. number: index of the series. known: number of points."""
+    """Points of an exogenous series that the agent has read so far. number: index of the series. known: number of points read."""
 
     __slots__ = ("_ts", "_values", "known", "number")
 

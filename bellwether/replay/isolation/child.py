@@ -1,6 +1,7 @@
-"""Program of the agent process: it confines itself, loads the agent, and runs one phase per message of the simulator.
+"""Program of an isolated agent's process: it confines itself, loads the agent, and runs one phase (such as a decision) per message of the
+simulator.
 
-Messages sent before the agent's file is loaded can be trusted; later ones cannot.
+Messages sent before the agent's file is loaded can be trusted, later messages cannot.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ _UNCACHED = "cannot cache function"
 
 
 class RemoteSimulator:
-    """Implementation of `Simulator` by messages. Its state arrives at the start of a decision and with the result of each order."""
+    """Implementation of `Simulator` by messages. The state of books and account arrives at the start of a phase and with the result of each
+    change.
+    """
 
     def __init__(self, channel: MessageChannel) -> None:
         self._channel = channel
         self._rows: dict[int, Any] = {}
 
     def replace_state(self, state: Any) -> None:
-        """Replace the state of books and account by a newer one, and forget the rows of orders."""
+        """Store a newer state of books and account, and discard the cached rows of orders."""
         self._state = dict(zip(STATE, state, strict=True))
         self._rows.clear()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Return the result of a method of `Simulator`, from the state or from the simulator's process."""
+        """Return the result of a method of `Simulator`, from the stored state or cache, or by a message to the simulator's process."""
         signature = CALLS[name]
         if signature.kind == "state":
             return restore_result(self._state[name], signature)
@@ -84,7 +87,7 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agent:
-    """Load the agent and describe it to the simulator.
+    """Load the agent and send its description to the simulator. plan: first message of the simulator, with the agent's parameters.
 
     Without parameters in the plan, only the class is described. Then, and if the agent cannot be isolated, the process exits. Raises the
     errors of the agent's own code.
@@ -114,7 +117,7 @@ def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agen
 
 
 def _serve(channel: MessageChannel, agent: Agent) -> None:
-    """Run the agent's phases that the simulator sends, until it closes the connection."""
+    """Run each phase that the simulator requests, until the simulator closes the connection."""
     about = channel.receive()
     fields = about.pop("info")
     markets = tuple(MarketInfo(*market) for market in fields["markets"])

@@ -44,7 +44,7 @@ class IsolationUnavailable(Exception):
 
 
 def confine(files: Sequence[str], links: Iterable[Sequence[str]], memory: int, *, partial: bool) -> Confinement:
-    """Confine this process, which continues as its own child.
+    """Confine this process. With namespaces of its own, the program continues in a child process.
 
     Args:
         files: Visible paths, from `visible_files`.
@@ -98,7 +98,7 @@ def _join_features(**features: bool) -> str | None:
 
 
 def _find_failure(step: Callable[[], Any]) -> str:
-    """Run a step of the confinement. Returns its error message; empty if it succeeded."""
+    """Run a step of the confinement. Returns the error message if the step fails, else an empty text."""
     try:
         step()
     except (OSError, AttributeError, KeyError) as error:
@@ -110,7 +110,9 @@ def _find_failure(step: Callable[[], Any]) -> str:
 
 
 def _enter_namespaces(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
-    """Continue in a new process, which has its own namespaces of files, network, processes and shared memory."""
+    """Continue in a new process, which has its own namespaces of files, network, processes and shared memory. files, links: all that it
+    sees of the file system.
+    """
     user, group = os.getuid(), os.getgid()
     try:
         _unshare(_NEW_USER | _NEW_NETWORK | _NEW_MOUNTS_IPC_UTS)
@@ -170,7 +172,8 @@ def _restrict(target: str, attributes: int, tree: int = _WHOLE_TREE) -> None:
 
 
 def _continue_in_child(parent_ends: signal.Signals) -> None:
-    """Fork, and return in the child. The parent waits for it and exits with its exit code, or with 128 plus the signal that ended it.
+    """Fork, and return in the child. The parent waits for the child and exits with the child's exit code, or with 128 plus the signal that
+    ended the child.
 
     parent_ends: signal that this process receives when its own parent ends. On SIGTERM it kills the child.
     """
@@ -224,7 +227,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _check_result(result: int, step: str) -> int:
-    """Return the result of a C function. Raises `OSError` if it is negative."""
+    """Raise `OSError` if the result of a C function is negative; otherwise return the result. step: name for the error."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{step}: {os.strerror(number)}")

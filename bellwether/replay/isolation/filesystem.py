@@ -55,7 +55,7 @@ def _python_paths() -> Iterator[str]:
 
 
 def _private_paths() -> list[str]:
-    """Return the local folders and files that the settings name, first the home of this world."""
+    """Return the local folders and files named in the settings, which agents must not see. The home of this world is the first."""
     from bellwether.settings import settings
 
     chosen = settings()
@@ -72,7 +72,7 @@ def _private_paths() -> list[str]:
 
 
 def _agent_paths(reference: str) -> list[str]:
-    """Return the agent's file, or the folders of the top-level package that contains it."""
+    """Return the path of the agent's file, or the folders of the top-level package that contains the agent."""
     where = reference.rpartition(":")[0]
     if where.endswith(".py"):
         return [os.path.abspath(where)]
@@ -81,7 +81,9 @@ def _agent_paths(reference: str) -> list[str]:
 
 
 def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str]:
-    """Return the visible contents of a package or of a file's folder; of the home, root and temporary folders only the agent's file."""
+    """Return the visible contents of a package, or of the folder of an agent's file; only the file if that folder contains the user's home
+    or the temporary folder.
+    """
     folder = place if os.path.isdir(place) else os.path.dirname(place)
     real = os.path.realpath(folder)
     own = [] if folder == place else [place]
@@ -100,7 +102,9 @@ def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str
 
 
 def _visible_paths(entry: os.DirEntry[str], private: list[str], budget: list[int]) -> list[str]:
-    """Return the visible paths of a directory entry: the entry, or parts of its contents. budget: number of further entries to read."""
+    """Return the visible paths of a directory entry: the entry, or parts of its contents. private: invisible paths. budget: a list with the
+    number of further entries to read.
+    """
     budget[0] -= 1
     hidden = entry.name.startswith(".") or _OUTCOMES.fullmatch(entry.name) or entry.is_symlink()
     if budget[0] < 0 or hidden or os.path.realpath(entry.path) in private:

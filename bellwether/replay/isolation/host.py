@@ -66,7 +66,7 @@ _SIGNALLED = 128
 
 @dataclass(frozen=True, slots=True)
 class AgentDescription:
-    """Description of an agent by its own process, which is untrusted.
+    """Description of an agent that the agent's own process sent; untrusted.
 
     Attributes:
         name: Name of the agent.
@@ -116,7 +116,9 @@ class IsolatedAgent:
         self._stop()
 
     def describe(self) -> AgentDescription:
-        """Describe the agent's class, loaded in a process of its own. Raises `ConfigError` as on entry, and for agents that cannot be isolated."""
+        """Load the agent's class in a process of its own and return the description. Raises `ConfigError` as on entry, and for agents that
+        cannot be isolated.
+        """
         self._start(class_alone=True)
         try:
             self._load(class_alone=True)
@@ -159,7 +161,9 @@ class IsolatedAgent:
             raise
 
     def _confine(self, plan: dict[str, Any]) -> None:
-        """Wait until the process has confined itself, before it runs any code of the agent. Raises `ConfigError` if it cannot."""
+        """Send `plan`, and wait until the process has confined itself; none of the agent's code runs before. Raises `ConfigError` if the
+        confinement fails.
+        """
         problem, deadline = f"isolating the agent {self._source.reference}", time.monotonic() + _STARTING
         try:
             self._channel.send(plan, deadline)
@@ -191,7 +195,9 @@ class IsolatedAgent:
         os.close(self._reading)
 
     def _plan(self, *, class_alone: bool) -> dict[str, Any]:
-        """Build the first message to the process. Raises `ConfigError` for a file that is missing or must not be visible to an agent."""
+        """Build the first message to the process. class_alone: describe the class, without an agent. Raises `ConfigError` for a file that
+        is missing or must not be visible to an agent.
+        """
         source, limits = self._source, self._limits
         where, _, name = source.reference.rpartition(":")
         if where.endswith(".py"):
@@ -210,7 +216,9 @@ class IsolatedAgent:
         }
 
     def _load(self, *, class_alone: bool) -> None:
-        """Receive the description of the loaded agent, or record its failure. Raises `ConfigError` for agents that cannot be isolated."""
+        """Receive the description of the loaded agent, or store the failure of loading. class_alone: only the class is loaded. Raises
+        `ConfigError` for agents that cannot be isolated.
+        """
         begun = time.monotonic()
         try:
             name, values = check_request(self._channel.receive(begun + min(self._seconds, self._left)))
@@ -243,7 +251,7 @@ class IsolatedAgent:
         return AgentDescription(name, params, kind, callbacks=Callbacks.parse(callbacks), api=api)
 
     def _describe_end(self) -> str:
-        """Describe the exit code or signal with which the process ended."""
+        """Return how the process ended, as text: the exit code or the signal."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         code = self._process.returncode
@@ -295,12 +303,16 @@ class IsolatedAgent:
             self._left -= time.monotonic() - begun
 
     def _build_reported(self, values: list[str], step: int, at: int) -> Failure:
-        """Build the failure for an error of the agent that its process reported."""
+        """Build the `Failure` from an error of the agent that the process reported. values: type, message and traceback. step: number of
+        the decision. at: simulated time, ns UTC.
+        """
         kind, message, trace = values
         return Failure(sanitize_line(kind), sanitize_line(message), step, at, self._with_output(sanitize_text(trace)))
 
     def _build_failure(self, error: Exception, step: int, at: int) -> Failure:
-        """Build the failure for an error of the connection."""
+        """Build the `Failure` of a process that ended, took too long or sent an invalid message. step: number of the decision. at:
+        simulated time, ns UTC.
+        """
         output = self._with_output("")
         if isinstance(error, MalformedMessage):
             return Failure("MalformedMessage", sanitize_line(f"its process sent {error}"), step, at, output)

@@ -38,7 +38,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Protections against an isolated agent: for each the system features that provide it, None if it is unavailable.
+    """Protections against an isolated agent. Each field names the system features that provide a protection; None if it is unavailable.
 
     Attributes:
         network: Protection of the network from access.
@@ -82,7 +82,9 @@ class AgentSource(AgentReference):
 
     @classmethod
     def of(cls, agent: Agent | type[Agent]) -> AgentSource:
-        """Build the source of an agent or class. Raises `ConfigError` if another process cannot load it or if it cannot be isolated."""
+        """Build the source of an agent or agent class. Raises `ConfigError` if another process cannot load the class, or if agents of its
+        kind cannot be isolated.
+        """
         kind = agent if isinstance(agent, type) else type(agent)
         check_isolable(kind.name, kind_of(kind))
         name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
@@ -97,12 +99,12 @@ class AgentSource(AgentReference):
 
 
 def kind_of(agent: type[Agent]) -> str:
-    """Return the kind of an agent class: timed, waiting (for a service, so that no time limit applies) or compiled."""
+    """Return the kind of an agent class: timed (time limits apply), waiting (for a service, without time limits) or compiled."""
     return "compiled" if issubclass(agent, CompiledAgent) else "timed" if agent.timed else "waiting"
 
 
 def check_isolable(name: str, kind: str) -> None:
-    """Raise `ConfigError` if an agent of a kind from `kind_of` cannot be isolated."""
+    """Raise `ConfigError` if the agent `name` cannot be isolated. kind: result of `kind_of`."""
     if kind == "compiled":
         raise ConfigError(
             f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "

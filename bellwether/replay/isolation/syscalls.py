@@ -34,7 +34,7 @@ _Line = tuple[int, int, int, int]
 
 
 def filter_program(pid: int) -> bytes | None:
-    """Build the filter of the process `pid`, an array of `struct sock_filter`; None for an unsupported machine type."""
+    """Build the seccomp filter of the process `pid`, an array of `struct sock_filter`; None for an unsupported machine type."""
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return None
@@ -62,7 +62,9 @@ def filter_program(pid: int) -> bytes | None:
 
 
 def _filter_argument(number: int, argument: int, tests: list[tuple[int, int]], matched: int, other: int) -> list[_Line]:
-    """Build the instructions for system call `number`: return `matched` if its argument's lower half passes one of the tests, else `other`."""
+    """Build the filter instructions for system call `number`: verdict `matched` if the lower 32 bits of the argument (by index) pass one of
+    the tests, else verdict `other`.
+    """
     count = len(tests)
     return [
         (_EQUAL, 0, count + 3, number),

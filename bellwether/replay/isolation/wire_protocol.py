@@ -29,7 +29,7 @@ _POLL_ERRORS = select.POLLHUP | select.POLLERR
 
 
 class MalformedMessage(Exception):
-    """An agent sent an invalid message."""
+    """The process of an agent sent an invalid message."""
 
 
 class ChannelClosed(Exception):
@@ -72,7 +72,7 @@ def _array(value: Any, columns: int | None) -> np.ndarray:
 
 
 def _converter(hint: Any) -> Callable[[Any], Any]:
-    """Return the function that validates and converts an argument of a type."""
+    """Return the function that validates and converts a message's argument. hint: type of the argument in `Simulator`."""
     limit = get_args(hint)[1] if get_origin(hint) is Annotated else None
     if isinstance(limit, ArrayShape):
         return partial(_array, columns=limit.columns)
@@ -96,7 +96,7 @@ ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
 
 
 def check_request(message: Any) -> tuple[str, list[Any]]:
-    """Return the name and the converted arguments of an agent's message. Raises `MalformedMessage` for an invalid one."""
+    """Check an agent's message, and return its name and converted arguments. Raises `MalformedMessage` for an invalid message."""
     if type(message) is not list or not message or type(message[0]) is not str:
         raise MalformedMessage(f"{message!r:.60} instead of a list that starts with a name")
     name, *arguments = message
@@ -121,7 +121,9 @@ def _to_lists(value: Any) -> Any:
 
 
 def build_answer(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
-    """Call a method of the simulator. Returns its result, for a request of kind `change` with the new state and the row of a placed order."""
+    """Call a method of the simulator for an agent. Returns the result; for a method of kind `change`, also the new state and the row of a
+    placed order.
+    """
     answer = getattr(simulator, name)(*arguments)
     if CALLS[name].kind != "change":
         return answer
@@ -129,7 +131,7 @@ def build_answer(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
 
 
 def read_state(simulator: Simulator) -> list[Any]:
-    """Return the results of the methods in `STATE`, which are sent at the start of a phase and after each change."""
+    """Return the results of all methods in `STATE`, which the agent's process receives at the start of a phase and after each change."""
     return [getattr(simulator, name)() for name in STATE]
 
 

@@ -1,4 +1,4 @@
-"""Language model agent, and replay of its trajectory without a model.
+"""Language model agent, and an agent that replays its trajectory (the stored steps of a run) without a model.
 
 Each step is a new conversation: the system prompt of the episode, the state as text, and rounds of tool calls.
 """
@@ -60,14 +60,14 @@ class Suspended(RunStopped):
 
     @classmethod
     def by(cls, cause: Exception, folder: Path, steps: int) -> Self:
-        """Build the error from its cause. folder: folder of the trajectory. steps: number of stored steps."""
+        """Build the error from `cause`, the error of the model client. folder: folder of the trajectory. steps: number of stored steps."""
         error = cls(f"{cause} ({steps} steps are stored in {folder}; repeat the same run to continue)")
         error.kind = str(getattr(cause, "kind", ""))
         return error
 
 
 class _TrajectoryAgent(Agent):
-    """Base class of `LLMAgent` and `LLMReplay`, which builds the toolbox and prompt of an episode, and executes steps."""
+    """Shared part of `LLMAgent` and `LLMReplay`: builds the toolbox and prompt of an episode, and executes steps."""
 
     api = 3
     timed = False
@@ -75,7 +75,7 @@ class _TrajectoryAgent(Agent):
     _trajectory: Trajectory
 
     def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> dict[str, Any]:
-        """Build the toolbox and the prompt. Returns the part of the run's identity that depends on the episode."""
+        """Build the toolbox and the prompt of an episode. Returns the properties of the episode and prompt that a stored trajectory must share."""
         terms: Conditions = ctx._simulator.conditions()
         self._toolbox = Toolbox(episode, 1 if any((prices % MILL).any() for prices in terms.grids) else MILL)
         self._system = system_prompt(episode, terms, self._rounds)
@@ -87,7 +87,7 @@ class _TrajectoryAgent(Agent):
         }
 
     def _repeat(self, ctx: AgentContext, stored: Step) -> None:
-        """Execute a stored step again. Raises `Mismatch` if its results differ."""
+        """Execute the tool calls of a stored step again. Raises `Mismatch` if the repeated step differs from the stored one."""
         folder = self._trajectory.folder
 
         def stored_round(messages: Messages, number: int) -> Round:
@@ -105,7 +105,7 @@ class _TrajectoryAgent(Agent):
         return converse(ctx, next_round, self._toolbox, self._system, state(ctx), rounds=self._rounds)
 
     def _require_all_repeated(self) -> None:
-        """Raise `Mismatch` if the run ended before the stored steps were repeated."""
+        """Raise `Mismatch` if the run ended before all stored steps were repeated."""
         if self._steps < self._trajectory.stored:
             raise Mismatch(
                 f"replaying {self._trajectory.folder}: it has {self._trajectory.stored} steps, but this run ended after {self._steps}; "
@@ -202,7 +202,7 @@ class LLMAgent(_TrajectoryAgent):
             log.info("%s: step %d has no decision: %s", self.name, step.number, step.reason)
 
     def _request_round(self, step: int, messages: Messages, number: int) -> Round:
-        """Request the answer of a round of a step. Raises `Suspended` if the model is unavailable."""
+        """Request the model's answer in one round of a step. Raises `Suspended` if the model is unavailable. number: number of the round."""
         try:
             return to_round(self._bridge.request_answer(messages, f"{self._scope}/{step}/{number}"), number)
         except BellwetherError as error:
@@ -269,7 +269,7 @@ class LLMReplay(_TrajectoryAgent):
 
 
 def _run_identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
-    """Return the properties of the episode, the rules and the settings that affect the steps of a run, by name."""
+    """Return the properties that two runs with equal steps must share, by name: of the episode, the rules and the settings."""
     return {
         "episode": episode.id,
         "episode_digest": terms.tape_digest,
@@ -294,7 +294,7 @@ def _digest(value: Any) -> str:
 
 
 def _temperature(model: Model, chosen: float | None) -> float | None:
-    """Return the temperature of requests: the chosen one, or the default for the model; None to omit it."""
+    """Return the temperature of requests: `chosen`, or else the default for the model; None if requests must not state a temperature."""
     if chosen is not None:
         if isinstance(chosen, bool) or not isinstance(chosen, int | float) or not 0 <= chosen <= 2:
             raise ConfigError(f"making the agent llm: temperature is {chosen!r}; give a number from 0 to 2")
@@ -310,7 +310,7 @@ def _check_integer(value: Any, name: str, minimum: int, maximum: int) -> int:
 
 
 def _budget(budget: Decimal | float | str | None) -> Decimal:
-    """Return a budget in dollars; by default that of the settings."""
+    """Return the budget of a run in dollars; without one, the budget in the settings. Raises `ConfigError` for an invalid value."""
     if budget is None:
         return settings().budget
     try:
@@ -324,7 +324,9 @@ def _budget(budget: Decimal | float | str | None) -> Decimal:
 
 @contextmanager
 def _stop_run_on_error() -> Iterator[None]:
-    """Convert errors of files and settings to `RunStopped`, which ends the run without a result; they are not failures of the agent."""
+    """Within the block, convert errors of files and settings to `RunStopped`: they end the run without a result and are no failures of the
+    agent.
+    """
     try:
         yield
     except RunStopped:

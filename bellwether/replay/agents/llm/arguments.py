@@ -51,7 +51,9 @@ def build_schema(fields: Mapping[str, Field]) -> dict[str, Any]:
 
 
 def read_arguments(text: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Return the values of arguments by name, without arguments that are null. Raises `ArgumentError` for invalid ones."""
+    """Parse the JSON text of a tool call's arguments. Returns the values by name, without those that are null. Raises `ArgumentError` for
+    invalid arguments.
+    """
     document = _parse_object(text)
     for name in document:
         if name not in fields:
@@ -109,7 +111,7 @@ def format_value(value: Any) -> str:
 
 
 def choice_field(words: Sequence[str], description: str, *, required: bool = True) -> Field:
-    """Return a field for one of the texts in `words`."""
+    """Return a field that accepts one of the texts in `words`."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in words:
@@ -120,7 +122,7 @@ def choice_field(words: Sequence[str], description: str, *, required: bool = Tru
 
 
 def price_field(description: str, step: int = MILL, *, required: bool = True) -> Field:
-    """Return a field for cents above 0 and below 100, parsed to $0.0001. step: price step, $0.0001."""
+    """Return a field that accepts cents above 0 and below 100, and converts them to $0.0001. step: price step, $0.0001."""
     decimals = "one decimal" if step == MILL else "two decimals"
 
     def read(value: Any) -> CentiCents:
@@ -134,7 +136,7 @@ def price_field(description: str, step: int = MILL, *, required: bool = True) ->
 
 
 def count_field(description: str, *, required: bool = True) -> Field:
-    """Return a field for contracts above 0 with at most two decimals, parsed to lots."""
+    """Return a field that accepts a number of contracts above 0 with at most two decimals, and converts it to lots."""
 
     def read(value: Any) -> Lots:
         scaled = _to_units(value, CONTRACT)
@@ -146,7 +148,7 @@ def count_field(description: str, *, required: bool = True) -> Field:
 
 
 def integer_field(minimum: int, maximum: int, description: str, *, required: bool = True) -> Field:
-    """Return a field for an integer from `minimum` to `maximum`."""
+    """Return a field that accepts an integer from `minimum` to `maximum`."""
 
     def read(value: Any) -> int:
         number = _to_units(value, 1)
@@ -158,7 +160,7 @@ def integer_field(minimum: int, maximum: int, description: str, *, required: boo
 
 
 def time_field(description: str, *, required: bool = True) -> Field:
-    """Return a field for an ISO 8601 time with time zone, parsed to ns UTC."""
+    """Return a field that accepts an ISO 8601 time with time zone, and converts it to ns UTC."""
 
     def read(value: Any) -> int:
         try:
@@ -172,7 +174,7 @@ def time_field(description: str, *, required: bool = True) -> Field:
 
 
 def text_field(description: str, maximum: int = 1000, *, required: bool = True) -> Field:
-    """Return a field for a text of at most `maximum` characters."""
+    """Return a field that accepts a text of at most `maximum` characters."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or len(value) > maximum:
@@ -183,7 +185,9 @@ def text_field(description: str, maximum: int = 1000, *, required: bool = True) 
 
 
 def _to_units(value: Any, units: int) -> int | None:
-    """Convert a JSON number, or its text, to a whole number of `1 / units`; None if it is invalid, too large or not a multiple of it."""
+    """Convert a JSON number, or its text, to a whole number of units, each `1 / units`; None for other values, and if the number is too
+    large or not whole.
+    """
     if isinstance(value, str):
         pattern = _INTEGER if units == 1 else _DECIMAL
         value = Decimal(value) if pattern.fullmatch(value) else None

@@ -1,4 +1,6 @@
-"""Conversation of one step: rounds of tool calls until the model is done. Results of tools always come from the simulator."""
+"""Conversation of one step (a decision): rounds of tool calls until the model is done. Tool results always come from the simulator, also
+when stored answers are repeated.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ RoundSource = Callable[[Messages, int], Round]
 
 
 def converse(ctx: AgentContext, next_round: RoundSource, toolbox: Toolbox, system: str, state: str, *, rounds: int) -> Step:
-    """Execute one step: request at most `rounds` answers, and execute the tool calls of each."""
+    """Execute one step: get at most `rounds` answers from `next_round`, and execute the tool calls of each answer. system: system prompt.
+    state: text of the market state.
+    """
     messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": state}]
     finished: list[Round] = []
 
@@ -49,7 +53,7 @@ def converse(ctx: AgentContext, next_round: RoundSource, toolbox: Toolbox, syste
 
 
 def to_round(answer: Answer | NoAnswer, number: int) -> Round:
-    """Convert the answer of a model client, or the reason of a missing answer, to a `Round`. number: number of the round."""
+    """Build the `Round` of a model client's answer, or of the reason of a missing answer. number: number of the round in the step."""
     from bellwether.models.client import NoAnswer
 
     if isinstance(answer, NoAnswer):
@@ -74,7 +78,9 @@ def to_round(answer: Answer | NoAnswer, number: int) -> Round:
 
 
 def _calls(answer: Answer, number: int) -> tuple[CalledTool, ...]:
-    """Return the tool calls of an answer with unique ids: at most one more than `MOST_CALLS`."""
+    """Return the tool calls of an answer, each with a unique id. Calls after the first `MOST_CALLS` + 1 are dropped. number: number of the
+    round.
+    """
     calls: list[CalledTool] = []
     ids: set[str] = set()
     for place, call in enumerate(answer.tool_calls[: MOST_CALLS + 1]):
@@ -85,7 +91,7 @@ def _calls(answer: Answer, number: int) -> tuple[CalledTool, ...]:
 
 
 def _repeatable_message(answer: Answer, calls: Sequence[CalledTool]) -> dict[str, Any]:
-    """Return the answer as a message that providers accept in the next request: invalid names and arguments of calls are replaced."""
+    """Return the answer as a message for the next request. Names and arguments of calls that providers would reject are replaced."""
     called = [
         {
             "id": call.id,

@@ -66,7 +66,9 @@ class ModelBridge:
         self._thread: threading.Thread | None = None
 
     def request_answer(self, messages: Sequence[Mapping[str, Any]], scope: str) -> Answer | NoAnswer:
-        """Request the model's answer, or the reason of a missing one. scope: name of the decision. Raises the errors of `ModelClient.ask`."""
+        """Request the model's answer. Returns the answer, or the reason of a missing one; raises the errors of `ModelClient.ask`. scope:
+        name of the run, step and round in the journal.
+        """
         client = self._open()
         work = client.ask(self._model, messages, purpose=PURPOSE, scope=scope, sample=self._sample, parameters=self._parameters)
         request = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -84,7 +86,7 @@ class ModelBridge:
 
     @staticmethod
     def _await_paid(request: Future[Any]) -> None:
-        """Wait until the answer of a request is stored. A second interrupt cancels the request."""
+        """Wait until the answer of a request, which is already paid, is stored. An interrupt during the wait cancels the request."""
         try:
             with suppress(Exception):
                 request.result()

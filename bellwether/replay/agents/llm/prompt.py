@@ -43,7 +43,9 @@ _ROLES: tuple[Role, Role] = ("taker", "maker")
 
 
 def system_prompt(episode: EpisodeInfo, terms: Conditions, rounds: int) -> str:
-    """Build the system prompt, which is the same in all steps of an episode."""
+    """Build the system prompt, which is the same in all steps of an episode. terms: rules, fees and price grids. rounds: maximum number of
+    answers per step.
+    """
     parts = (
         f"You are a trading agent on {_venues(episode)} for binary event contracts.",
         "# Objective\n\nMaximise your profit. A YES contract pays $1.00 (100 cents) if its market resolves yes, and nothing if it resolves no; "
@@ -126,7 +128,7 @@ def _ticks(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
 
 
 def grid_text(prices: np.ndarray) -> str:
-    """Describe the prices of a grid (ascending, $0.0001) as ranges with their steps in cents."""
+    """Describe the allowed prices of a market (ascending, $0.0001) as ranges with their steps, in cents."""
     if len(prices) < 2:
         return " or ".join(f"{to_cents(price)}" for price in prices.tolist()) or "none"
     steps = np.diff(prices)
@@ -143,14 +145,16 @@ def grid_text(prices: np.ndarray) -> str:
 
 
 def fees_text(episode: EpisodeInfo, terms: Conditions) -> str:
-    """Describe the fees, in one text per group of markets with equal terms."""
+    """Describe the fees, in one paragraph per group of markets with equal fee terms."""
     groups = _groups(episode.tickers, np.hstack([terms.fees, terms.units]) if len(terms.units) else terms.fees)
     texts = (_describe_fees(_scope(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
     return "\n\n".join(_capitalize(text) for text in texts)
 
 
 def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
-    """Return the rules of a market. In a portfolio, its `row` of fee terms is followed by its units, which replace those of the rules."""
+    """Return the rules of one market. row: the market's fee terms; in a portfolio followed by the market's units, which replace those of
+    the rules.
+    """
     units = row[FEE_COLS:].tolist()
     if not units:
         return rules
@@ -179,7 +183,9 @@ def _describe_fees(prefix: str, row: np.ndarray, rules: RuleSet, episode: Episod
 
 
 def fee_cents(rules: RuleSet, row: np.ndarray, size: int, price: int, role: Role) -> Decimal:
-    """Compute the fees, in cents, of an order filled in one piece, including the rounding of the balance. size: contracts. price: cents."""
+    """Compute the fees, in cents, of an order filled in one piece, including the rounding of the account balance. row: fee terms of the
+    market. size: contracts. price: cents.
+    """
     contracts_, at = Decimal(size), Decimal(price) / 100
     trade = trade_fee(rules, row.tolist(), contracts_, at, role)
     return Accumulator(rules).add(-contracts_ * at, trade).net * 100
@@ -196,7 +202,7 @@ def _rounding(rules: RuleSet) -> str:
 
 
 def _fee_examples(rules: RuleSet, row: np.ndarray) -> str:
-    """Compare the fees per contract at 50 cents of an order for 100 contracts and of an order for one."""
+    """Write a sentence that compares the fees per contract, at 50 cents, in an order of 100 contracts and in an order of one contract."""
     large = [fee_cents(rules, row, 100, 50, role) / 100 for role in _ROLES]
     small = [fee_cents(rules, row, 1, 50, role) for role in _ROLES]
     return (
@@ -252,7 +258,7 @@ def _format_duration(seconds: float | None) -> str:
 
 
 def _titles(episode: EpisodeInfo) -> str:
-    """Return the titles as JSON, escaped so that no title can end the block."""
+    """Return the market titles as a marked block of JSON lines, escaped so that no title can end the block."""
     rows = [{"event": _to_plain_line(episode.title)}] if episode.title else []
     rows += [{"ticker": market.ticker, "title": _to_plain_line(market.title)} for market in episode.markets if market.title]
     text = "\n".join(json.dumps(row, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e") for row in rows)
@@ -263,7 +269,7 @@ def _titles(episode: EpisodeInfo) -> str:
 
 
 def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Yield groups of tickers with equal rows, each with its row. rows: one per ticker."""
+    """Group the tickers that have equal rows. Yields the tickers and the row of each group. rows: one per ticker."""
     groups: dict[bytes, list[int]] = {}
     for place in range(len(tickers)):
         groups.setdefault(rows[place].tobytes(), []).append(place)
@@ -272,7 +278,7 @@ def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> 
 
 
 def _scope(tickers: Sequence[str], episode: EpisodeInfo) -> str:
-    """Return the tickers to which terms apply, as a prefix; empty if they apply to all."""
+    """Return the tickers to which a text applies, as the prefix of that text; empty if it applies to all markets."""
     return "" if len(tickers) == len(episode.tickers) else f"{', '.join(_to_plain_line(ticker) for ticker in tickers)}: "
 
 

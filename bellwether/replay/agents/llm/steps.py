@@ -32,7 +32,7 @@ class CalledTool:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Request to the model and its answer.
+    """One request to the model, with the answer.
 
     Attributes:
         key: Journal key of the call.
@@ -63,7 +63,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Decision of a language model agent, from the state shown to the model to its last answer.
+    """Decision of a language model agent, from the state shown to the model to the model's last answer.
 
     Attributes:
         number: Number of the decision, from 0.
@@ -83,7 +83,7 @@ class Step:
 
     @property
     def is_open(self) -> bool:
-        """True if a new request could succeed: the step failed, and the outcome in the journal is not final."""
+        """True if repeating the last request could succeed: the step failed, and the failure is not final in the journal."""
         return self.ended == "failed" and not self.rounds[-1].final
 
     def to_line(self) -> str:
@@ -92,7 +92,7 @@ class Step:
 
     @classmethod
     def from_line(cls, line: str, where: str) -> Self:
-        """Parse a line written by `to_line`. Raises `LakeError` for an invalid one. where: its place, for the message."""
+        """Parse a line written by `to_line`. Raises `LakeError` for an invalid line. where: file and line number, for the error."""
         try:
             stored = json.loads(line)
             del stored["time"]
@@ -124,7 +124,9 @@ def read_usage(usage: Usage) -> dict[str, Any]:
 
 
 def totals(steps: Iterable[Step]) -> dict[str, Any]:
-    """Return counts and sums over steps: ends, failures, tools, call statuses, tokens and micro-dollars. Sums of unknown values are None."""
+    """Return counts and sums over steps, by name: ends of steps, failures, tools, statuses of tool calls, tokens and micro-dollars. A sum
+    with an unknown part is None.
+    """
     ended, failures, tools, statuses = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     sums: dict[str, int | None] = dict.fromkeys(("prompt_tokens", "completion_tokens", "cost_microdollars"), 0)
     answers = 0

@@ -247,7 +247,7 @@ def _resting(ctx: AgentContext, values: Values) -> Result:
 
 
 def resting_order(order: Order) -> Result:
-    """Return the fields of a resting order that tool results and the state contain."""
+    """Return a resting order as the fields, by name, that tool results and the state text contain."""
     return {
         "order_id": order.id,
         "ticker": order.ticker,

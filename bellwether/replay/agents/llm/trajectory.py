@@ -28,7 +28,9 @@ _LONGEST = 120
 
 
 class Mismatch(RunStopped):
-    """A trajectory belongs to another run, or a repeated step has other results. The message names the difference; no file was changed."""
+    """A trajectory belongs to another run, or a repeated step differs from the stored step. The message names the difference; no file was
+    changed.
+    """
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class TrajectoryHead:
 
 
 class Trajectory:
-    """Stored and new steps of a run.
+    """Steps of a run, stored in a folder, and new steps that are not yet stored.
 
     Attributes:
         folder: Folder of the trajectory.
@@ -90,7 +92,7 @@ class Trajectory:
         return trajectory
 
     def step(self, number: int) -> Step | None:
-        """Return a step that was stored when the trajectory was opened; None for later numbers."""
+        """Return step `number` if it was stored when the trajectory was opened; None for later steps."""
         return self._load_segment(number // CHECKPOINT)[number % CHECKPOINT] if number < self.stored else None
 
     def steps(self) -> Iterator[Step]:
@@ -139,7 +141,7 @@ class Trajectory:
 
 
 def require_same(stored: Mapping[str, Any], identity: Mapping[str, Any], folder: Path) -> None:
-    """Raise `Mismatch` naming the differences if a stored identity differs from `identity` in any name of the latter."""
+    """Raise `Mismatch` if any property in `identity` differs from the property of that name in `stored`, and name the differences."""
     names = [name for name in identity if stored.get(name) != identity[name]]
     differing = [f"{name} is {_truncate(identity[name])} and was {_truncate(stored.get(name))}" for name in names]
     if differing:
@@ -160,7 +162,7 @@ def require_repeated(stored: Step, repeated: Step, folder: Path) -> None:
 
 
 def _differences(stored: Step, repeated: Step) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name, stored value and repeated value of each difference."""
+    """Yield each difference between a stored step and its repetition: a name, the stored value and the repeated value."""
     for name in ("number", "ts", "state"):
         old, new = getattr(stored, name), getattr(repeated, name)
         if old != new and name == "state":
