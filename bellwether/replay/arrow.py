@@ -32,7 +32,7 @@ def texts_of(array: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def plain_memory() -> Iterator[None]:
-    """Make Arrow allocate memory from the C library within the block; its own pools keep memory after a file has been read."""
+    """Make Arrow allocate memory from the C library within the block, because Arrow's own pools keep memory after a file has been read."""
     previous = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -48,7 +48,7 @@ def array_of(values: np.ndarray) -> pa.Array:
 
 
 def words_of(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
-    """Return the word at the index of each code, as Arrow strings; null for a negative code."""
+    """Translate codes to texts, as Arrow strings: code i becomes `words[i]`, a negative code becomes null."""
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
 

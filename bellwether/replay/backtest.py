@@ -44,7 +44,7 @@ class Backtest(RunRecord):
 
     @cached_property
     def summary(self) -> pl.DataFrame:
-        """All metrics: a row of replay/backtests."""
+        """All metrics, as a frame with one row of replay/backtests."""
         return _frames().backtests([self])
 
     @cached_property
@@ -68,7 +68,9 @@ class Backtest(RunRecord):
         return _frames().market_pnl(self)
 
     def plot(self) -> alt.LayerChart:
-        """Draw equity in dollars over time (UTC), with its band, as an Altair chart. Charts of several agents can be added with `+`."""
+        """Draw equity in dollars over time (UTC) as an Altair chart, with its band over possible queue positions of orders. Charts of
+        several agents can be added with `+`.
+        """
         from bellwether.figures.equity import equity_with_band
 
         return equity_with_band(self.equity, self.agent)
@@ -80,7 +82,7 @@ class Backtest(RunRecord):
         write_tear_sheet(self, Path(path))
 
     def __str__(self) -> str:
-        """Summarize P&L, band, fills, orders and failure in one line."""
+        """Summarize P&L, the band of P&L, fills, orders and failure in one line."""
         from bellwether.replay.results.text_tables import format_band, format_signed
 
         row = self.summary.row(0, named=True)
@@ -91,7 +93,7 @@ class Backtest(RunRecord):
 
 
 def _frames() -> Any:
-    """Return the module of frames, which imports Polars."""
+    """Import the module `results.frames`, which imports Polars, on first use, and return it."""
     from bellwether.replay.results import frames
 
     return frames
@@ -171,7 +173,7 @@ class _AgentResult:
 
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    """Objects that an agent's run uses."""
+    """What a run of an agent uses: session, gateway, descriptions of the episode, and settings."""
 
     session: Session
     gateway: Gateway
@@ -180,7 +182,9 @@ class _Environment:
     settings: BacktestSettings
 
     def context(self, name: str, api: int) -> dict[str, Any] | Failure:
-        """Return the arguments of an agent's `AgentContext`; a failure if its interface cannot represent the prices of a market."""
+        """Return the arguments of an agent's `AgentContext`; a failure if prices of a market are too fine for the agent's interface version
+        `api`.
+        """
         try:
             unit = price_unit(name, api, self.prepared.tape.levels)
         except ConfigError as error:
@@ -204,7 +208,9 @@ def _trade(
     isolated: bool | Isolation,
     bounds: bool,
 ) -> tuple[Session, _AgentResult]:
-    """Run an agent in a new session. Returns the finished session and the result of the agent."""
+    """Run an agent in a new session. Returns the finished session and the agent's result. bounds: compute the bounds of fills over all
+    queue histories as well.
+    """
     session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
     gateway = Gateway(
         session,
@@ -225,7 +231,7 @@ def _trade(
 
 
 def _depends_on_queue(outcome: ReplayOutcome) -> bool:
-    """Return True if an order could be filled while it rested, in at least one possible queue history."""
+    """Return True if any order could be filled while it rested in the book, in at least one possible queue history."""
     return bool((outcome.filled[:, 1] > outcome.orders[:, O_TAKEN]).any())
 
 
@@ -235,7 +241,8 @@ def _rerun_extremes(
     chosen: ReplayOutcome,
     failed: Failure | None,
 ) -> tuple[ReplayOutcome, Failure | None]:
-    """Rerun an agent under the slowest and the fastest queue model.
+    """Run an agent again under the slowest and the fastest queue model. trade: function that runs the agent. chosen, failed: outcome and
+    failure under the chosen model.
 
     Returns the outcome with the bounds of all runs, and the failure of the first failed run. The failure of a rerun names its queue model.
     """
@@ -308,7 +315,7 @@ def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Enviro
 
 
 def _find_factory(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:
-    """Return the class of an agent, its name, and a function that returns an instance without the state of a run."""
+    """Return the class of an agent, the agent's name, and a function that returns an agent of this class that has not run yet."""
     if isinstance(agent, AgentReference):
         kind = load_agent_class(agent.reference)
         return kind, agent.name or kind.name, agent.make

@@ -1,4 +1,4 @@
-"""Candidates of a sweep, their runs in batches, and the execution of a batch in a worker."""
+"""Candidates (agents with parameters) of a sweep, their runs in batches, and the execution of a batch in a worker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Candidate:
-    """Agent of a sweep with its parameters.
+    """Agent with one set of parameters that takes part in a sweep: a backtest in every episode.
 
     Attributes:
         agent: `module:Class` or `file.py:Class`.
@@ -60,10 +60,10 @@ class Candidate:
     isolated: Isolation | None = None
 
     def check(self, settings: BacktestSettings, isolated: Isolation | None) -> type[Agent] | None:
-        """Return the agent's class; None if another process loads it.
+        """Raise `ConfigError` if the agent's class cannot be loaded or refuses the parameters, or if a built-in class cannot be isolated.
+        Returns the class; None for an isolated agent, whose own process loads it.
 
-        Raises `ConfigError` if the class cannot be loaded or isolated, or refuses its parameters. Warns of an earlier interface version.
-        isolated: limits for all agents.
+        Warns of an earlier interface version. isolated: run the agent in its own process with these limits.
         """
         if isolated or self.isolated:
             if self.agent.startswith("bellwether."):
@@ -78,20 +78,24 @@ class Candidate:
         return AgentReference(self.agent, self.params, self.name)
 
     def run(self, prepared: Prepared, settings: BacktestSettings, isolated: Isolation | None) -> Backtest:
-        """Run a backtest of the candidate, with its label as the agent's name. isolated: limits for all agents."""
+        """Run a backtest of the candidate; in the result the agent has the candidate's label as name. isolated: run the agent in its own
+        process with these limits.
+        """
         own = settings if self.cadence is None else replace(settings, cadence=self.cadence)
         backtest = run(prepared, self.reference(), own, isolated=isolated or self.isolated or False)
         return replace(backtest, agent=self.label)
 
 
 def varied_parameters(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """Return the label of each candidate, as `agent`, with its varied parameters."""
+    """Return a row per candidate: the label, as `agent`, and the parameters that the grid varies."""
     return [{"agent": candidate.label, **candidate.varied} for candidate in candidates]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive runs of a sweep. first: index of its first run among all runs. tables: the result contains all tables of the runs."""
+    """Consecutive runs of a sweep, executed in one worker. first: index of the batch's first run among all runs. tables: return all tables
+    of the runs, not only metrics.
+    """
 
     first: int
     runs: Sequence[tuple[Source, Candidate]]
@@ -103,7 +107,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All runs of a sweep in their order: every candidate in the first source, then in the second, and so on."""
+    """All runs of a sweep in order: every candidate in the first source (episode or portfolio), then every candidate in the second, and so on."""
 
     sources: Sequence[Source]
     candidates: Sequence[Candidate]
@@ -116,7 +120,7 @@ class SweepPlan:
         return len(self.sources) * len(self.candidates)
 
     def batch(self, first: int, length: int) -> Batch:
-        """Return a batch of at most `length` runs, from the run with index `first` on."""
+        """Return the batch of at most `length` runs that begins with run number `first`."""
         width = len(self.candidates)
         places = range(first, min(first + length, len(self)))
         runs = [(self.sources[place // width], self.candidates[place % width]) for place in places]
@@ -125,7 +129,7 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Result of a batch.
+    """Metrics of the runs of a batch, their tables if requested, and the time that the batch took.
 
     first: index of its first run among all runs. rows: metrics of each run. tables: tables of the runs by name, if requested. worker: id of
     the worker process. cpu: CPU seconds of this process so far; server: of the process that forked it; spent: of the batch; busy: of the
@@ -192,7 +196,7 @@ def _concatenate(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Map
 
 
 def prepare_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
-    """Prepare an episode or a portfolio for a replay with these settings. The most recent ones are cached."""
+    """Prepare an episode or a portfolio for a replay with these settings. The results of the most recent calls are cached."""
     if isinstance(source, tuple):
         names = ("rules", "fees", "bankroll", "execution")
         return _prepare_portfolio(source, cache, **{name: getattr(settings, name) for name in names})

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster. The size of a batch follows the duration of finished batches; source files of agents are sent to the workers."""
+"""Sweeps on a Dask cluster. The size of new batches follows the duration of finished batches; source files of agents are sent to the workers."""
 
 from __future__ import annotations
 
@@ -89,13 +89,15 @@ def _read_result(future: Future, client: Client, batches: Mapping[Key, Batch]) -
 
 
 def _agent_files(candidates: Sequence[Candidate]) -> dict[str, bytes]:
-    """Return the source text of agents that are defined in files, by path."""
+    """Read the source files of agents that are defined in files. Returns the contents by path."""
     paths = {candidate.agent.rpartition(":")[0] for candidate in candidates}
     return {path: Path(path).read_bytes() for path in sorted(paths) if path.endswith(".py")}
 
 
 def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
-    """Run a batch in a worker, with tapes and source files in folders of the worker. engine: engine version of the caller."""
+    """Run a batch in a Dask worker, which keeps tapes and agents' source files in its own folders. engine: required engine version; raises
+    `ConfigError` if the worker has another.
+    """
     from distributed import get_client, get_worker
 
     if engine != ENGINE_VERSION:
@@ -121,6 +123,6 @@ def _copy_source(path: str, source: bytes) -> Path:
 
 
 def _relocate(candidate: Candidate, copies: Mapping[str, Path]) -> Candidate:
-    """Return a candidate that refers to the copy of its source file."""
+    """Return the candidate with its agent in the worker's copy of the source file. copies: copy by original path."""
     path, _, name = candidate.agent.rpartition(":")
     return replace(candidate, agent=f"{copies[path]}:{name}") if path in copies else candidate

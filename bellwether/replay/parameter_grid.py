@@ -20,7 +20,8 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_grid(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Return all combinations of the values in texts `name=values`. The last name changes fastest; no texts give one empty combination.
+    """Return all combinations of the values in texts `name=values`, such as `size=1,5`. The last name changes fastest; no texts give one
+    empty combination.
 
     values: `a,b,c`, or `first..last` with both ends in steps of 1, or `first..last:step`. Raises `ConfigError` for other texts.
     """
@@ -36,7 +37,7 @@ def parse_grid(texts: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def build_label(agent: str, params: Mapping[str, Any]) -> str:
-    """Return the name of an agent with its varied parameters, such as `maker[size=5]`."""
+    """Return the name of an agent followed by the parameters in `params`, such as `maker[size=5]`."""
     return f"{agent}[{','.join(f'{name}={value}' for name, value in params.items())}]" if params else agent
 
 

@@ -1,4 +1,4 @@
-"""Portfolios: prepared episodes that are traded at once, with one bankroll and one clock. They may be of several venues."""
+"""Portfolios: several prepared episodes, also of different venues, that an agent trades at once with one bankroll and one clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ LONGEST_NAME = 100
 
 
 def build_name(episodes: Sequence[str]) -> str:
-    """Return the names of the episodes joined with `+`. A longer name than `LONGEST_NAME` is shortened to the first name and a digest of all."""
+    """Build the name of a portfolio: the episodes' names joined with `+`. If that is longer than `LONGEST_NAME`: the first name, the number
+    of further episodes and a digest.
+    """
     from bellwether.tables.replay import SEPARATOR
 
     name = SEPARATOR.join(episodes)
@@ -34,7 +36,7 @@ def build_name(episodes: Sequence[str]) -> str:
 
 
 def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execution: str | None = None) -> Prepared:
-    """Combine episodes, sorted by start and name, to one portfolio.
+    """Combine episodes into one portfolio, in which they are sorted by start and name.
 
     Args:
         episodes: Prepared episodes.
@@ -125,7 +127,9 @@ _OPTIONS = {"bankroll": "name one with --bankroll", "execution_mode": "name one 
 
 
 def _common_value(parts: Sequence[Prepared], name: str, values: Mapping[str, Value]) -> Value:
-    """Return the value that all episodes have in common. Raises `ConfigError` if two differ. name: of the setting, for the message."""
+    """Return the value of a setting that all episodes share. Raises `ConfigError` if two episodes differ. name: the setting, for the error.
+    values: value by episode.
+    """
     first = parts[0].info.id
     for episode, value in values.items():
         if value != values[first]:
@@ -137,7 +141,9 @@ def _common_value(parts: Sequence[Prepared], name: str, values: Mapping[str, Val
 
 
 def _merge_series(parts: Sequence[Prepared]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Merge the exogenous series of all episodes. Where episodes overlap in time, a series has the points of the earlier episode."""
+    """Merge the exogenous series (data from outside the markets) of all episodes. Where episodes overlap in time, a series has the points
+    of the earlier episode.
+    """
     series: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for part in parts:
         for name, (ts, values) in part.exogenous.items():
@@ -146,7 +152,7 @@ def _merge_series(parts: Sequence[Prepared]) -> dict[str, tuple[np.ndarray, np.n
 
 
 def _join_series(name: str, earlier: tuple[np.ndarray, np.ndarray], later: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Join two recordings of a series. Raises `ConfigError` if they differ in the period that both cover."""
+    """Join two recordings of one series. Raises `ConfigError` if they differ in the period covered by both recordings."""
     if not len(earlier[0]) or not len(later[0]):
         return earlier if len(earlier[0]) else later
     first, last = max(earlier[0][0], later[0][0]), min(earlier[0][-1], later[0][-1])

@@ -1,4 +1,6 @@
-"""Prepared episodes and portfolios: tapes with the fees of their rules, and descriptions for agents."""
+"""Prepared episodes and portfolios: the tape (all events, in the simulator's integers) with the fees of the rules, and the description for
+agents.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ class Prepared:
 
 
 def merge_trades(parts: Sequence[Prepared]) -> np.ndarray:
-    """Merge the rows of `Prepared.trades` of all parts by time. Trades of one instant are in the order of the parts."""
+    """Merge the trades of all episodes of a portfolio by time, as rows of `Prepared.trades`. Trades of one instant are in the order of `parts`."""
     codes = accumulate((len(part.tape.tickers) for part in parts), initial=0)
     rows = np.concatenate([part.trades + np.array([0, code, 0, 0, 0]) for part, code in zip(parts, codes, strict=False)])
     return freeze(rows[np.argsort(rows[:, 0], kind="stable")])

@@ -20,7 +20,7 @@ FILE = "agents.toml"
 
 
 class RegisteredAgent(BaseModel):
-    """Entry of the registry.
+    """An agent as it is registered: name, class, parameters and texts.
 
     Attributes:
         name: Unique name.
@@ -49,7 +49,7 @@ class RegisteredAgent(BaseModel):
 
     @property
     def cadence(self) -> int | None:
-        """Time between decisions, ns; None if the entry has none."""
+        """Time between decisions, ns; None if the registry states none."""
         return None if self.cadence_seconds is None else round(self.cadence_seconds * SECOND)
 
     @property
@@ -59,11 +59,11 @@ class RegisteredAgent(BaseModel):
         return model if isinstance(model, str) else None
 
     def source(self) -> AgentSource:
-        """Return the source from which another process loads the agent."""
+        """Return the reference from which another process loads the agent."""
         return AgentSource(self.agent, self.params, self.name)
 
     def make(self, **params: Any) -> Agent:
-        """Create an agent. `params` override those of the entry.
+        """Create an agent. `params` override registered parameters of the same name.
 
         Raises `ConfigError` for a class that cannot be loaded and for unknown parameters.
         """

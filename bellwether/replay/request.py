@@ -37,7 +37,7 @@ _LONGEST = 10**18
 
 @dataclass(frozen=True)
 class Request:
-    """Request of backtests.
+    """Which agents a command line backtests in which episodes, and with which settings.
 
     Attributes:
         sources: Folders of episodes, or one portfolio.
@@ -76,7 +76,9 @@ class Request:
         )
 
     def runs(self) -> Iterator[Backtest]:
-        """Run every agent in every episode. Raises `ConfigError` before the first run for parameters that an agent refuses."""
+        """Run every agent in every episode and yield each backtest. Raises `ConfigError` before the first run for parameters that an agent
+        refuses.
+        """
         for candidate in self.candidates:
             candidate.check(self.settings, self.isolated)
         for source in self.sources:
@@ -85,7 +87,9 @@ class Request:
                 yield candidate.run(prepared, self.settings, self.isolated)
 
     def titles(self) -> dict[str, str]:
-        """Return the names for tables by label: title and varied parameters of each agent; without titles if there is one agent."""
+        """Return the name of each candidate in tables, by label: the agent's title and the varied parameters. The title is left out where
+        all candidates are variants of one agent.
+        """
         several = len({candidate.name for candidate in self.candidates}) > 1
         titles = {}
         for candidate in self.candidates:
@@ -96,7 +100,9 @@ class Request:
 
 
 def _require_distinct(values: list[Any], names: Sequence[str], option: str) -> list[Any]:
-    """Return the values. Raises `ConfigError` for an option if two values have the same name."""
+    """Raise `ConfigError` naming the command-line option if two values have the same name; otherwise return the values. names: name of each
+    value.
+    """
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
         raise ConfigError(f"reading {option}: {twice} appears twice; results are distinguished by name, so name it once")
@@ -104,7 +110,7 @@ def _require_distinct(values: list[Any], names: Sequence[str], option: str) -> l
 
 
 def _build_isolation(options: Mapping[str, Any]) -> Isolation | None:
-    """Return the limits of isolated agents; None if agents run in this process."""
+    """Return the limits of isolated agents that the command line states; None if agents run in this process."""
     if not (options["isolated"] or options["isolation"]):
         return None
     return Isolation(options["memory"] << 20, options["run_seconds"], partial=options["isolation"] == "partial")
@@ -127,7 +133,9 @@ def _build_settings(options: Mapping[str, Any]) -> BacktestSettings:
 
 
 def _parse_duration(option: str, value: float, unit: int, *, minimum: int = 0) -> int:
-    """Convert a duration to ns. unit: of the value, ns. Raises `ConfigError` for a duration below `minimum` or above `_LONGEST`, ns."""
+    """Convert a duration to ns. unit: unit of `value`, in ns. Raises `ConfigError` naming the option if the result is below `minimum` or
+    above `_LONGEST`, both in ns.
+    """
     if not math.isfinite(value * unit) or not minimum <= round(value * unit) <= _LONGEST:
         name = "seconds" if unit == SECOND else "milliseconds"
         raise ConfigError(f"reading --{option}: {value:g} is out of range; give {minimum / unit:g} to {_LONGEST // unit:,} {name}")
@@ -166,20 +174,22 @@ def _build_candidates(name: str, params: dict[str, Any], combinations: list[dict
 
 
 def _build_replay(folder: Path, options: Mapping[str, Any]) -> Candidate:
-    """Build the candidate that repeats a model's trajectory. Its cadence is that of the trajectory; another one makes the run fail."""
+    """Build the candidate that replays the stored trajectory of a language model. Default cadence: the trajectory's; a different cadence
+    makes the run fail.
+    """
     cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
     where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
     return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
 
 
 def _find_sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
-    """Return the folders of episodes, or one portfolio of all of them. Raises `ConfigError` for an unknown episode."""
+    """Return the folder of each episode, or with `portfolio` one tuple of all folders. Raises `ConfigError` for an unknown episode."""
     folders = _require_distinct([_find_folder(name) for name in names], names, "--episode")
     return [tuple(folders)] if portfolio else list(folders)
 
 
 def _find_folder(name: str) -> Path:
-    """Return the folder of an episode. name: a path or URL, or a name below the episodes of the settings."""
+    """Return the folder of an episode. name: path or URL of the folder, or name of an episode in `episodes_path` of the settings."""
     below = settings().episodes_path
     for folder in (place(name), below / name):
         if (folder / METADATA).is_file():
@@ -193,7 +203,7 @@ def _find_folder(name: str) -> Path:
 
 
 def store_runs(runs: Sequence[Backtest]) -> None:
-    """Write the tables of each run to the lake. They replace the partitions of the same portfolio and agent."""
+    """Write the tables of each run to the lake, in place of earlier tables of the same portfolio and agent."""
     lake = Lake(settings().lake_uri)
     for run in runs:
         for name, frame in frames(run).items():

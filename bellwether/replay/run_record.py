@@ -95,7 +95,7 @@ class BacktestSettings:
         return EngineSettings(**{name: value for name, value in values.items() if name not in defaults})
 
     def of(self, prepared: Prepared) -> BacktestSettings:
-        """Return the settings with the defaults of an episode and its rules filled in. `fees` becomes part of the name of the rules."""
+        """Return the settings with the defaults of a prepared episode filled in. The name of the rules then includes `fees`, which becomes None."""
         return replace(
             self,
             rules=prepared.rules.name,

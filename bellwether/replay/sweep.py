@@ -70,7 +70,9 @@ class Sweep:
         return BACKTESTS.validate(BACKTESTS.frame(self.rows))
 
     def reality_check(self, *, unsettled: bool = False) -> RealityCheck:
-        """Compute White's reality check: the probability that the best candidate is as good by luck. unsettled: count unsettled episodes."""
+        """Compute White's reality check: the probability that the best of agents without an edge does as well as the best candidate did.
+        unsettled: count unsettled episodes.
+        """
         from bellwether.replay.results.reality_check import reality_check
 
         return reality_check(self.frame(), unsettled=unsettled)
@@ -151,7 +153,7 @@ def _open_tables(
 
 
 def _split_batches(plan: SweepPlan, jobs: int) -> list[Batch]:
-    """Split all runs into batches of one episode each."""
+    """Split all runs into batches for `jobs` workers. All runs of a batch are in the same episode or portfolio."""
     pieces = max(1, -(-jobs * _BATCHES_PER_WORKER // max(1, len(plan.sources))))
     width = len(plan.candidates)
     length = max(1, -(-width // pieces))
@@ -195,7 +197,7 @@ def _start_workers(count: int, *, threads: bool) -> Iterator[Executor]:
 
 @contextmanager
 def _hide_main_module() -> Iterator[None]:
-    """Hide the main module of this process within the block, so that workers do not import it; that takes longer than their batches."""
+    """Hide the main module of this process within the block, so that workers do not import it, which would take longer than a batch."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

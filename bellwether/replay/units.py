@@ -46,12 +46,12 @@ SELL = 1
 
 
 def centicents(dollars: Decimal | str | int) -> CentiCents:
-    """Convert dollars per contract to $0.0001. Raises `SchemaError` if the value is not a multiple."""
+    """Convert dollars per contract to units of $0.0001. Raises `SchemaError` if the value is not a whole number of them."""
     return CentiCents(_to_units(dollars, DOLLAR, "a price", "a hundredth of a cent"))
 
 
 def lots(contracts: Decimal | str | int) -> Lots:
-    """Convert contracts to lots of 0.01 contract. Raises `SchemaError` if the value is not a multiple."""
+    """Convert contracts to lots of 0.01 contract. Raises `SchemaError` if the value is not a whole number of lots."""
     return Lots(_to_units(contracts, CONTRACT, "a size", "a hundredth of a contract"))
 
 

@@ -45,7 +45,7 @@ def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
 
 
 def sample_times(tape: Tape) -> np.ndarray:
-    """Return the times at which `replay/books` samples a tape, int64, ns UTC, ascending; at most `BOOK_INSTANTS`.
+    """Return the times for which `replay/books` has the books of a tape, int64, ns UTC, ascending; at most `BOOK_INSTANTS`.
 
     They are the start of the episode, further times at equal steps, and the end of its books. The step is a whole number of seconds, or of
     milliseconds in short episodes. Later events, such as a settlement after days, are not sampled.
@@ -60,7 +60,9 @@ def sample_times(tape: Tape) -> np.ndarray:
 
 
 def _sum_trades(tape: Tape, times: np.ndarray) -> np.ndarray:
-    """Return the traded lots, and their sum weighted by the price of YES in micro-dollars, in each step: int64[2, markets, times]."""
+    """Sum the trades of each market since the previous time in `times`. Returns lots, and lots times the price of YES in micro-dollars:
+    int64[2, markets, times].
+    """
     kind, ticker, side, level, lots = unpack(tape.event)
     is_trade = (kind == PRINT) & (tape.ts <= times[-1])
     ticker, side, level, lots, at = (column[is_trade] for column in (ticker, side, level, lots, tape.ts))
@@ -73,7 +75,8 @@ def _sum_trades(tape: Tape, times: np.ndarray) -> np.ndarray:
 
 
 def _build_rows(ticker: str, times: np.ndarray, state: np.ndarray, lots: np.ndarray, trades: np.ndarray) -> pl.DataFrame:
-    """Build the rows of a market: one for each time at which its book has changed or trades precede it, and one for the last time.
+    """Build the rows of one market: for the first and the last time, and for each time at which the book has changed or there were trades
+    since the previous time.
 
     state: rows of `tops_at`. lots: lots by side, cent and time, from `depth`. trades: sums by time, from `_sum_trades`.
     """
@@ -94,13 +97,13 @@ def _build_rows(ticker: str, times: np.ndarray, state: np.ndarray, lots: np.ndar
 
 
 def _best_prices(lots: np.ndarray) -> np.ndarray:
-    """Return the lots by price, best first, and time, with 0 after the first `BOOK_PRICES` prices that have orders."""
+    """Return `lots`, by price (best first) and time, with 0 at all but the first `BOOK_PRICES` prices that have orders."""
     occupied = lots > 0
     return np.where(occupied.cumsum(axis=0) <= BOOK_PRICES, lots, 0)
 
 
 def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
-    """Return prices and sizes of a side as columns of lists, a list per time, best first.
+    """Return the prices and the sizes of a side as two columns. Each row is a time and contains a list, best price first.
 
     lots: lots by cent and time. best: 1 if the lowest price is best, else -1.
     """
@@ -113,7 +116,8 @@ def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
 
 
 def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
-    """Return the extremes of the best prices of markets in equal intervals of the episode. stretches: number of intervals.
+    """Return for each market and interval the lowest bid, the highest ask and the last mid price. stretches: number of equal intervals of
+    the episode.
 
     Columns: ticker, at (end of the interval), low (lowest bid), high (highest ask) and middle (mid price at the end, null without one).
     Prices are in cents.
@@ -131,7 +135,7 @@ def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.Data
 
 
 def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the prices of markets with an agent's fills as an Altair chart, as `bellwether.figures.books.price_with_fills`.
+    """Draw the prices of markets and an agent's fills as an Altair chart: that of `bellwether.figures.books.price_with_fills`.
 
     fills: rows of replay/fills of one agent in the episode. tickers: markets. Default: the most active ones.
     """
@@ -143,7 +147,7 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
 
 
 def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the depth of books over time as an Altair chart, as `bellwether.figures.books.book_heat_map`.
+    """Draw the depth of books over time as an Altair chart: that of `bellwether.figures.books.book_heat_map`.
 
     tickers: markets. Default: the most active ones.
     """
@@ -157,19 +161,21 @@ def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any
 
 
 def interval_edges(tape: Tape, stretches: int) -> np.ndarray:
-    """Return the limits of equal intervals of an episode, int64[stretches + 1], ns UTC."""
+    """Return the times that divide an episode into equal intervals, int64[stretches + 1], ns UTC. stretches: number of intervals."""
     return np.linspace(tape.start, max(tops_of(tape).until, tape.start + 1), stretches + 1).astype(np.int64)
 
 
 def _rank_markets(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
-    """Return all tickers, sorted by the number of fills, then by the number of changes of the best prices, decreasing."""
+    """Return all tickers, those with the most fills first, then those with the most changes of the best prices. fills: rows of replay/fills."""
     count = dict(fills["ticker"].value_counts().iter_rows()) if fills is not None else {}
     changes = np.diff(tops_of(tape).first)
     return sorted(tape.tickers, key=lambda name: (-count.get(name, 0), -changes[tape.tickers.index(name)], name))
 
 
 def _extremes(tops: Tops, market: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the lowest bid, the highest ask, and the mid price at the end of each interval, float64 cents; NaN if missing."""
+    """Return for each interval the lowest bid, the highest ask, and the mid price at the end, float64 cents; NaN if missing. edges: limits
+    of the intervals.
+    """
     rows = tops.of(market)
     places = np.searchsorted(tops.ts[rows], edges, side="right")
     bid, ask = (np.where(side[rows] >= 0, side[rows] / CENT, np.nan) for side in (tops.bid, tops.ask))

@@ -13,7 +13,7 @@ YEAR = 31_557_600_000_000_000
 
 
 class Sharpe(NamedTuple):
-    """Sharpe ratio: mean over standard deviation (n - 1) of simple returns, with a risk-free rate of 0.
+    """Sharpe ratio: mean of simple returns divided by their standard deviation (n - 1), with a risk-free rate of 0.
 
     ratio: ratio per sample; null if undefined. annualised: ratio times the square root of the samples per year. returns: number of returns.
     """
@@ -30,7 +30,8 @@ def max_drawdown(equity: np.ndarray) -> float | None:
 
 
 def sharpe(ts: np.ndarray, equity: np.ndarray, every: int) -> Sharpe:
-    """Compute the Sharpe ratio of the points of a curve that are at least `every` ns apart. Of nearer points the first is used.
+    """Compute the Sharpe ratio of an equity curve, from points at least `every` ns apart: a point that follows the last used point more
+    closely is left out.
 
     It is null for fewer than 3 points, for equal returns, and if a return starts from equity that is not positive.
     """
@@ -54,7 +55,8 @@ def _max_drawdown(equity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _returns(ts, equity, every):  # type: ignore[no-untyped-def]
-    """Return the number of returns, their mean (NaN if a return is undefined) and their standard deviation.
+    """Return the number of returns, the mean (NaN if a return is undefined) and the standard deviation. every: minimum time between points,
+    as in `sharpe`.
 
     Sequential sums are bitwise equal on every machine.
     A difference and an equity of less than 2^53 micro-dollars divide to the nearest float, so equal returns are equal floats.

@@ -1,4 +1,4 @@
-"""Recorded books at given times: depth by price, and best prices with their sizes and the depth near them."""
+"""Recorded books at given times: the lots at every price, and the best prices with the lots at and near them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _depth(ts, event, slot, first, prices, times, step, result):  # type: ignore
 
 @compiled
 def _darken(dark, market, kind):  # type: ignore[no-untyped-def]
-    """Record in `dark` that a book becomes invalid or valid (row 0), or that its market closes (row 1)."""
+    """Update `dark`, which marks the markets whose book is invalid (row 0) or that are closed (row 1), for an event of type `kind`."""
     if kind in (INVALID, VALID):
         dark[0, market] = kind == INVALID
     elif kind in (CLOSE, SETTLE, VOID):
@@ -70,7 +70,7 @@ def _darken(dark, market, kind):  # type: ignore[no-untyped-def]
 
 
 def tops_at(tape: Tape, times: np.ndarray) -> np.ndarray:
-    """Return the top of each market's book at each time (ns UTC, ascending), int64[markets, times, 7].
+    """Return best prices, lots and validity of each market's book at each time, int64[markets, times, 7]. times: ns UTC, ascending.
 
     Columns: best bid and ask of YES ($0.0001, -1 for an empty side), lots at them, lots at the best `BOOK_LEVELS` prices of each side, and 1 if
     the book is valid: recorded, not lost, and its market not closed. All other columns of an invalid book are -1.
@@ -123,7 +123,9 @@ def _tops_at(ts, event, first, prices, begins, times, most, result):  # type: ig
 
 @compiled
 def _near(size, place, level, most):  # type: ignore[no-untyped-def]
-    """Return the total lots at the first `most` prices with orders, from `level` down."""
+    """Return the total lots at the best `most` prices that have orders, from `level` down. size: lots by price. place: index of the
+    market's first price.
+    """
     lots = 0
     while level > 0 and most > 0:
         if size[place + level] > 0:

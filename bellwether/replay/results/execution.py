@@ -21,7 +21,7 @@ class Slippage(NamedTuple):
 
 
 def fill_ratio(requested: np.ndarray, filled: np.ndarray) -> float | None:
-    """Return filled lots over requested lots of all accepted orders, filled or not; null if nothing was requested."""
+    """Return the filled lots of all accepted orders divided by their requested lots; null if nothing was requested."""
     total = int(requested.sum())
     return int(filled.sum()) / total if total else None
 
@@ -42,7 +42,7 @@ def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.nd
 
 
 def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.ndarray) -> Slippage:
-    """Compute the cost of taker fills, without fees, relative to the mid price when their orders arrived.
+    """Compute the total cost of taker fills, without fees, relative to the mid price at the arrival of their orders.
 
     price: price of the order's side, $0.0001. mid2: best bid plus best ask of that side, $0.0001. Fills with -1 (an empty side) are left out.
     """
@@ -52,7 +52,7 @@ def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.n
 
 
 def notional(price: np.ndarray, lots: np.ndarray) -> MicroDollars:
-    """Return the sum of price times size over all fills, purchases and sales, micro-dollars."""
+    """Return the sum of price times size over all fills, whether purchases or sales, in micro-dollars."""
     return MicroDollars(int((price * lots).sum()))
 
 

@@ -1,4 +1,4 @@
-"""Time in market of a backtest, and its profit from trading and from settlement, computed from its fills."""
+"""Time in market (with an open position) of a backtest, and the profit from trading and from settlement, both computed from the fills."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.units import MicroDollars
 
 
 class Settlements(NamedTuple):
-    """First settlement or void of each market, in chronological order.
+    """First settlement of each market, or void (cancellation without a result), in chronological order.
 
     ts: int64[n], ns UTC. ticker: int64[n], codes of the markets. value: int64[n], payout of a YES contract, micro-dollars; -1 for a void.
     """
@@ -73,7 +73,9 @@ def _settlements(ts, event, tickers):  # type: ignore[no-untyped-def]
 
 @compiled_allocating
 def _account(fills, settlements, window, tickers, apart):  # type: ignore[no-untyped-def]
-    """Return the time with a position, ns, and the profits by trading and by settlement. A fill at the time of a settlement precedes it."""
+    """Return the time with an open position (ns), the profit from trading and the profit from settlement. Fills precede settlements of the
+    same time. window: start and end.
+    """
     ts, ticker, side, action, price, lots = fills
     paid_ts, paid, value = settlements
     position, basis = np.zeros((tickers, 2), np.int64), np.zeros((tickers, 2), np.int64)
@@ -111,7 +113,9 @@ def _is_open(position):  # type: ignore[no-untyped-def]
 
 @compiled
 def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-def]
-    """Buy lots of a side. Pairs with lots of the other side are closed at a dollar per contract. Returns the profit of these pairs."""
+    """Buy lots of a side. Lots that pair with a position in the opposite side are closed at a dollar per contract. Returns the profit of
+    the closed pairs.
+    """
     other = 1 - side
     both, profit = min(position[other], lots), 0
     if both > 0:
@@ -126,7 +130,7 @@ def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-d
 
 @compiled
 def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyped-def]
-    """Buy, or sell if `signed` is negative; beyond the position, this opens an opposite one. Returns the profit of the closed part.
+    """Add `signed` lots to a position, which may become short. Returns the profit of the part of the position that is closed.
 
     The basis of a short position is negative.
     """
@@ -147,7 +151,9 @@ def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyp
 
 @compiled
 def _settle(position, basis, value):  # type: ignore[no-untyped-def]
-    """Close the positions of a market at the payout of YES; -1 for a void, without profit. Returns the profit."""
+    """Close the positions of a market at its settlement and return the profit. value: payout of YES, micro-dollars; -1 for a void market,
+    without profit.
+    """
     profit = 0
     for side in range(2):
         payout, lots = value if side == 0 else MICROS - value, position[side]

@@ -30,7 +30,7 @@ _KEY = ("agent", "rules", "episode")
 
 
 def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
-    """Read all rows of one table in a folder and its subfolders; no rows without files.
+    """Read all rows of one table in a folder and its subfolders; an empty frame if there are no files.
 
     Raises `LakeError` for an unreadable file, and `SchemaError` for a file with other columns.
     """
@@ -46,7 +46,7 @@ def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
 
 
 def read_backtests(folder: Path) -> pl.DataFrame:
-    """Read the rows of replay/backtests in a folder and its subfolders: one per agent, rule set and episode, without equal copies.
+    """Read the rows of replay/backtests in a folder and its subfolders: one per agent, rule set and episode. Equal copies are dropped.
 
     Raises `ConfigError` for a folder without backtests, and if two backtests of one agent, rule set and episode differ.
     """
@@ -112,7 +112,7 @@ def table_writer(
 
 
 def _join_parts(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
-    """Write all files of a folder into `target`: each table from its parts, in the order of runs, the CSV and the reality check."""
+    """Write the final files into `target`: each table, joined from its parts in the order of runs, the CSV file, and the reality check."""
     for table in _TABLES:
         files = sorted((parts / table.short_name).glob("*.parquet"))
         rows = pl.scan_parquet(files, glob=False) if files else table.empty().lazy()

@@ -34,7 +34,8 @@ _MOST_LOTS = 10**18 - 1
 
 
 def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Build the tables of one backtest by name: replay/orders, replay/fills, replay/equity, replay/market_pnl and replay/backtests.
+    """Build the tables of one backtest, by name: replay/backtests and those of `details`. known_at: time from which the rows are known.
+    Default: end of the episode.
 
     known_at: time from which the episode is known, here and in the functions for single tables. Default: its end.
     """
@@ -42,7 +43,9 @@ def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, p
 
 
 def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Build the tables of one backtest by name, except replay/backtests."""
+    """Build replay/orders, replay/fills, replay/equity and replay/market_pnl of one backtest, by name. known_at: time from which the rows
+    are known. Default: end of the episode.
+    """
     return {
         ORDERS.name: orders(backtest, known_at),
         FILLS.name: fills(backtest, known_at),
@@ -145,13 +148,13 @@ def _build_frame(table: Table, backtest: RunRecord, columns: dict[str, pl.Series
 
 
 def _names_of(code: np.ndarray, names: Sequence[str]) -> pl.Series:
-    """Return the name at the index of each code; `UNKNOWN` for a code without a name."""
+    """Translate codes to names: code i becomes `names[i]`, and a code without a name `UNKNOWN`."""
     is_known = (code >= 0) & (code < len(names))
     return pl.Series([*names, UNKNOWN], dtype=pl.String()).gather(np.where(is_known, code, len(names)))
 
 
 def _reasons(reason: np.ndarray, status: np.ndarray) -> pl.Series:
-    """Return the name of the reason of each order; null without a reason, and expired for expired orders."""
+    """Return the reason for which each order was rejected or cancelled, by name; `expired` for expired orders, null for orders without a reason."""
     code = np.where((reason == Reason.NONE) & (status == Status.EXPIRED), Reason.EXPIRED, reason)
     names = pl.Series([None, *(member.name.lower() for member in Reason if member is not Reason.NONE)], dtype=pl.String())
     return names.gather(code)
@@ -189,7 +192,8 @@ def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
 
 
 def _most_filled(filled: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Return the upper bound of each order's filled lots, int64[n].
+    """Return the upper bound of each order's filled lots, int64[n]: `most`, or `filled` where that is larger. Negative values of `most` are
+    kept.
 
     It is at least the lots that the order filled: in a quote chain, only the sum over its orders is bounded.
     """

@@ -60,7 +60,7 @@ def market_pnl(backtest: RunRecord, known_at: datetime | None = None) -> pl.Data
 
 
 def _contracts(fills: np.ndarray) -> dict[str, Any]:
-    """Return the contracts that raised and that lowered the position in YES, by column. Buying NO lowers it."""
+    """Return the contracts of fills that raised the position in YES, and of fills that lowered it (sales of YES, purchases of NO), by column."""
     raised = (fills[:, F_SIDE] == YES) == (fills[:, F_ACTION] == BUY)
     lots = fills[:, F_LOTS]
     return {name: Decimal(int(lots[selected].sum())) / CONTRACT for name, selected in (("yes_bought", raised), ("yes_sold", ~raised))}

@@ -25,7 +25,7 @@ _UNIT, _HALF = MICROS // DOLLAR, MICROS // DOLLAR // 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tops:
-    """Index of the best prices of each market after each change.
+    """Best prices of every market after each change: arrays with one entry per change, market by market.
 
     A row is valid from its time on, with all events of that time applied. Rows of a market are in chronological order.
 
@@ -48,13 +48,13 @@ class Tops:
     until: int
 
     def of(self, ticker: int) -> slice:
-        """Return the slice of one market's rows."""
+        """Return the slice of the arrays that belongs to one market. ticker: number of the market."""
         return slice(int(self.first[ticker]), int(self.first[ticker + 1]))
 
 
 @cache_per_tape
 def tops_of(tape: Tape) -> Tops:
-    """Return the index of best prices of a tape. It is cached with the tape."""
+    """Return the best prices of all markets of a tape after each change. The result is cached with the tape."""
     count = len(tape.tickers)
     first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
     empty = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
@@ -87,7 +87,7 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
 
 @compiled_allocating
 def _tops(ts, event, levels, markets, columns):  # type: ignore[no-untyped-def]
-    """Return the number of rows of each market. Unless `columns` are empty arrays, also fill them with the rows, from first[market] on."""
+    """Return the number of rows of `Tops` for each market. Unless `columns` are empty arrays, also fill these, from index first[market] on."""
     out_ts, out_bid, out_ask, out_worth = columns
     (start, prices), (first, settled) = levels, markets
     tickers = len(settled)
@@ -160,7 +160,7 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
 
 @compiled
 def _behind(ts, low, high, at):  # type: ignore[no-untyped-def]
-    """Return the index of the first row later than `at`, from `low` on; `high` without one. The search takes growing strides from `low`."""
+    """Return the first index from `low` on whose time is later than `at`; `high` if there is none. The search takes growing strides from `low`."""
     stride = 1
     while low + stride < high and ts[low + stride - 1] <= at:
         low += stride

@@ -64,7 +64,7 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
 
 
 def end_time(backtest: RunRecord) -> datetime:
-    """Return the end of the episode, or its last event if that is later, rounded down to microseconds."""
+    """Return the end of the episode or the time of its last event, whichever is later, rounded down to microseconds."""
     tape = backtest.tape
     return _EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
 
@@ -128,7 +128,9 @@ def _execution_metrics(backtest: RunRecord) -> dict[str, Any]:
 
 
 def count_rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
-    """Return the number of rejected orders by reason, the most frequent first. refused: orders above the limit of a run, which have no row."""
+    """Return the number of rejected orders by reason, the most frequent first. refused: number of orders beyond `max_orders`, which are not
+    in `orders`.
+    """
     reasons = orders[orders[:, codes.O_STATUS] == Status.REJECTED, codes.O_REASON]
     counts = np.bincount(reasons, minlength=len(Reason))
     counts[Reason.ORDER_LIMIT] += refused

@@ -27,7 +27,9 @@ Floats = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class RealityCheck:
-    """Best agent of a sweep, its P&L over all counted episodes in dollars, and its p-value; None with a reason if undefined."""
+    """Result of a reality check: best agent of a sweep, its P&L over all counted episodes in dollars, and the p-value. reason: why the
+    p-value is None.
+    """
 
     agents: int
     episodes: int
@@ -37,7 +39,7 @@ class RealityCheck:
     reason: str | None
 
     def row(self) -> dict[str, Any]:
-        """Return the values by name, with `meaning`."""
+        """Return the fields by name, and as `meaning` the sentence that describes them."""
         return {**asdict(self), "meaning": self.meaning()}
 
     def meaning(self) -> str:
@@ -57,7 +59,7 @@ class RealityCheck:
 
 
 def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> RealityCheck:
-    """Compute the reality check of rows of replay/backtests. An agent under two rule sets counts as two agents.
+    """Compute the reality check from rows of replay/backtests. An agent under two rule sets counts as two agents.
 
     unsettled: count episodes with an unsettled position, at its mark.
 
@@ -106,7 +108,9 @@ def p_value(pnl: Floats) -> float:
 
 
 def _flips(episodes: int) -> Floats:
-    """Return the sign of each episode in each exchange, ±1 by exchange and episode: all exchanges, or a fixed sample with the identity first."""
+    """Return the signs (±1, by exchange and episode) with which exchanges multiply the P&L of episodes: all combinations, or a fixed
+    sample. The first exchange changes nothing.
+    """
     if episodes <= _ALL_FLIPS:
         bits = np.arange(2**episodes)[:, None] >> np.arange(episodes) & 1
     else:

@@ -1,4 +1,4 @@
-"""Summaries of agents over their episodes, from rows of replay/backtests: replay/results and replay/summary."""
+"""Summaries of agents over their episodes: builds replay/results and replay/summary from rows of replay/backtests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def mean_over(values: np.ndarray) -> Estimate:
 
 
 def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
-    """Build the rows of replay/results: for each agent and rule set a row per episode, by name, and the total.
+    """Build the rows of replay/results: for each agent and rule set a row per episode, sorted by name, and a row with the total.
 
     The total covers episodes traded individually, or portfolios if there are no others. It contains the sums of P&L, contracts, orders and
     fees, the mean return, the largest drawdown, and the mean of the defined fill ratios. unsettled: include episodes with an unsettled
@@ -96,7 +96,9 @@ def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFra
 
 
 def select_counted(rows: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
-    """Return the rows that totals and means include: without portfolios, and without unsettled episodes unless `unsettled` is true."""
+    """Return the rows that totals and means include: episodes traded individually (portfolios if there are only those), and unsettled ones
+    only if `unsettled` is true.
+    """
     rows = _drop_portfolios(rows)
     return rows if unsettled else rows.filter(~pl.col("unsettled"))
 
@@ -108,7 +110,7 @@ def _drop_portfolios(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _group(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
-    """Yield the agent and rule set of each group of rows, with its rows by episode."""
+    """Group rows by agent and rule set. Yields the agent and rule set of each group, and its rows sorted by episode."""
     yield from backtests.sort(*_BY, "episode").partition_by(_BY, as_dict=True, maintain_order=True).items()
 
 
@@ -146,7 +148,9 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
 
 
 def _band_kind(rows: pl.DataFrame, every: pl.DataFrame) -> str:
-    """Return the kind of band of the counted `rows`, or of all rows if `rows` is empty; mixed if the kinds differ."""
+    """Return how the bands of P&L of the counted `rows` were made: fills, rerun or none; mixed if they differ. If `rows` is empty, the rows
+    `every` decide.
+    """
     kinds = (every if rows.is_empty() else rows)["band"].unique().to_list()
     return kinds[0] if len(kinds) == 1 else MIXED
 
@@ -156,7 +160,7 @@ def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:
 
 
 def _median(rows: pl.DataFrame, name: str) -> float | None:
-    """Return the median of a column over the episodes with a value; None without one."""
+    """Return the median of a column over the episodes that have a value; None if no episode has a value."""
     values = rows[name].cast(pl.Float64).drop_nulls()
     return float(np.median(values.to_numpy())) if len(values) else None
 
@@ -166,7 +170,7 @@ def _columns_of(name: str, mean: Estimate) -> dict[str, float | str | None]:
 
 
 def _maker_share(rows: pl.DataFrame) -> float | None:
-    """Return the share of all contracts of the episodes that were traded as maker; None without contracts."""
+    """Return the share of all traded contracts that were traded as maker; None without contracts."""
     contracts = _floats(rows, "contracts")
     maker = float((np.nan_to_num(_floats(rows, "maker_share")) * contracts).sum())
     return maker / float(contracts.sum()) if contracts.sum() else None

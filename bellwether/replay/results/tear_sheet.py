@@ -1,4 +1,4 @@
-"""Tear sheet of an agent in an episode, as a page of the site or one file.
+"""Tear sheet (report on one backtest: an agent in an episode), as a page of the site or as one file.
 
 Contains metrics, equity, prices with fills, inventory, markouts and orders.
 """
@@ -86,7 +86,7 @@ def sections(
     book: Mapping[str, Rows],
     colours: Mapping[str, str] | None = None,
 ) -> list[Section]:
-    """Build the sections of a tear sheet.
+    """Build the sections of a tear sheet from rows of the replay tables.
 
     Args:
         run: Row of replay/backtests.
@@ -111,7 +111,7 @@ def sections(
 
 
 def _headline(run: Mapping[str, Any]) -> Stats:
-    """Build the six main numbers. The Sharpe ratio is not annualised, because an episode takes hours."""
+    """Build the tear sheet's six main numbers. The Sharpe ratio is not annualised, because an episode takes hours."""
     return Stats(
         [
             ("P&L", money(run["pnl"], signed=True), f"{_band(run)} under other queues"),

@@ -38,7 +38,7 @@ BANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Table of texts. The first cell of a row is an untrusted name, the others are numbers. notes: texts below the table."""
+    """Table whose cells are texts. The first cell of a row is an untrusted name, the other cells are numbers. notes: texts below the table."""
 
     title: str
     header: tuple[str, ...]
@@ -53,7 +53,9 @@ def agent_tables(results: pl.DataFrame, titles: Mapping[str, str] | None = None)
 
 
 def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Build the comparison of agents, and of their rule sets if there are several, from rows of replay/summary, by decreasing P&L."""
+    """Build the table that compares agents, with a row per agent and rule set by decreasing P&L, from rows of replay/summary. titles:
+    agents' names in the table.
+    """
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _sort_by_pnl(summary, titles))
@@ -68,7 +70,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
 
 
 def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Build the table of means over episodes with intervals, from rows of replay/summary, in the order of `comparison_table`."""
+    """Build the table of means over episodes with 95 % intervals, from rows of replay/summary, in the order of `comparison_table`."""
     rows = tuple((name, *_interval_cells(row)) for name, row in _sort_by_pnl(summary, titles))
     notes = (
         f"n: episodes. 95 %: over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
@@ -153,7 +155,7 @@ def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
 
 
 def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
-    """Return the note of each kind of band in rows."""
+    """Return the notes that explain the kinds of band that appear in rows."""
     return tuple(BANDS[kind] for kind in sorted(rows["band"].unique()) if kind in BANDS)
 
 
@@ -166,13 +168,13 @@ def format_band(row: Mapping[str, Any]) -> str:
 
 
 def band_ends(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
-    """Return the minimum and the maximum of the P&L and the ends of its band, in dollars."""
+    """Return the lower and the upper end of the band of P&L, in dollars; the band is widened to contain the P&L itself."""
     values = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
     return min(values), max(values)
 
 
 def _range(first: str, last: str) -> str:
-    """Join the ends of a range; equal ends are written once."""
+    """Join the two ends of a range as one text; equal ends are written once."""
     return first if first == last else f"{first}…{last}"
 
 
