@@ -1,4 +1,5 @@
-"""The arena: agents bet paper money on prediction markets, week by week. Pure functions compute ledger, marks and scores from facts.
+"""The arena: agents bet paper money on prediction markets, week by week. Pure functions compute ledger, marks (values of positions) and scores
+from facts: agents, trades, settlements and prices.
 
 No I/O and no scheduler: quotes, evidence and times are arguments. docs/arena.md states the rules with an example. Names are imported on first
 use.

@@ -1,4 +1,4 @@
-"""Accounts and positions, and how a trade changes them."""
+"""Accounts of agents (cash and positions), and how a trade changes an account."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class PositionStatus(StrEnum):
 
 
 class AgentStatus(StrEnum):
-    """Status of an agent. WARNED: the cash is below the smallest bet, and positions are open. BANKRUPT: the same without open positions."""
+    """Status of an agent. WARNED: the cash is below the smallest bet, but positions are open. BANKRUPT: the cash is below the smallest bet, and
+    no position is open.
+    """
 
     ACTIVE = "active"
     WARNED = "active, cannot bet"
@@ -65,7 +67,9 @@ class Position:
 
 @dataclass(slots=True)
 class Account:
-    """Cash, fees and payments taken back by corrections in micro-dollars; all positions by id, and the open ones by (market, side)."""
+    """Account of an agent: cash, fees paid, and payouts that corrected settlements took back (`taken_back`), all in micro-dollars. positions:
+    all, by id. open: open positions by (market, case-folded side).
+    """
 
     agent: Agent
     cash: MicroDollars
@@ -79,7 +83,7 @@ class Account:
 
     @classmethod
     def of(cls, agent: Agent) -> Account:
-        """Create an account with the initial cash of an agent."""
+        """Create the account of an agent, with the agent's initial cash."""
         return cls(agent, agent.initial_cash)
 
     @property
@@ -93,7 +97,7 @@ class Account:
         return MicroDollars(sum(position.realized for position in self.positions.values()))
 
     def status(self, smallest_bet: MicroDollars) -> AgentStatus:
-        """Return the status of the agent. smallest_bet: micro-dollars."""
+        """Return whether the agent is active, warned or bankrupt. smallest_bet: minimum bet in micro-dollars."""
         if self.cash >= smallest_bet:
             return AgentStatus.ACTIVE
         return AgentStatus.WARNED if self.open else AgentStatus.BANKRUPT
@@ -115,7 +119,7 @@ class Account:
         )
 
     def explain_problem(self, trade: Trade) -> str | None:
-        """Return why a trade cannot be booked on this account; None if it can."""
+        """Return why a trade cannot be booked on this account; None if the trade can be booked."""
         if trade.shares <= 0 or trade.amount < 0 or trade.fee < 0:
             return f"shares {trade.shares}, amount {trade.amount}, fee {trade.fee}; shares are above 0, the others 0 or more"
         position = self.positions.get(trade.position_id)
@@ -167,7 +171,7 @@ class Account:
 
 
 def _explain_mismatch(position: Position, trade: Trade) -> str | None:
-    """Return why a trade does not fit its position; None if it does."""
+    """Return why a trade cannot be booked on an existing position (not open, another side, too few shares); None if the trade can be booked."""
     if position.status is not PositionStatus.OPEN:
         return f"position {position.position_id} is {position.status}"
     if position.market_id != trade.market_id or fold_case(position.side) != fold_case(trade.side):

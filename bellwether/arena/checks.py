@@ -1,4 +1,6 @@
-"""Rules of the arena's tables, and checks of the lake: missing cohorts, unfinished decisions, stale prices, contradicted settlements."""
+"""Rules for rows of the arena's tables, and checks across its tables in the lake: missing cohorts, unfinished decisions, stale prices,
+contradicted settlements.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def _read_rows(lake: Lake, table: Table) -> pl.DataFrame:
 
 
 def _observation(faults: Sequence[str], problem: str, fine: str, subjects: Collection[str] | None = None) -> Observation:
-    """Build the observation of a check from its faults. subjects: identifiers of the failed objects, if the faults are sentences."""
+    """Return the result of a check: passed with the text `fine` if there are no faults, else failed with their number and first examples.
+    problem: what is wrong with the faults. subjects: identifiers of the failed objects; default: the faults themselves.
+    """
     if not faults:
         return Observation(True, fine, {"found": 0})
     named = "; ".join(faults[:_NAMED]) if subjects is not None else ", ".join(faults[:_NAMED])

@@ -1,4 +1,6 @@
-"""Decisions of agents: actions, problems of answers, reasons for refused legs, states, and the JSON Schema of answers."""
+"""Decisions of agents: actions, legs (single bets or sales), states, problems of unusable answers, reasons for refused legs, and the JSON Schema
+of answers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from bellwether.units import MicroDollars
 
 
 class Action(StrEnum):
-    """Action of a decision. INVALID: the answer is unusable; it has the effect of HOLD and is counted separately."""
+    """What a decision does. INVALID: the model's answer was unusable; nothing is traded, as with HOLD, but the decision is counted separately."""
 
     BET = "BET"
     SELL = "SELL"
@@ -48,7 +50,9 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """One leg of a BET. amount: micro-dollars. probability: the model's probability that this side wins; None if not stated."""
+    """One bet of a decision with the action BET. amount: micro-dollars. probability: the model's probability that this side wins; None if not
+    stated.
+    """
 
     market_id: str
     side: str
@@ -58,7 +62,7 @@ class Bet:
 
 @dataclass(frozen=True, slots=True)
 class Sell:
-    """One leg of a SELL. percentage: of the held shares, in millionths of a percent (100,000,000 is all)."""
+    """One sale of a decision with the action SELL. percentage: part of the held shares to sell, in millionths of a percent (100,000,000 is all)."""
 
     position_id: str
     percentage: int
@@ -66,7 +70,7 @@ class Sell:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A parsed answer.
+    """Decision of an agent for one week, parsed from an answer.
 
     reasoning: text of the model, untrusted. problem, message: why and where the answer is INVALID; None otherwise. tolerated: the answer
     contained more than the requested object, such as prose around it.
@@ -82,11 +86,11 @@ class Decision:
 
     @property
     def legs(self) -> int:
-        """Number of trades that the decision requests."""
+        """Number of bets or sales that the decision requests."""
         return len(self.bets) + len(self.sells)
 
     def to_json(self) -> str:
-        """Return the decision as the JSON of an answer, which parses to an equal decision. INVALID becomes HOLD."""
+        """Return an answer (JSON text) from which the parser makes an equal decision. An INVALID decision becomes HOLD."""
         answer: dict[str, object] = {"action": Action.HOLD.value if self.action is Action.INVALID else self.action.value}
         if self.action is Action.BET:
             answer["bets"] = [
@@ -100,7 +104,7 @@ class Decision:
 
 
 def invalid_decision(problem: Problem, message: str, *, tolerated: bool = False) -> Decision:
-    """Return the decision of an unusable answer."""
+    """Build the INVALID decision of an unusable answer. message: what is wrong and where. tolerated: as in `Decision`."""
     return Decision(Action.INVALID, problem=problem, message=message, tolerated=tolerated)
 
 
@@ -138,7 +142,9 @@ def response_format() -> dict[str, Any]:
 
 
 def answer_schema() -> dict[str, Any]:
-    """Return the JSON Schema of an answer. The parser checks limits, which strict providers do not support in schemas."""
+    """Return the JSON Schema of an answer. Minimum and maximum amounts are left to the parser, because strict providers refuse schemas with
+    limits.
+    """
     bet = _object_schema(
         market_id={"type": "string", "description": "id of the market, as listed"},
         side={"type": "string", "description": "YES or NO, or the exact name of the outcome"},
@@ -162,7 +168,7 @@ def _object_schema(**properties: dict[str, Any]) -> dict[str, Any]:
 
 
 class Reason(StrEnum):
-    """Reason for refusing a leg, in the order of the checks: of bets and sells, of sells only, of fills."""
+    """Why a leg (one bet or sale) was refused. In this order: reasons for bets and sales, for sales only, and those that follow from the fill."""
 
     AGENT_UNKNOWN = "agent unknown"
     BANKRUPT = "bankrupt"
@@ -200,7 +206,7 @@ LIMITS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A leg that was not executed. leg: number from 1. message: the reason with names and values."""
+    """A refused leg of a decision. leg: number of the bet or sale, from 1. message: the reason with names and values."""
 
     leg: int
     reason: Reason

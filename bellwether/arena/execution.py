@@ -1,6 +1,6 @@
-"""Execution of a stored decision: each leg becomes a trade or a refusal, without side effects.
+"""Execution of a stored decision: each leg (bet or sale) becomes a trade or a refusal, without side effects.
 
-Checks run in the order of `Reason`, so that a leg with several faults is always refused for the same reason.
+Checks run in a fixed order, so that a leg with several faults is always refused for the same reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bellwether.units import MicroDollars, MicroShares
 
 @dataclass(frozen=True)
 class MarketData:
-    """Markets and quotes with which a decision is executed.
+    """Markets and quotes against which a decision is executed.
 
     markets: the universe by id. held: markets outside the universe with open positions, which can be sold but not bought. quotes: by market.
     at: time of the quotes.
@@ -40,7 +40,7 @@ class MarketData:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """Result of executing a decision: trades in the order of their legs, a refusal for each other leg, and the account after the trades."""
+    """Result of executing a decision: a trade or a refusal for each leg, and the account after the trades; account None if the agent is unknown."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
@@ -68,7 +68,7 @@ def execute(
     owners: Mapping[str, str] | None = None,
     base: MicroDollars | None = None,
 ) -> ExecutionResult:
-    """Execute a decision on an account. account: None if the agent is unknown.
+    """Execute a decision on a copy of the agent's account. account: None if the agent is unknown; then every leg is refused.
 
     base: cash in micro-dollars stated in the prompt, which determines limits and confidences; default: the account's cash. owners: agents by
     position, which distinguishes positions of other agents from unknown ones. Legs are executed one after another, each on the account that the
@@ -91,7 +91,9 @@ def execute(
 
 
 def _refuse_all(refusals: Sequence[Refusal], broken: Refusal, legs: int) -> tuple[Refusal, ...]:
-    """Return a refusal for every leg. Legs without their own refusal get one that names the leg which broke the limits."""
+    """Return a refusal for every leg of a decision, because one leg violated limits or cash. refusals: existing ones, which are kept. broken:
+    that leg's refusal, named in the new ones. legs: number of legs.
+    """
     refused = {refusal.leg: refusal for refusal in refusals}
     return tuple(
         refused.get(leg, Refusal(leg, Reason.BATCH, f"leg {broken.leg} was refused: {broken.reason}")) for leg in range(1, legs + 1)
@@ -119,7 +121,7 @@ def _require(condition: bool, reason: Reason, message: str) -> None:
 
 
 def _execute_leg(run: _Run, leg: int, build_trade: Callable[[], Trade]) -> None:
-    """Book the trade of a leg, or record its refusal."""
+    """Book the trade of a leg, or record its refusal. build_trade: returns the trade, or raises `_LegRefused`."""
     try:
         trade = build_trade()
     except _LegRefused as refused:
@@ -130,7 +132,9 @@ def _execute_leg(run: _Run, leg: int, build_trade: Callable[[], Trade]) -> None:
 
 
 def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
-    """Check that the agent is not bankrupt, and the total of the bets if the methodology limits it. Negative amounts are ignored."""
+    """Raise `_LegRefused` if the agent is bankrupt, or if the methodology limits all bets together and their total is above limit or cash.
+    Negative amounts count as 0.
+    """
     _check_solvent(run)
     if len(bets) == 1 or run.methodology.limit != "decision":
         return
@@ -224,7 +228,7 @@ def _require_fill(fill: LegFill | NoFill, market: Market, side: str) -> LegFill:
 
 
 def _trade_fields(run: _Run, market: Market, filled: LegFill, quote: Quote) -> dict[str, Any]:
-    """Return the fields of a trade that follow from its fill and quote."""
+    """Return the fields of a trade that are set alike for purchases and sales, from the fill and the quote."""
     return {
         "agent_id": run.account.agent.agent_id,
         "market_id": market.market_id,

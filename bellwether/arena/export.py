@@ -1,4 +1,6 @@
-"""Export of a cohort as an open dataset: facts, results, prompts and answers, a dataset card, and the query of its leaderboard."""
+"""Export of a cohort (the agents that start in one week) as an open dataset: facts, results, prompts and answers, a README that describes every
+column (the card), and a query that computes the leaderboard.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _MESSAGES = {"decision_id": pl.String(), "number": pl.Int32(), "role": pl.String
 def build_cohort_tables(
     lake: Lake, rules: Mapping[str, Methodology], cohort: date, journal: Journal | None = None
 ) -> dict[str, pl.DataFrame]:
-    """Return the tables of an export by name.
+    """Return the tables that an export of the cohort contains, by name. rules: methodologies by name. journal: source of prompts and answers.
 
     Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and, with a journal, all prompts and answers. Raises
     `ConfigError` for an unknown cohort.
@@ -66,7 +68,7 @@ def build_cohort_tables(
 
 
 def export_cohort(tables: Mapping[str, pl.DataFrame], cohort: date, target: Path) -> Path:
-    """Write an export into the folder `target`, or into one file if `target` ends in .zip, and return `target`.
+    """Write the tables of `build_cohort_tables` into the folder `target`, or into one file if `target` ends in .zip, and return `target`.
 
     An earlier export is replaced. Raises `ConfigError` if the folder contains anything else.
     """
@@ -97,7 +99,7 @@ def _write_files(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path)
 
 
 def _read_messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the messages of decisions as (decision, number, role, content), without credentials."""
+    """Yield the messages of decisions as (decision id, number from 1, role, content), with credentials removed."""
     records = Records(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
         for number, role, content in list_messages(journal, load_record(records, DecisionPlan, name), load_record(records, Intent, name)):

@@ -1,4 +1,4 @@
-"""Facts of the arena, from which everything else is computed (`bellwether.arena.ledger`)."""
+"""Facts of the arena: agents, trades and settlements. Ledger, marks and scores are computed from facts (`bellwether.arena.ledger`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Action = Literal["BUY", "SELL"]
 
 
 class Agent(NamedTuple):
-    """An agent of a cohort. initial_cash: micro-dollars."""
+    """An agent: the competitor of one family in one cohort (the agents that start in the same week). initial_cash: micro-dollars."""
 
     agent_id: str
     cohort: str
@@ -24,7 +24,7 @@ class Agent(NamedTuple):
 
 
 class Trade(NamedTuple):
-    """An executed leg of a decision, with the quote it used.
+    """An executed bet or sale of a decision, with the quote at which it was filled.
 
     trade_id: cohort/family/week/leg. position_id: id of the trade that opened the position. shares: micro-shares. price: average fill price in
     micro-dollars per share. amount: micro-dollars paid or received, without the fee. fee: micro-dollars. bid, mid, ask: quote of the side at
@@ -57,7 +57,7 @@ class Trade(NamedTuple):
 
 
 class Result(StrEnum):
-    """Kind of settlement: one outcome won; every side is paid a part; or costs are refunded."""
+    """Kind of settlement. WON: one outcome won. SPLIT: every side is paid a part. CANCELLED: costs are refunded."""
 
     WON = "won"
     SPLIT = "split"
@@ -65,7 +65,7 @@ class Result(StrEnum):
 
 
 class Settlement(NamedTuple):
-    """A resolution that counts for the cohorts of one methodology from `known_at` on.
+    """Settlement of a market for all cohorts of one methodology, in force from `known_at` until a later settlement corrects it.
 
     payouts: micro-dollars per share by case-folded outcome; empty if costs are refunded. winner: name of the winning outcome. rule: the rule
     that decided. number: from 1; later settlements of a market correct the first.
@@ -82,7 +82,8 @@ class Settlement(NamedTuple):
 
 
 def implied_confidence(amount: MicroDollars, base: MicroDollars, methodology: Methodology) -> float:
-    """Return the confidence implied by a bet of `amount` with the cash `base` before the decision (micro-dollars): its share of the largest bet.
+    """Return the confidence that the size of a bet implies: `amount` divided by the largest allowed bet, at most 1. base: cash before the
+    decision. Both are micro-dollars.
 
     Formula of Forecaster Arena: c = min(a / (0.25 b), 1); 0 without cash.
     """

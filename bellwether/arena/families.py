@@ -1,4 +1,6 @@
-"""Families of competitors (`registry/families.toml`), and their releases: models with release dates and prices."""
+"""Families (`registry/families.toml`): the arena's competitors over the years, each represented by successive models (releases) with release
+dates and prices.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _Fragment = Annotated[StrictStr, Field(min_length=1, pattern=r"^[^A-Z]+$")]
 
 
 class FamilyRelease(BaseModel):
-    """Release of a family: the model of the registry with its name.
+    """Release of a family: a model that represents the family. In `Family.releases` the key is the model's name in the registry.
 
     released: date of the provider's release. input_price, output_price: dollars per million tokens; default: the model's own prices.
     """
@@ -84,7 +86,8 @@ class Family(BaseModel):
 
 
 def load_families(models: Mapping[str, Model], folder: Path | None = None) -> Mapping[str, Family]:
-    """Load all families by name: the built-in ones, then those of `families.toml` in `folder`, which may add releases to built-in families.
+    """Load all families by name: the built-in ones, then those of `families.toml` in `folder`, where releases may also be added to built-in
+    families.
 
     models: models of the registry by name. Raises `ConfigError` naming file, entry, field and value, also for a release without a model and for
     one that belongs to another family. Prices are only required where a lineup uses a release.
@@ -97,7 +100,7 @@ def load_families(models: Mapping[str, Model], folder: Path | None = None) -> Ma
 
 
 def find_prices(release: FamilyRelease | None, model: Model) -> tuple[Decimal, Decimal, str] | None:
-    """Return input and output price in dollars per million tokens and their price list; None if unknown.
+    """Return (input price, output price, name of the price list), prices in dollars per million tokens; None if the prices are unknown.
 
     Sources in order: the release, the model's entry, and LiteLLM's price map for a short prompt.
     """
@@ -110,7 +113,7 @@ def find_prices(release: FamilyRelease | None, model: Model) -> tuple[Decimal, D
 
 
 def _merge_entries(folder: Path | None) -> list[registry.Entry]:
-    """Return the entries of all files; releases that the user's file adds to a built-in family are merged into it."""
+    """Return one entry per family. Releases in the user's file that belong to a built-in family are added to the built-in entry."""
     entries: dict[str, registry.Entry] = {}
     for entry in registry.entries(FILE, folder):
         first = entries.get(entry.name)

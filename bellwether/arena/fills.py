@@ -1,4 +1,4 @@
-"""Fill policies: the price at which a leg is filled, given the quote of its side.
+"""Fill policies: at which price and in which size a leg (bet or sale) is filled, given the quote of its side.
 
 mid: at the midpoint, for any number of micro-shares, regardless of depth. realistic: against the resting orders of the other side, best first,
 on the market's ticks, in whole steps of shares, at least the minimum order, all or nothing.
@@ -20,7 +20,9 @@ from bellwether.venues.polymarket.fees import FREE, Side
 
 @dataclass(frozen=True, slots=True)
 class LegFill:
-    """Fill of a leg. shares: micro-shares. price: average in micro-dollars per share. amount, fee: micro-dollars. skipped: unusable levels."""
+    """Fill of a leg. shares: micro-shares. price: average in micro-dollars per share. amount, fee: micro-dollars. skipped: number of unusable
+    levels of the book.
+    """
 
     shares: MicroShares
     price: SharePrice
@@ -41,12 +43,12 @@ Buy = Callable[[Methodology, Market, Quote, MicroDollars], "LegFill | NoFill"]
 
 
 def fill_buy(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill | NoFill:
-    """Fill a purchase for up to `amount` micro-dollars; the policy `mid` uses exactly that amount."""
+    """Fill a purchase for up to `amount` micro-dollars (exactly `amount` under the policy `mid`), or return why it cannot be filled."""
     return _refuse_unknown_fees(methodology, market) or _BUYS[methodology.fill](methodology, market, quote, amount)
 
 
 def fill_sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
-    """Fill a sale of `shares`. position: all shares of the position. Both are micro-shares."""
+    """Fill a sale of `shares`, or return why it cannot be filled. position: number of shares held. Both are micro-shares."""
     return _refuse_unknown_fees(methodology, market) or _SELLS[methodology.fill](methodology, market, quote, shares, position)
 
 
@@ -119,7 +121,8 @@ def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shar
 
 
 def _select_levels(quote: Quote, resting: tuple[Level, ...], best: SharePrice | None, market: Market) -> tuple[list[Level], int] | NoFill:
-    """Return the usable levels, best first, and the number of unusable ones. If only the best price is known, its size is unlimited.
+    """Return the usable levels of one side of a book, best first, and the number of unusable ones. resting: levels of that side. best: best price
+    of that side, used with unlimited size if `resting` is empty.
 
     Each level is checked against the tick size of the book, or of the market if the book states none.
     """
@@ -157,7 +160,7 @@ def _fill_from_levels(
 
 
 def _compute_fee(methodology: Methodology, market: Market, filled: list[Level], action: Action) -> MicroDollars:
-    """Return the venue's taker fee for these fills in micro-dollars."""
+    """Return the venue's taker fee in micro-dollars. filled: part of each level that was filled."""
     fees = market.fees
     if methodology.fees == "none" or fees == FREE or isinstance(fees, UnknownFees):
         return MicroDollars(0)

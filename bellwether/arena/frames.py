@@ -75,10 +75,10 @@ def agents_frame(
     terms: Mapping[str, Terms] | None = None,
     archived: Intervention | None = None,
 ) -> pl.DataFrame:
-    """Build rows of arena/agents.
+    """Build rows of arena/agents for the agents of a cohort, which started in `week` at `known_at`. closed, archived: interventions of operators
+    that closed agents (by agent id) or archived the cohort.
 
-    models: model or rule by family. closed: interventions that closed agents, by agent id. terms: terms of models by family. archived:
-    intervention that archived the cohort.
+    models: model or rule by family. terms: terms of models by family.
     """
     closures = [(closed or {}).get(agent.agent_id) for agent in agents]
     frozen = [(terms or {}).get(agent.family) for agent in agents]
@@ -102,7 +102,7 @@ def agents_from_rows(rows: pl.DataFrame) -> list[Agent]:
 
 
 def trades_frame(trades: Sequence[Trade]) -> pl.DataFrame:
-    """Build rows of arena/trades; week is the week of the decision."""
+    """Build rows of arena/trades. The column week is the week of the decision."""
     weeks = pl.Series([week_of_trade(trade.trade_id) for trade in trades], dtype=pl.Date())
     frame = _frame_from_objects(TRADES, Trade._fields, trades).rename({"executed_at": "known_at"}).with_columns(week=weeks)
     return _to_table(TRADES, frame)
@@ -115,7 +115,9 @@ def trades_from_rows(rows: pl.DataFrame) -> list[Trade]:
 
 
 def evidence_frame(observations: Sequence[Mapping[str, Any]], *, reconstructed: bool = False) -> pl.DataFrame:
-    """Build rows of arena/evidence from rows of `build_evidence_row` of either venue; week is the week of the observation."""
+    """Build rows of arena/evidence (what venues state about resolutions) from rows of `build_evidence_row` of Polymarket or Kalshi. The column
+    week is the week of the observation.
+    """
     schema = {name: dtype for name, dtype in EVIDENCE.schema.items() if name in _EVIDENCE_COLUMNS}
     rows = [
         {name: observation["fetched_at"] if name == "known_at" else observation.get(name) for name in schema}
@@ -131,7 +133,7 @@ def evidence_frame(observations: Sequence[Mapping[str, Any]], *, reconstructed: 
 
 
 def cancellations_frame(interventions: Sequence[Intervention]) -> pl.DataFrame:
-    """Build rows of arena/evidence from cancelled markets; week is the week of the cancellation."""
+    """Build rows of arena/evidence for markets that operators cancelled. The column week is the week of the cancellation."""
     rows: list[Mapping[str, Any]] = [
         {
             "week": week_of(intervention.at),
@@ -147,7 +149,9 @@ def cancellations_frame(interventions: Sequence[Intervention]) -> pl.DataFrame:
 
 
 def observations_from_rows(rows: pl.DataFrame) -> list[Observation]:
-    """Convert rows of arena/evidence to observations. Rows by operators are cancellations; rows of missing markets are omitted."""
+    """Convert rows of arena/evidence to observations. Rows written by operators become cancellations; rows of markets that the venue did not list
+    are omitted.
+    """
     observed = rows.filter(pl.col("cancelled_by").is_null(), ~pl.col("missing").fill_null(False)).rename({"known_at": "fetched_at"})
     of_kalshi = pl.col("results").is_not_null()
     cancelled = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")
@@ -183,7 +187,7 @@ def scores_frame(ledger: Ledger) -> pl.DataFrame:
 
 
 def portfolios_frame(rows: Sequence[Valuation], ledger: Ledger) -> pl.DataFrame:
-    """Build rows of arena/portfolios."""
+    """Build rows of arena/portfolios from valuations."""
     return _to_table(PORTFOLIOS, _add_methodology(_frame_from_objects(PORTFOLIOS, Valuation._fields, rows), ledger))
 
 
@@ -193,19 +197,19 @@ def prices_frame(prices: Sequence[HeldPrice]) -> pl.DataFrame:
 
 
 def prices_from_rows(rows: pl.DataFrame) -> list[HeldPrice]:
-    """Convert rows of arena/prices to prices."""
+    """Convert rows of arena/prices to objects."""
     plain = _to_millionths(rows, "price", "other").select(HeldPrice._fields)
     return [HeldPrice(**{**row, "source": PriceSource(row["source"])}) for row in plain.iter_rows(named=True)]
 
 
 def frame_from_millionths(table: Table, rows: Sequence[Mapping[str, Any]], *names: str) -> pl.DataFrame:
-    """Build rows of a table from dictionaries. Columns in `names` are integers in millionths."""
+    """Build rows of a table from dictionaries. names: columns whose values are integers in millionths, which become decimals."""
     schema = {name: pl.Int64() if name in names else dtype for name, dtype in table.schema.items()}
     return _to_table(table, pl.DataFrame([dict(row) for row in rows], schema=schema, orient="row"))
 
 
 def _frame_from_objects(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame:
-    """Build a frame from attributes of objects. Decimal columns of the table are still integers in millionths."""
+    """Build a frame with the attributes `names` of the objects `rows`. Columns that are decimal in the table stay integers in millionths."""
     columns = {}
     fields: tuple[str, ...] = getattr(rows[0], "_fields", ()) if rows else ()
     for name in names:
@@ -228,7 +232,9 @@ def _micros_since_1970(at: datetime | None) -> int | None:
 
 
 def _to_table(table: Table, frame: pl.DataFrame, **constants: Any) -> pl.DataFrame:
-    """Build a validated frame of a table: millionths become decimals, `constants` become columns, rows are sorted."""
+    """Return the frame with the columns of a table, validated and sorted. Integers in millionths become decimals. constants: columns with a
+    single value.
+    """
     frame = frame.with_columns([pl.lit(value, table.schema[name]).alias(name) for name, value in constants.items()])
     columns = []
     for name, dtype in table.schema.items():
@@ -249,5 +255,5 @@ def _add_methodology(frame: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
 
 
 def _to_millionths(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """Convert decimals with six digits to integers in millionths, exactly."""
+    """Convert the columns `names` from decimals with six digits to integers in millionths, exactly."""
     return rows.with_columns([(pl.col(name).cast(pl.Decimal(38, 6)) * 1_000_000).cast(pl.Int64()) for name in names])

@@ -1,4 +1,4 @@
-"""Reconstruction of a past Polymarket week as of its decision: open markets and their prices, from the venue's records.
+"""Reconstruction of a past Polymarket week as of the time of its decisions: open markets and their prices, from the venue's present records.
 
 Nothing that became known later has an effect: markets are selected by their creation, start, close and scheduled end, never by their result,
 present price or later volume. Volume, book, tick and minimum order of the time are not recorded and are missing.
@@ -33,7 +33,7 @@ Points = Sequence[tuple[datetime, Decimal]]
 
 
 def was_open(row: Mapping[str, Any], at: datetime) -> bool:
-    """Return whether a market was open at an instant, according to the dates in a later row of raw/polymarket_markets.
+    """Return whether a market was open at an instant, by the dates in its row of raw/polymarket_markets, which may be stored later.
 
     A closed market without a closing time counts as closed.
     """
@@ -45,7 +45,7 @@ def was_open(row: Mapping[str, Any], at: datetime) -> bool:
 
 
 def find_candidates(rows: Iterable[Mapping[str, Any]], at: datetime) -> list[Mapping[str, Any]]:
-    """Return the markets that were open at an instant and scheduled to end `SOONEST` to `LATEST` after it, by end and id."""
+    """Return the markets that were open at an instant and scheduled to end 1 to 14 days later (`SOONEST`, `LATEST`), sorted by end and id."""
     candidates = [
         row for row in rows if row.get("end_time") is not None and SOONEST <= row["end_time"] - at <= LATEST and was_open(row, at)
     ]
@@ -53,7 +53,7 @@ def find_candidates(rows: Iterable[Mapping[str, Any]], at: datetime) -> list[Map
 
 
 def reconstruct_universe(rows: Iterable[Mapping[str, Any]], prices: Mapping[str, Points], at: datetime, limit: int) -> Universe:
-    """Reconstruct the universe as of an instant: the first `limit` candidates with a price.
+    """Reconstruct the universe (the markets offered to agents) as of an instant: the first `limit` markets of `find_candidates` that had a price.
 
     prices: past prices by token. The past volume is unknown, so markets are not ranked by it.
     """
@@ -72,7 +72,7 @@ def reconstruct_universe(rows: Iterable[Mapping[str, Any]], prices: Mapping[str,
 
 
 def list_priced_tokens(market: Market) -> tuple[str, ...]:
-    """Return the tokens whose price history values a market: only YES if it is binary, else all."""
+    """Return the tokens whose past prices are needed to value a market: only YES if the market is binary, else all."""
     place = market.place("YES") if market.binary else None
     wanted = market.token_ids if place is None else market.token_ids[place : place + 1]
     return tuple(token for token in wanted if token)
@@ -91,13 +91,13 @@ def find_prices(market: Market, prices: Mapping[str, Points], at: datetime) -> t
 
 
 def find_latest_point(points: Points, at: datetime) -> tuple[datetime, Decimal] | None:
-    """Return the last point at or before an instant, if it is not older than `FRESH`."""
+    """Return the last (time, price) at or before an instant; None if that is more than a day old (`FRESH`)."""
     recent = [point for point in points if at - FRESH <= point[0] <= at]
     return max(recent, default=None, key=lambda point: point[0])
 
 
 def reconstruct_quotes(market: Market, prices: Mapping[str, Points], at: datetime) -> dict[int, Quote]:
-    """Return the quotes of a market as of an instant. They are midpoints, as past bids and asks are not recorded."""
+    """Return the quotes of a market as of an instant, by index of the outcome. Only midpoints are known: past bids and asks are not recorded."""
     quotes: dict[int, Quote] = {}
     for place, token in enumerate(market.token_ids):
         point = find_latest_point(prices.get(token, ()), at)
@@ -114,7 +114,7 @@ def reconstruct_evidence(
     wait: timedelta,
     grace: timedelta,
 ) -> list[dict[str, Any]]:
-    """Reconstruct rows of evidence as of past instants from present records of markets.
+    """Reconstruct what past observations would have shown about the resolutions of markets (rows of evidence), from present records.
 
     flags: the CLOB's winners and its 50-50 flag by condition. A market is observed when the dispute window (`wait`) has ended, after `SILENCE`
     (old markets never state a status) and after the `grace` period of an unknown winner, until an observation states the result. Times after `now`

@@ -1,4 +1,6 @@
-"""Identifiers and order of weeks, cohorts, agents, decisions and trades. They are deterministic: no clock, no random draw."""
+"""Identifiers of weeks, cohorts, agents, decisions and trades, and the order of decisions. All follow from the arguments, without a clock or
+random draws.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,14 @@ def week_of(at: datetime) -> date:
 
 
 def week_start(week: date) -> datetime:
-    """Return the start of a week, Sunday 00:00 UTC. Raises `ConfigError` for any other day."""
+    """Return the start of a week, Sunday 00:00 UTC. Raises `ConfigError` if `week` is not a Sunday."""
     if week.weekday() != _SUNDAY:
         raise ConfigError(f"finding the start of a week: {week} is not a Sunday; weeks start on Sunday (UTC)")
     return datetime.combine(week, time(), UTC)
 
 
 def week_number(start: datetime, now: datetime) -> int:
-    """Return the number of a cohort's week that contains `now`, from 1. Weeks begin at the UTC midnight of `start`."""
+    """Return which week of a cohort contains `now`, counted from 1. The first week begins at 00:00 UTC on the day of `start`."""
     days = (now.astimezone(UTC).date() - start.astimezone(UTC).date()).days
     return days // 7 + 1
 
@@ -50,7 +52,7 @@ class AgentKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class DecisionKey:
-    """Key of an agent's decision in a week (its Sunday)."""
+    """Key of an agent's decision in a week. week: its Sunday."""
 
     agent: AgentKey
     week: date
@@ -61,22 +63,24 @@ class DecisionKey:
         return f"{self.agent.agent_id}/{self.week}"
 
     def trade_id(self, leg: int) -> str:
-        """Return `cohort/family/week/leg`, the same for every execution of a leg. Legs count from 1."""
+        """Return the id of the trade of a leg, `cohort/family/week/leg`; repeated executions give the same id. leg: number of the bet or sale,
+        from 1.
+        """
         return f"{self.decision_id}/{leg}"
 
 
 def decision_of_trade(trade_id: str) -> str:
-    """Return the id of a trade's decision."""
+    """Return the id of the decision to which a trade belongs."""
     return trade_id.rpartition("/")[0]
 
 
 def week_of_trade(trade_id: str) -> date:
-    """Return the week of a trade's decision."""
+    """Return the week (Sunday) of the decision to which a trade belongs."""
     return date.fromisoformat(decision_of_trade(trade_id).rpartition("/")[2])
 
 
 def decision_order(families: Iterable[str], week: date) -> list[str]:
-    """Return the families of a cohort in the order of their decisions: by name, rotated by one each week for fairness."""
+    """Return the families of a cohort in the order in which they decide: by name, but starting one name later each week, for fairness."""
     names = sorted(set(families))
     if not names:
         return []

@@ -13,7 +13,7 @@ from bellwether.arena.market import fold_case
 
 
 def violations(ledger: Ledger, trades: Iterable[Trade], legs: Mapping[str, int] | None = None) -> list[Violation]:
-    """Return the violated invariants and the facts that could not be booked.
+    """Return the violated invariants, and the facts that could not be booked.
 
     trades: all trades of the ledger. legs: number of non-refused legs of each executed BET, by decision.
     """
@@ -34,7 +34,9 @@ def violations(ledger: Ledger, trades: Iterable[Trade], legs: Mapping[str, int] 
 
 
 def _check_cash(account: Account, entries: list[LedgerEntry]) -> Iterator[Violation]:
-    """Check that each entry states the initial cash plus all amounts so far. Only payments taken back may make it negative."""
+    """Check that the cash of each ledger entry is the initial cash plus all amounts so far. Only payouts that corrections took back may make it
+    negative.
+    """
     agent_id, taken_back = account.agent.agent_id, 0
     cash: int = account.agent.initial_cash
     for entry in entries:
@@ -51,7 +53,9 @@ def _check_cash(account: Account, entries: list[LedgerEntry]) -> Iterator[Violat
 
 
 def _check_positions(account: Account) -> Iterator[Violation]:
-    """Check that shares and cost fit the status, that a side has one open position at most, and that their costs add up."""
+    """Check that shares and cost fit the position's status, that a side has one open position at most, and that `invested` is the cost of the
+    open positions.
+    """
     agent_id = account.agent.agent_id
     sides: set[tuple[str, str]] = set()
     cost = 0
@@ -79,7 +83,7 @@ def _check_totals(account: Account) -> Iterator[Violation]:
 
 
 def _check_trades(ledger: Ledger, trades: list[Trade]) -> Iterator[Violation]:
-    """Check that each trade has exactly its ledger entries or a violation, and that every entry of a trade has its trade."""
+    """Check that each trade is booked once with its amount and fee, or reported as a violation, and that no entry refers to an unknown trade."""
     booked: dict[str, dict[LedgerKind, int]] = defaultdict(dict)
     for entry in ledger.entries:
         if entry.trade_id is not None:
@@ -99,7 +103,7 @@ def _check_trades(ledger: Ledger, trades: list[Trade]) -> Iterator[Violation]:
 
 
 def _check_settlements(ledger: Ledger) -> Iterator[Violation]:
-    """Check that settled markets have no open position, and unsettled markets no settled one."""
+    """Check that no position is open on a settled market, and that no position is settled on an unsettled market."""
     for account in ledger.accounts.values():
         for position in account.positions.values():
             settled = (account.agent.methodology, position.market_id) in ledger.settlements
@@ -110,7 +114,7 @@ def _check_settlements(ledger: Ledger) -> Iterator[Violation]:
 
 
 def _check_legs(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:
-    """Check that each leg of an executed BET has a trade or a refusal."""
+    """Check that an executed BET has a trade for each leg that was not refused. legs: number of such legs by decision."""
     counts: dict[str, int] = defaultdict(int)
     for trade in trades:
         counts[decision_of_trade(trade.trade_id)] += 1

@@ -36,7 +36,7 @@ Sizes = Sequence[tuple[Decimal, Decimal]]
 
 
 class Candle(NamedTuple):
-    """End of a candle: best YES bid and ask in dollars; None if not quoted."""
+    """Best YES bid and ask in dollars at the end of a candlestick (`at`); None if not quoted."""
 
     at: datetime
     bid: Decimal | None
@@ -44,7 +44,7 @@ class Candle(NamedTuple):
 
 
 def quote_from_book(yes: Sizes, no: Sizes, at: datetime) -> Quote:
-    """Return the quote of YES from the bids for YES and NO: (dollars, contracts), in any order. A NO bid at p is a YES ask at 1 - p."""
+    """Return the quote of YES. yes, no: resting bids for each side as (dollars, contracts), in any order. A NO bid at p is a YES ask at 1 - p."""
     bids = sorted(_to_levels(yes), key=lambda level: -level.price)
     asks = sorted((Level(complement(level.price), level.shares) for level in _to_levels(no)), key=lambda level: level.price)
     bid, ask = (side[0].price if side else None for side in (bids, asks))
@@ -58,7 +58,7 @@ def quote_from_candle(candle: Candle) -> Quote:
 
 
 def find_latest_candle(candles: Sequence[Candle], at: datetime) -> Candle | None:
-    """Return the last candle that ended at or before an instant; None without one."""
+    """Return the last candle that ended at or before an instant; None if there is none."""
     return max((candle for candle in candles if candle.at <= at), default=None, key=lambda candle: candle.at)
 
 
@@ -79,9 +79,8 @@ _STATUSES = {"determined": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPU
 
 @dataclass(frozen=True)
 class MarketListing:
-    """Kalshi's records of one market of the arena: its event (None if unknown) and its contracts, by ticker.
-
-    named: whether the contracts are the outcomes; otherwise the market is one contract.
+    """Kalshi's rows of one market of the arena: the event (None if unknown) and the contracts, sorted by ticker. named: True if each contract is
+    an outcome; False if the market is a single contract.
     """
 
     market_id: str
@@ -101,7 +100,7 @@ class MarketListing:
 
     @property
     def expected(self) -> datetime | None:
-        """Latest expected expiration of the contracts."""
+        """Latest expected expiration of the contracts; None if no contract states one."""
         return max((row["expected_expiration_time"] for row in self.contracts if row.get("expected_expiration_time")), default=None)
 
 
@@ -111,7 +110,9 @@ def outcome_name(row: Row) -> str:
 
 
 def group_contracts(contracts: Iterable[Row], events: Mapping[str, Row]) -> list[MarketListing]:
-    """Group contracts into markets, by market id. Combos are omitted. Contracts that have ended must not be passed: they are no outcomes."""
+    """Group contracts into markets, sorted by market id. Combos are omitted. events: by ticker. Ended contracts must not be passed, because they
+    would become outcomes.
+    """
     of_event: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in contracts:
         if not row.get("is_combo"):
@@ -134,7 +135,7 @@ def _has_distinct_names(event_ticker: str, contracts: Sequence[Row]) -> bool:
 
 
 def build_market(listing: MarketListing, series: Mapping[str, Row], at: datetime) -> Market:
-    """Build a market from its listing, with `listed_price` of each contract and the fees as of an instant.
+    """Build a market from its listing, with the `listed_price` of each contract and the fees as of an instant. series: by ticker.
 
     The volume is the number of traded contracts of all outcomes in dollars, because a contract pays one dollar.
     """
@@ -162,7 +163,7 @@ def build_market(listing: MarketListing, series: Mapping[str, Row], at: datetime
 
 
 def find_market_status(listing: MarketListing) -> MarketStatus:
-    """Return the status of a market: ACTIVE if any contract is active, else the status of all contracts; CLOSED if they differ."""
+    """Return the status of a market: ACTIVE if any contract is active, CLOSED if the contracts' statuses differ, else their common status."""
     statuses = [row["status"] for row in listing.contracts]
     if "active" in statuses:
         return MarketStatus.ACTIVE
@@ -170,7 +171,9 @@ def find_market_status(listing: MarketListing) -> MarketStatus:
 
 
 def build_question_text(listing: MarketListing) -> str:
-    """Return the question: the event's title, or the contract's title, with the meaning of YES if the title is the event's."""
+    """Return the question of a market: the event's title if contracts are outcomes, else the contract's title. If both titles are equal, the
+    meaning of YES is added.
+    """
     event_title = str((listing.event or {}).get("title") or "").strip()
     if listing.named:
         return event_title or listing.market_id
@@ -183,7 +186,7 @@ def build_question_text(listing: MarketListing) -> str:
 
 
 def was_open(row: Row, at: datetime) -> bool:
-    """Return whether a contract was open at an instant, according to the dates in a later row.
+    """Return whether a contract was open at an instant, by the dates in its row, which may be stored later.
 
     The venue may have moved the closing time in between.
     """
@@ -198,7 +201,8 @@ def has_not_closed(row: Row, at: datetime) -> bool:
 
 
 def find_candidates(contracts: Iterable[Row], events: Mapping[str, Row], at: datetime) -> list[MarketListing]:
-    """Return the markets that were open at an instant and expected to end `history.SOONEST` to `history.LATEST` after it, earliest first.
+    """Return the markets that were open at an instant and expected to end 1 to 14 days later (`history.SOONEST`, `history.LATEST`), earliest
+    first.
 
     The closing time has no other effect: the venue moves it when a contract closes early, which was unknown in advance.
     """
@@ -215,7 +219,7 @@ def find_candidates(contracts: Iterable[Row], events: Mapping[str, Row], at: dat
 def reconstruct_universe(
     candidates: Iterable[MarketListing], series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime, limit: int
 ) -> Universe:
-    """Reconstruct the universe as of an instant: the first `limit` candidates with a price.
+    """Reconstruct the universe (the markets offered to agents) as of an instant: the first `limit` candidates with a price. series: by ticker.
 
     candles: the latest candle at the instant, by ticker. Volume and tick of the time are unknown.
     """
@@ -225,7 +229,7 @@ def reconstruct_universe(
 
 
 def reconstruct_market(listing: MarketListing, series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime) -> Market:
-    """Reconstruct a market as of an instant, with prices from candles."""
+    """Reconstruct a market as of an instant. candles: latest candle of each contract by ticker, from which prices follow. series: by ticker."""
     latest = [candles.get(row["ticker"]) if was_open(row, at) else None for row in listing.contracts]
     prices = tuple(None if candle is None else quote_from_candle(candle).mid for candle in latest)
     return replace(
@@ -239,7 +243,7 @@ def reconstruct_market(listing: MarketListing, series: Mapping[str, Row], candle
 
 
 def listed_price(row: Row) -> SharePrice | None:
-    """Return the listed YES price of a contract: the midpoint, or, if a side is not quoted, the last trade limited by the quoted side.
+    """Return the listed YES price of a contract: the midpoint of bid and ask; if one is missing, the last trade, clamped to the quoted side.
 
     None if the contract is not active or has never traded.
     """
@@ -254,7 +258,7 @@ def _both_sides(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice |
 
 
 def _is_fee_waived(listing: MarketListing, at: datetime) -> bool:
-    """Return whether fees of all contracts are waived at an instant."""
+    """Return whether the fees of all contracts of a market are waived at an instant."""
     return all((until := _fee_waiver_end(row)) is not None and at < until for row in listing.contracts)
 
 
@@ -272,7 +276,9 @@ _ORDER = ("initialized", "inactive", "active", "closed", "determined", "disputed
 
 
 def build_evidence_row(listing: MarketListing, *, fetched_at: datetime) -> dict[str, Any]:
-    """Build a row of evidence from all contracts of a market. Its `results` are the results of the contracts, "" if missing."""
+    """Build a row of evidence (what the venue states about a market's resolution) from all contracts. Its column results has the result of each
+    contract, "" if missing.
+    """
     contracts = listing.contracts
     statuses = [row["status"] for row in contracts]
     ended, paid = not OPEN & set(statuses), set(statuses) == {"finalized"}
@@ -297,7 +303,7 @@ def build_evidence_row(listing: MarketListing, *, fetched_at: datetime) -> dict[
 
 
 def judge_evidence(evidence: pl.DataFrame) -> list[Observation]:
-    """Convert rows of evidence with the columns of `build_evidence_row` to observations."""
+    """Return an observation per row of evidence: the result and payouts that follow from the row. evidence: columns of `build_evidence_row`."""
     return [_judge_row(row) for row in evidence.iter_rows(named=True)]
 
 
@@ -309,7 +315,7 @@ def _judge_row(row: Mapping[str, Any]) -> Observation:
 
 
 def judge_results(outcomes: Sequence[str], results: Sequence[str], values: Sequence[Decimal] | None) -> Ruling:
-    """Return the ruling that follows from the results of a market.
+    """Return the ruling (result and payouts) that follows from the results of a market's contracts.
 
     results: of each named outcome, or of the contract of a binary market. values: payout of each outcome in dollars. yes and no decide, unless
     the value contradicts them; void refunds; a fractional value pays each side its part; anything else is unknown.
@@ -332,7 +338,7 @@ def judge_results(outcomes: Sequence[str], results: Sequence[str], values: Seque
 
 
 def _result_payout(result: str, value: SharePrice | None) -> SharePrice | None:
-    """Return the payout of a result in micro-dollars; None if it is unknown or contradicted by the value."""
+    """Return the payout of a share in micro-dollars; None if the result is unknown or contradicts `value`, the payout that the venue states."""
     if result == "scalar":
         return value
     payout = _PAID.get(result)
@@ -340,7 +346,7 @@ def _result_payout(result: str, value: SharePrice | None) -> SharePrice | None:
 
 
 def reconstruct_evidence(listings: Iterable[MarketListing], until: datetime, *, wait: timedelta, grace: timedelta) -> list[dict[str, Any]]:
-    """Reconstruct rows of evidence as of past instants from present records of markets.
+    """Reconstruct what past observations would have shown about the resolutions of markets (rows of evidence), from present records.
 
     A market is observed when the dispute window (`wait`) after its payment has ended and, if that gives no result, after the `grace` period of
     an unknown winner. Times after `until` and unpaid markets give no rows. Rows have the form of `build_evidence_row`.

@@ -1,4 +1,5 @@
-"""The ledger: all cash movements, positions and balances, folded from the facts. Only this module computes them.
+"""The ledger: all cash movements, positions and balances, computed from agents, trades and settlements (facts). No other module computes
+balances.
 
 Facts are processed in the order in which they became known. At equal times trades come first, by decision and leg, then settlements by market:
 a decision at an instant used only what was known before it.
@@ -58,7 +59,7 @@ class LedgerEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated rule. where: identifier of the account, entry, trade, position or market. found: the wrong values."""
+    """A violated rule of the ledger. where: identifier of the account, entry, trade, position or market. found: the wrong values."""
 
     rule: str
     where: str
@@ -83,14 +84,14 @@ class Ledger:
     _trades: set[str] = field(default_factory=set)
 
     def open_account(self, agent: Agent) -> None:
-        """Open the account of an agent. A second account of the same agent is a violation."""
+        """Open the account of an agent. A second account of the same agent is recorded as a violation."""
         if agent.agent_id in self.accounts:
             self.violations.append(Violation("one account per agent", agent.agent_id, "it is listed twice"))
             return
         self.accounts[agent.agent_id] = Account.of(agent)
 
     def trade(self, trade: Trade) -> None:
-        """Book a trade. A trade that cannot be booked is a violation and has no effect."""
+        """Book a trade. A trade that cannot be booked has no effect and is recorded as a violation."""
         account = self.accounts.get(trade.agent_id)
         problem = self._explain_problem(trade, account)
         if problem is not None or account is None:
@@ -110,7 +111,8 @@ class Ledger:
             self._add_entry(account, trade.executed_at, LedgerKind.FEE, -fee, position, trade_id=trade.trade_id)
 
     def settle(self, settlement: Settlement) -> None:
-        """Settle a market for the cohorts of a methodology. If one position cannot be settled, none is, and a violation is recorded.
+        """Settle all positions on a market for the cohorts of one methodology. If the side of a position is not an outcome, nothing is settled
+        and a violation is recorded.
 
         Open positions are paid or refunded. Payments of an earlier settlement are reversed first.
         """
@@ -200,7 +202,7 @@ class Ledger:
 def fold(
     agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable[Settlement], *, known_at: datetime | None = None
 ) -> Ledger:
-    """Build the ledger from the facts known by `known_at` (default: all). Their order in the arguments has no effect."""
+    """Build the ledger from the facts known by `known_at` (default: all). The order of elements in the arguments has no effect."""
     ledger = Ledger()
     for agent in sorted(agents):
         ledger.open_account(agent)
@@ -229,7 +231,7 @@ def _sort_facts(trades: Iterable[Trade], settlements: Iterable[Settlement], know
 
 
 def _compute_payout(position: Position, settlement: Settlement) -> MicroDollars | None:
-    """Return the payout of a position in micro-dollars; None if its side is not an outcome."""
+    """Return the payout of a position in micro-dollars; None if the position's side is not an outcome of the settlement."""
     if settlement.result is Result.CANCELLED:
         return position.cost
     price = settlement.payouts.get(fold_case(position.side))

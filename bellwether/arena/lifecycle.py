@@ -1,4 +1,4 @@
-"""Life cycle of cohorts: start, deadlines of decisions, and completion."""
+"""Life cycle of cohorts (the agents that start in one week): start, deadlines of decisions, and completion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def window_end(cohort: date, methodology: Methodology) -> datetime:
 
 
 def decision_deadline(week: date | datetime, methodology: Methodology) -> datetime:
-    """Return the deadline of the decisions of a week, given by its Sunday or its start."""
+    """Return the deadline of a week's decisions. week: its Sunday, or the instant at which it starts."""
     start = week if isinstance(week, datetime) else week_start(week)
     return start + timedelta(hours=methodology.deadline_hours)
 
@@ -41,7 +41,8 @@ def is_complete(
     open_positions: int,
     closed_by_operator: Iterable[str] = (),
 ) -> bool:
-    """Return whether a cohort is complete: all deadlines have passed, each agent has decided or was closed, and no position is open.
+    """Return whether a cohort is complete: all deadlines have passed, each agent has decided or was closed by an operator, and no position is
+    open.
 
     An agent decided if one of its decisions was executed or refused. decisions: states of every agent's decisions, agents without one included.
     Hence an outage of a provider does not complete a cohort.

@@ -1,4 +1,5 @@
-"""Lineups (`registry/lineups.toml`): the model or rule that represents each family in a cohort. A cohort keeps its lineup.
+"""Lineups (`registry/lineups.toml`): the model or rule that represents each family (a competitor over the years) in a cohort. A cohort keeps its
+lineup.
 
 `current_terms` returns the terms that a cohort keeps of its models: exact model, parameters, knowledge cutoff and prices. `build_release_rows` builds
 arena/releases: the releases used by cohorts, by family.
@@ -36,7 +37,7 @@ RULE = "rule/"
 
 
 class Lineup(BaseModel):
-    """Lineup of the registry, used to start cohorts.
+    """Lineup of the registry: which model or rule represents each family in new cohorts.
 
     methodology: of new cohorts. worlds: settings in which it can be used. families: representative of each family: the name of a model of the
     registry, or `rule/` and the name of a rule. Rules that are not listed also compete, each as a family of its own name.
@@ -68,7 +69,7 @@ class Lineup(BaseModel):
 
     @property
     def members(self) -> dict[str, str]:
-        """Model or rule by family: `families` and all other rules."""
+        """Model or rule by family: those in `families`, and the built-in rules that `families` does not contain."""
         others = {name: RULE + name for name in RULES if RULE + name not in self.families.values()}
         return {**self.families, **others}
 
@@ -79,12 +80,12 @@ class Lineup(BaseModel):
 
 
 def rule_name(member: str) -> str | None:
-    """Return the rule's name if a member of a lineup is a rule; None for a model."""
+    """Return the name of a rule from `rule/NAME`; None if the member of a lineup is a model."""
     return member.removeprefix(RULE) if member.startswith(RULE) else None
 
 
 def load_lineup(name: str, folder: Path | None = None) -> Lineup:
-    """Load a lineup by name. Raises `ConfigError` for an unknown name, with close matches, and for errors of this entry.
+    """Load a lineup by name. Raises `ConfigError` for an unknown name, suggesting close matches, and for an invalid entry.
 
     Errors of other lineups have no effect.
     """
@@ -144,7 +145,9 @@ def load_registered_families(folder: Path | None = None) -> Mapping[str, Family]
 
 
 def build_release_rows(agents: pl.DataFrame, families: Mapping[str, Family]) -> pl.DataFrame:
-    """Build rows of arena/releases from rows of arena/agents. Rules have no releases. families: from the registry, for titles and dates."""
+    """Build rows of arena/releases, the models that represented each family in cohorts. agents: rows of arena/agents. families: of the registry,
+    for titles and dates. Rules are omitted.
+    """
     titles = pl.DataFrame(
         [(family.name, family.title, family.control) for family in families.values()],
         schema={"family": str, "title": str, "control": bool},
@@ -165,7 +168,7 @@ _REGISTRY = "registry"
 
 @dataclass(frozen=True)
 class Terms:
-    """Frozen settings and prices of one model in a cohort.
+    """Settings and prices of one model that a cohort keeps, even if the registry changes.
 
     input_price, output_price: dollars per million tokens for a short prompt. price_list: their source. asked: fields of the model's entry that
     affect its answers, as JSON; `model` is the provider's id.
@@ -180,7 +183,7 @@ class Terms:
 
     @property
     def model_id(self) -> str:
-        """Id of the model, provider/id."""
+        """Id of the model at its provider, in the form provider/id."""
         return str(self.asked["model"])
 
     def apply_to(self, model: Model) -> Model:
@@ -193,7 +196,9 @@ class Terms:
 
 
 def current_terms(lineup: Lineup, folder: Path | None = None) -> dict[str, Terms]:
-    """Return the current settings and prices of a lineup's models by family; rules have none. folder: the user's registry."""
+    """Return the registry's current settings and prices of a lineup's models, by family. Families with a rule are omitted. folder: the user's
+    registry.
+    """
     if not lineup.models:
         return {}
     registered = models(folder)

@@ -1,4 +1,4 @@
-"""Markets, quotes and Kalshi's taker fees, as frozen in a universe."""
+"""Markets of the arena, their quotes, and Kalshi's taker fees."""
 
 from __future__ import annotations
 
@@ -23,27 +23,30 @@ GENERAL = "quadratic"
 
 @dataclass(frozen=True, slots=True)
 class KalshiFees:
-    """Taker fees of a market. rules: name of the rule set in force. kind: the venue's fee type. multiplier: factor on the formula, as decimal text."""
+    """Taker fees of a market at Kalshi. rules: name of the rule set in force. kind: the venue's fee type. multiplier: factor on the formula, as
+    decimal text.
+    """
 
     rules: str
     kind: str = GENERAL
     multiplier: str = "1"
 
     def order_fees(self, fills: Iterable[tuple[Decimal, Decimal]], side: Side) -> list[Decimal]:
-        """Return the net fee in dollars of each fill (contracts, dollars per contract) of one order, including rounding and rebate."""
+        """Return the net fee in dollars of each fill of one order, after rounding and rebate. fills: (contracts, dollars per contract)."""
         order = OrderFees(rule_set(self.rules), {"type": self.kind, "multiplier": self.multiplier})
         return [order.fill(contracts, price, action=side).net for contracts, price in fills]
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownFees:
-    """Fee terms that cannot be parsed, with the reason. Methodologies with fees refuse trades of the market."""
+    """Fees whose terms cannot be parsed, with the reason. Methodologies that charge fees refuse trades on such a market."""
 
     reason: str
 
 
 def kalshi_fees(event: Mapping[str, Any] | None, series: Mapping[str, Any] | None, at: datetime) -> KalshiFees | UnknownFees:
-    """Return the fees as of an instant from rows of raw/kalshi_events and raw/kalshi_series. Overrides of the event take precedence.
+    """Return the fees of a market as of an instant. event, series: its rows of raw/kalshi_events and raw/kalshi_series. Fee terms of the event
+    take precedence.
 
     The date selects the formula. Without a stated fee type the general fee applies.
     """
@@ -96,7 +99,7 @@ def is_binary(outcomes: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """One market of a universe.
+    """A market on which agents bet.
 
     outcomes: names in the venue's order. prices: of each outcome in micro-dollars per share, None if missing. token_ids: quoted instruments: on
     Polymarket the token of each outcome, on Kalshi the contract of each outcome, or the single contract of a binary market. volume:
@@ -131,18 +134,20 @@ class Market:
         return is_binary(self.outcomes)
 
     def place(self, side: str) -> int | None:
-        """Return the index of a side among the outcomes, case-insensitively; None if it is not an outcome."""
+        """Return the index of a side among the outcomes, case-insensitively; None if there is no such outcome."""
         return self._sides.get(fold_case(side))
 
     def side(self, text: str) -> str | None:
-        """Return the stored form of a side: YES or NO in a binary market, else the outcome's spelling; None if it is not an outcome."""
+        """Return the stored name of the side that `text` names: YES or NO in a binary market, else the outcome's spelling; None if there is no
+        such outcome.
+        """
         place = self.place(text)
         if place is None:
             return None
         return fold_case(text).upper() if self.binary else self.outcomes[place]
 
     def price(self, side: str) -> SharePrice | None:
-        """Return the price of a side in the universe, None if missing; NO costs the complement of YES."""
+        """Return the stored price of a side; None if missing. In a binary market the price of NO is one dollar minus the price of YES."""
         if self.binary:
             yes = self._price_at(self._sides["yes"])
             return yes if yes is None or fold_case(side) == "yes" else complement(yes)
@@ -160,7 +165,7 @@ def clamp_to_quote(price: SharePrice, bid: SharePrice | None, ask: SharePrice | 
 
 
 def complement(price: SharePrice) -> SharePrice:
-    """Return the price of the other side of a binary market."""
+    """Return the price of the other side of a binary market: one dollar minus `price`."""
     other: Any = 1_000_000 - price
     return other
 
@@ -209,7 +214,7 @@ class Quote:
         )
 
     def at_listing(self) -> Quote:
-        """Return the quote; the listed price replaces a missing midpoint."""
+        """Return the quote with a missing midpoint replaced by the listed price."""
         return self if self.mid is not None or self.listed is None else replace(self, mid=self.listed, source=LISTING)
 
 
@@ -222,7 +227,7 @@ Quotes = Mapping[int, Quote]
 
 
 def find_quote(market: Market, side: str, quotes: Quotes) -> Quote | None:
-    """Return the quote of a side; None if missing. In a binary market NO is derived from YES."""
+    """Return the quote of a side; None if missing. In a binary market the quote of NO is derived from that of YES."""
     if market.binary:
         yes = market.place(YES)
         quote = None if yes is None else quotes.get(yes)
@@ -232,7 +237,9 @@ def find_quote(market: Market, side: str, quotes: Quotes) -> Quote | None:
 
 
 def find_quoted_tokens(markets: Mapping[str, Market], market_ids: Iterator[str] | list[str]) -> dict[str, tuple[str, int]]:
-    """Map the tokens quoted for a decision to (market, index of the outcome): YES of binary markets, every outcome of others."""
+    """Return the tokens whose quotes are needed to trade the given markets, mapped to (market id, index of the outcome): YES in a binary market,
+    else every outcome.
+    """
     tokens: dict[str, tuple[str, int]] = {}
     for market_id in dict.fromkeys(market_ids):
         market = markets.get(market_id)

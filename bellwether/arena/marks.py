@@ -1,7 +1,7 @@
-"""Marks: values of portfolios between trades. Only changes are stored.
+"""Marks: values of positions at an instant, and the values of portfolios that follow. Only changes are stored.
 
-Prices are stored by market and outcome, for binary markets for YES only, whenever price or source changes. A position is worth its shares times
-the price of its side, and its cost before the first price. Together with the ledger this gives every portfolio at any time.
+Prices are stored by market and outcome, for binary markets for YES only, whenever price or source changes. A position is worth its shares
+times the price of its side, and its cost before the first price. Prices and ledger together give the value of every portfolio at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ PriceKey = tuple[str, str]
 
 
 class PriceSource(StrEnum):
-    """Source of a mark: the current quote, else the last known price, else the entry price."""
+    """Source of the price that values a position. LIVE: the current quote. PRIOR: the last known price. ENTRY: the average cost, while no price
+    is known.
+    """
 
     LIVE = "live"
     PRIOR = "prior"
@@ -56,7 +58,7 @@ class HeldPrice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceObservation:
-    """Midpoint of one outcome, its time, and the price of a second source, in micro-dollars per share; None if missing."""
+    """Observed midpoint of an outcome, its time, and the price of a second source for comparison, in micro-dollars per share; None if missing."""
 
     mid: SharePrice | None
     at: datetime | None = None
@@ -72,7 +74,9 @@ class Mark(NamedTuple):
 
 
 class Valuation(NamedTuple):
-    """Value of a portfolio from `at` until the next valuation, in micro-dollars. fallbacks: positions whose price is not live."""
+    """Value of a portfolio from `at` until the next valuation, in micro-dollars. fallbacks: number of positions that are not valued at a current
+    quote.
+    """
 
     agent_id: str
     at: datetime
@@ -91,7 +95,7 @@ def interval_start(at: datetime, minutes: int = 10) -> datetime:
 
 
 def price_key(position: Position) -> PriceKey:
-    """Return the key of the price that values a position."""
+    """Return the (market, outcome) whose price values a position: YES in a binary market, else the position's side."""
     return position.market_id, YES if position.binary else fold_case(position.side)
 
 
@@ -102,7 +106,7 @@ def select_tick_prices(
     at: datetime,
     methodology: Methodology,
 ) -> list[HeldPrice]:
-    """Return the prices to store at an instant: those whose value or source changed. Outcomes that were never quoted are omitted.
+    """Return the prices to store at a tick (a scheduled mark): those whose value or source changed. Outcomes that were never quoted are omitted.
 
     A stored price of the same interval is kept; a later change is stored in the next interval. last: latest stored price by key. keys:
     requested prices. observations: current ones. at: time of the mark.
@@ -130,7 +134,7 @@ def _tick_price(key: PriceKey, stored: HeldPrice | None, observed: PriceObservat
 
 
 def merge_prices(stored: Iterable[HeldPrice], rows: Iterable[HeldPrice]) -> list[HeldPrice]:
-    """Merge prices by time, market and outcome. `rows` replace stored prices of the same market, outcome and interval."""
+    """Merge prices, sorted by time, market and outcome. A price in `rows` replaces a stored one of the same market, outcome and time."""
     merged = {row[:3]: row for row in (*stored, *rows)}
     return sorted(merged.values(), key=lambda row: (row.at, row.market_id, row.outcome))
 
@@ -141,7 +145,7 @@ def prices_disagree(price: SharePrice | None, other: SharePrice | None, gap: Dec
 
 
 def mark_position(position: Position, prices: Mapping[PriceKey, HeldPrice]) -> Mark:
-    """Return the value of a position at the latest prices; 0 if it is closed or settled."""
+    """Return the value of a position at the latest prices; 0 if the position is closed or settled."""
     if position.status is not PositionStatus.OPEN:
         return Mark(SharePrice(0), MicroDollars(0), PriceSource.LIVE)
     return _mark_shares(position, position.shares, position.cost, prices)
@@ -168,7 +172,7 @@ def valuation(account: Account, prices: Mapping[PriceKey, HeldPrice], at: dateti
 
 @dataclass(slots=True)
 class _Portfolio:
-    """State of an agent's portfolio. held: shares, cost and mark by position. newest: latest prices."""
+    """Portfolio of an agent while changes are applied in order of time. held: shares, cost and mark by position. newest: latest prices."""
 
     agent_id: str
     initial: MicroDollars
@@ -187,7 +191,8 @@ class _Portfolio:
 
 
 def compute_portfolio_curves(ledger: Ledger, prices: Iterable[HeldPrice], *, live: Collection[str] = ()) -> list[Valuation]:
-    """Return the portfolio values of all agents over time: a row per change, by time and agent. Earlier, an agent has its initial cash.
+    """Return the value of each agent's portfolio over time: a row per change, sorted by time and agent. Before the first row an agent has its
+    initial cash.
 
     live: agents of live cohorts, which reconstructed prices do not value. All changes at one instant form one row.
     """

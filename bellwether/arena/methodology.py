@@ -1,4 +1,4 @@
-"""Methodologies (`registry/methodologies.toml`): all parameters for running and scoring a cohort."""
+"""Methodologies (`registry/methodologies.toml`): all parameters for running and scoring a cohort (the agents that start in one week)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Count = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
 
 class Methodology(BaseModel):
-    """Parameters of a methodology.
+    """Parameters for running and scoring a cohort.
 
     venue: where its cohorts bet. initial_cash, minimum_bet: dollars. bet_fraction: share of the cash before a decision that may be bet. limit:
     whether that applies to each bet or to all bets of a decision. confidence: how a bet's size implies a confidence. primary: metrics that
@@ -94,11 +94,11 @@ class Methodology(BaseModel):
 
     @property
     def step(self) -> MicroShares:
-        """Step of fills in micro-shares."""
+        """Smallest step of the size of a fill in micro-shares."""
         return MicroShares(micros(self.share_step))
 
     def largest_bet(self, cash: MicroDollars) -> MicroDollars:
-        """Return the largest bet in micro-dollars, rounded down; `limit` defines if it applies to one bet or to their sum.
+        """Return the maximum of one bet, or of all bets of a decision together if `limit` says so, in micro-dollars, rounded down.
 
         cash: before the decision, in micro-dollars.
         """
@@ -115,12 +115,12 @@ class Methodology(BaseModel):
 
     @property
     def grace(self) -> timedelta:
-        """Time of polling for an unknown winner before the refund."""
+        """How long a market that ended without a known winner is polled before its bets are refunded."""
         return timedelta(days=self.grace_days)
 
     @property
     def dispute_window(self) -> timedelta:
-        """Time after which a single observation confirms a final result."""
+        """Time after a result became final at the venue. Once it has passed, a single observation confirms the result."""
         return timedelta(hours=self.dispute_hours)
 
 
