@@ -1,4 +1,4 @@
-"""Backups of a world in one folder with checksums, and their restoration into an empty home."""
+"""Backup of a world into one folder with checksums, and restoration into an empty home (`BELLWETHER_HOME`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backup of a running world: lake, journal and folders that cannot be rebuilt, with checksums."""
+"""Backup of a world, which may be running: the lake, the journal, and folders that cannot be rebuilt from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAKE, JOURNAL, REGISTRY, RECORDINGS = "lake", "journal.db", "registry", "recordi
 
 
 def folders(config: Settings) -> dict[str, Path]:
-    """Return the folders that are copied file by file, by their name in the backup. The registry is included if it is set.
+    """Return the folders copied file by file, by name in the backup. The user's registry is one of them if it is set.
 
     Raises `ConfigError` for a folder in an object store.
     """
@@ -48,7 +48,7 @@ def folders(config: Settings) -> dict[str, Path]:
 
 
 def backup(config: Settings, target: Path, *, at: datetime) -> Path:
-    """Back up a world atomically into a new folder below `target`. Returns this folder.
+    """Copy a world into a new folder below `target`, which appears only when complete. Returns this folder.
 
     The lake is copied before the journal, so that the journal has every call that the lake refers to. Data written meanwhile may be missing, but no
     file is partial; a recording in progress is copied as an interrupted one.
@@ -82,7 +82,7 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
 
 
 def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: int) -> list[Path]:
-    """Delete the world's expired backups below `target` (`select_expired`). Returns their folders."""
+    """Delete the expired backups of the world (see `select_expired`) below `target`. Returns their folders."""
     backups = {at: path for path in target.iterdir() if path.is_dir() and (at := backup_time(path.name, config.world.value)) is not None}
     expired = [backups[at] for at in select_expired(backups, newest=newest, weeks=weeks, months=months)]
     for path in expired:
@@ -91,7 +91,7 @@ def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: in
 
 
 def journal_path(config: Settings) -> Path:
-    """Return the file of the journal. Raises `ConfigError` for a journal in PostgreSQL."""
+    """Return the file of the journal. Raises `ConfigError` for a journal in Postgres, which has backups of its own."""
     url = parse_url(config.journal_url)
     if url.get_backend_name() != "sqlite":
         raise ConfigError("backing up: the journal is in PostgreSQL; back it up with pg_dump, and its lake with the tools of its storage")
@@ -99,7 +99,7 @@ def journal_path(config: Settings) -> Path:
 
 
 def lake_folder(config: Settings) -> str:
-    """Return the folder of the lake. Raises `ConfigError` for a lake in an object store."""
+    """Return the folder of the lake. Raises `ConfigError` for a lake in an object store, which has backups of its own."""
     if "://" in config.lake_uri:
         raise ConfigError(
             f"backing up: the lake is in {config.lake_uri}; back it up with the tools of its storage, such as versions of objects"
@@ -108,7 +108,7 @@ def lake_folder(config: Settings) -> str:
 
 
 def _copy_lake(folder: str, target: Path) -> None:
-    """Copy the lake: first the manifests, then the files that they name. Raises `BellwetherError` for a damaged copy."""
+    """Copy the manifests, then the files that they name. Raises `BellwetherError` if a copied file is damaged."""
     source = open_storage(folder)
     stored = (entry.name for entry in source.files("") if TEMPORARY not in entry.name)
     names = sorted(stored, key=lambda name: (not name.endswith(".json"), name))
@@ -127,14 +127,14 @@ def _copy_lake(folder: str, target: Path) -> None:
 
 
 def _copy_recordings(source: Path, target: Path) -> None:
-    """Copy all recordings. One that was unfinished at the start of its copy is copied as interrupted."""
+    """Copy all recordings. A recording still in progress is copied as an interrupted one, without its mark of completion."""
     for folder in sorted(path for path in source.glob("[!.]*") if path.is_dir()):
         unfinished = () if (folder / DONE).exists() else (DONE,)
         shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns(".*", LOCK, *unfinished))
 
 
 def _copy_journal(source: Path, target: Path) -> None:
-    """Copy the journal consistently while it is in use (SQLite's online backup). Only the owner can read the copy."""
+    """Copy the journal while it is in use, by SQLite's online backup. The copy is readable by its owner only."""
     target.touch(mode=0o600)
     try:
         _copy_database(source, target)

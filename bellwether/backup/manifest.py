@@ -1,4 +1,4 @@
-"""Manifest of a backup: format, world, time, and a checksum per file."""
+"""Manifest of a backup: format, world, time, and the checksum of each file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """Manifest of a backup.
+    """What a backup contains, and by which version it was made.
 
     format: version of the layout. version: of Bellwether. files: SHA-256 by path below the backup, without the manifest.
     """
@@ -31,12 +31,12 @@ class BackupManifest:
     files: dict[str, str]
 
     def write(self, folder: Path) -> None:
-        """Write the manifest into the backup."""
+        """Write the manifest into the folder of the backup."""
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1, sort_keys=True), encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> BackupManifest:
-        """Read the manifest of the backup in `folder`. Raises `BellwetherError` if it is missing or of a later format."""
+        """Read the manifest of the backup in `folder`. Raises `BellwetherError` for a missing or invalid manifest, or one of a later format."""
         try:
             fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
             manifest = cls(**fields) if fields.get("format") in range(1, FORMAT + 1) else None
@@ -52,7 +52,7 @@ class BackupManifest:
         return manifest
 
     def verify(self, folder: Path) -> None:
-        """Raise `BellwetherError` if a file is missing, changed or not listed, or is a symbolic link or another special file."""
+        """Raise `BellwetherError` unless `folder` contains exactly the listed files, unchanged, and no symbolic links or special files."""
         odd = [path for path in folder.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())]
         if odd:
             name = min(path.relative_to(folder).as_posix() for path in odd)
@@ -68,19 +68,19 @@ class BackupManifest:
 
 
 def list_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a backup by their path below it, without the manifest."""
+    """Return all files of a backup except the manifest, by path below the folder."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     paths.pop(FILE, None)
     return paths
 
 
 def backup_name(world: str, at: datetime) -> str:
-    """Return the name of the folder for a backup made at `at`."""
+    """Return the folder name of a backup of `world` made at the time `at`."""
     return f"{PREFIX}{world}-{at.astimezone(UTC).strftime(_STAMP)}"
 
 
 def backup_time(name: str, world: str) -> datetime | None:
-    """Return the time of the backup in the folder `name`; None if it is no backup of this world."""
+    """Return the time of a backup from its folder name; None if the name is not that of a backup of `world`."""
     stamp = name.removeprefix(f"{PREFIX}{world}-")
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC) if stamp != name else None

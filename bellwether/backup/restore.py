@@ -13,7 +13,7 @@ from bellwether.settings import Settings
 
 
 def restore(config: Settings, folder: Path) -> BackupManifest:
-    """Restore the backup in `folder`. All checksums are verified before a file is written.
+    """Restore the backup in `folder`. No file is written before all checksums are verified. Returns the backup's manifest.
 
     An interrupted restoration is continued by restoring the same backup again. Raises `BellwetherError` for a backup of another
     format or world, one that is damaged or contains symbolic links, and a home with data: nothing is overwritten.
@@ -41,12 +41,14 @@ def restore(config: Settings, folder: Path) -> BackupManifest:
 
 
 def registry_path(config: Settings) -> Path:
-    """Return the folder into which the registry is restored: BELLWETHER_REGISTRY, or else `registry` in the world's home."""
+    """Return the folder into which a registry is restored: BELLWETHER_REGISTRY, or by default `registry` in the world's home."""
     return config.registry or config.world_home / REGISTRY
 
 
 def _is_resumed(marker: Path, folder: Path) -> bool:
-    """Return True if a restoration of this backup was interrupted. Raises `BellwetherError` if it was of another backup."""
+    """Return True if a restoration of this backup was interrupted before.
+    Raises `BellwetherError` if it was of another backup. marker: file that it left.
+    """
     if not marker.exists():
         return False
     name, _, digest = marker.read_text(encoding="utf-8").strip().partition("\n")
@@ -59,7 +61,7 @@ def _is_resumed(marker: Path, folder: Path) -> bool:
 
 
 def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None:
-    """Raise `BellwetherError` if restoring would overwrite files or mix them with others."""
+    """Raise `BellwetherError` if one of the places already has files, or if there is a journal."""
     present = [
         f"{name} in {place}" for name, place in places.items() if place.is_dir() and any(path.is_file() for path in place.rglob("*"))
     ]
@@ -70,7 +72,7 @@ def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy one file atomically. Only the owner can read a journal."""
+    """Copy one file atomically. A journal can be read by its owner only."""
     with atomic_file(target) as draft:
         draft.touch(mode=0o600 if source.name == JOURNAL else 0o666)
         shutil.copyfile(source, draft)

@@ -1,4 +1,4 @@
-"""Retention of backups: the newest, one per week, and one per month."""
+"""Choice of the backups to delete: the newest ones are kept, one per week, and one per month."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 
 def select_expired(times: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
-    """Return the times (UTC) of expired backups, oldest first.
+    """Return the times (UTC) of the backups to delete, oldest first.
 
     times: of all backups. The `newest` are retained, and the last one in each of the latest `weeks` ISO weeks and `months` months with a backup. The
     newest one is always retained.

@@ -1,4 +1,4 @@
-"""Data quality: rules for each table, evaluated in Polars or with Great Expectations.
+"""Data quality: rules for each table, evaluated with Polars in the Dagster graph, and with Great Expectations for its Data Docs.
 
 Each domain declares its rules once (`bellwether.checks.<domain>`); `bellwether.checks.rule` collects them.
 """

@@ -1,4 +1,4 @@
-"""Rules of the benchmark's questions and forecasts."""
+"""Rules for the benchmark's questions and forecasts."""
 
 from __future__ import annotations
 

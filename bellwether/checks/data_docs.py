@@ -1,4 +1,4 @@
-"""Validation of the published tables with Great Expectations, and its Data Docs."""
+"""Validation of the published tables with Great Expectations, which renders the results as HTML pages (Data Docs)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTS = {"result_format": "BASIC", "partial_unexpected_count": 0}
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """Result of validating all published tables.
+    """Result of validating the published tables.
 
     Attributes:
         index: first page of the Data Docs.
@@ -96,7 +96,7 @@ def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: P
 
 
 def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: Sequence[str]) -> pl.DataFrame:
-    """Return the rows of the last partitions, at most `MOST_ROWS`, or all rows of the last partition."""
+    """Return the rows of the last partitions that together have at most `MOST_ROWS` rows, and at least those of the last partition."""
     selected = connection.sql(f"FROM {table.sql_name}")
     if table.partitioned_by:
         partition = ColumnExpression(table.partitioned_by[0])
@@ -109,7 +109,7 @@ def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: S
 
 
 def _expectation(gx: Any, rule: Rule) -> Any:
-    """Convert a rule to an expectation. For a condition it tests the column with the condition's values (`_pandas`)."""
+    """Convert a rule to an expectation of Great Expectations. A condition becomes a column of its values (`_pandas`), which must be True."""
     notes = f"{rule.description} (expected to fail in the sandbox: {rule.expected})" if rule.is_expected else rule.description
     name, kwargs = rule.expectation, rule.kwargs
     if rule.condition is not None:
@@ -118,7 +118,7 @@ def _expectation(gx: Any, rule: Rule) -> Any:
 
 
 def _pandas(frame: pl.DataFrame, rules: Sequence[Rule]) -> Any:
-    """Convert the columns of the rules to pandas. Conditions are evaluated before, because decimals become floats."""
+    """Convert the columns that the rules read to pandas, and evaluate conditions in Polars, because decimals become floats in pandas."""
     read = dict.fromkeys(name for rule in rules if rule.condition is None for name in rule.columns)
     numbers = {name for name in read if frame.schema[name].is_decimal() or frame.schema[name].is_float()}
     # pandas treats NaN as missing, rules do not.
@@ -128,6 +128,7 @@ def _pandas(frame: pl.DataFrame, rules: Sequence[Rule]) -> Any:
 
 
 def _failed(table: str, results: Iterable[Any]) -> Iterator[str]:
+    """Yield the names of the rules whose expectation failed. Raises `BellwetherError` if an expectation could not be evaluated."""
     for result in results:
         rule = result.expectation_config.meta["rule"]
         infos = result.exception_info or {}

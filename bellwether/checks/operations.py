@@ -1,4 +1,4 @@
-"""Non-blocking checks of the lake: newest day, missing days, prices and rate limits."""
+"""Checks of the whole lake that only warn: age of the newest day, missing days, missing prices, and rejections for the rate limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = FAILURES[RATE_LIMIT]
 
 
 def pulled_days(lake: Lake, venue: str) -> dict[date, int]:
-    """Count the markets of `venue` on each cleaned day; 0 for days without markets."""
+    """Count the markets of `venue` on each day in clean/markets; 0 for days on which this venue has none."""
     declared = table("clean/markets")
     days = {date.fromisoformat(partition[0]): 0 for partition in lake.manifests(declared)}
     counted = lake.slice(declared).scan().filter(pl.col("venue") == venue).group_by("day").len().collect() if days else None
@@ -37,6 +37,8 @@ def _format_days(days: list[date]) -> str:
 
 
 def _check_freshness(venue: str) -> Callable[[Lake, datetime], Observation]:
+    """Return the check that the newest day of `venue` is recent."""
+
     def evaluate(lake: Lake, now: datetime) -> Observation:
         days = [day for day, markets in pulled_days(lake, venue).items() if markets]
         if not days:
@@ -49,6 +51,8 @@ def _check_freshness(venue: str) -> Callable[[Lake, datetime], Observation]:
 
 
 def _check_completeness(venue: str) -> Callable[[Lake, datetime], Observation]:
+    """Return the check that every day between the first and the last has markets of `venue`."""
+
     def evaluate(lake: Lake, now: datetime) -> Observation:
         counts = pulled_days(lake, venue)
         held = [day for day, markets in counts.items() if markets]
@@ -64,6 +68,8 @@ def _check_completeness(venue: str) -> Callable[[Lake, datetime], Observation]:
 
 
 def _check_prices(venue: str) -> Callable[[Lake, datetime], Observation]:
+    """Return the check that every day of `venue` with outcomes has prices."""
+
     def evaluate(lake: Lake, now: datetime) -> Observation:
         priced = lake.slice(table("clean/prices")).scan().select("day", "venue", "market_id").unique().with_columns(priced=True)
         days = (
@@ -91,6 +97,8 @@ def _check_prices(venue: str) -> Callable[[Lake, datetime], Observation]:
 
 
 def _check_rate_limit(venue: str) -> Callable[[Lake, datetime], Observation]:
+    """Return the check that `venue` rejected only few requests for their rate."""
+
     def evaluate(lake: Lake, now: datetime) -> Observation:
         pulls = lake.slice(table(f"raw/{venue}_pulls")).scan().collect()
         attempts, refused = int(pulls["attempts"].sum()), int(pulls[REFUSED].sum())

@@ -1,4 +1,4 @@
-"""Rules of episodes and backtests."""
+"""Rules for episodes and backtests."""
 
 from __future__ import annotations
 

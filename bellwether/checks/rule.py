@@ -1,4 +1,4 @@
-"""Rules of tables, and checks of the whole lake.
+"""Rules of tables, and checks that concern the whole lake.
 
 A rule is an expectation, or a condition over several columns or some rows. Rows for which a condition is null are exempt. Rules that protect
 rankings are blocking. Unknown values of venues only cause warnings.
@@ -31,7 +31,7 @@ DEMO_GAP = "the demo drops the messages of 90 s of its last recording"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rule of a table.
+    """Condition that the rows of a table must meet, and what a failure means.
 
     Attributes:
         name: Name of the check: letters, digits and underscores.
@@ -65,17 +65,17 @@ class Rule:
 
     @property
     def is_expected(self) -> bool:
-        """True if the current world breaks the rule on purpose."""
+        """True if the rule is broken on purpose in the current world, the sandbox."""
         return bool(self.expected) and settings().world is World.SANDBOX
 
     @property
     def counts_rows(self) -> bool:
-        """True if the rule is about the number of rows."""
+        """True if the rule limits the number of rows, and so concerns no single row."""
         return self.expectation == "ExpectTableRowCountToBeBetween"
 
     @property
     def holds(self) -> pl.Expr:
-        """Boolean expression: true for rows that meet the rule, null for exempt rows. Undefined for rules that count rows."""
+        """Expression per row: true if the row meets the rule, null if the row is exempt. Undefined if the rule limits the number of rows."""
         return self.condition if self.condition is not None else _HOLDS[self.expectation](self.kwargs)
 
 
@@ -97,7 +97,7 @@ def _is_between(column: pl.Expr, low: float | None, high: float | None) -> pl.Ex
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Result of a check of the whole lake. found: sentence that describes it.
+    """Result of a check of the whole lake. found: sentence about what the check found.
 
     subjects: names of failing weeks or markets; each raises one alarm.
     """
@@ -110,7 +110,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LakeCheck:
-    """Check of the whole lake. table: table of the asset at which it is shown.
+    """Check of the whole lake. table: table whose asset shows the check in Dagster.
 
     evaluate(lake, now) returns its observation; `now` is timezone-aware UTC.
     """
@@ -122,7 +122,7 @@ class LakeCheck:
 
 
 def unique(*columns: str) -> Rule:
-    """Create a blocking rule: the columns together identify a row."""
+    """Create a blocking rule: no two rows have the same values in all of these columns."""
     if len(columns) == 1:
         return Rule("unique_key", f"{columns[0]} identifies a row", "ExpectColumnValuesToBeUnique", columns, {"column": columns[0]}, True)
     return Rule(
@@ -136,62 +136,62 @@ def unique(*columns: str) -> Rule:
 
 
 def present(name: str, description: str, column: str, *, mostly: float = 1.0) -> Rule:
-    """Create a rule: at least the share `mostly` of the rows has a value in the column."""
+    """Create a rule: at least the share `mostly` of the values in the column is not null."""
     return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly})
 
 
 def words(name: str, description: str, column: str, *values: str, blocking: bool = False) -> Rule:
-    """Create a rule: the column is null or one of `values`."""
+    """Create a rule: each value of the column is one of `values`, or null."""
     return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(values)}, blocking)
 
 
 def between(name: str, description: str, column: str, low: float | None, high: float | None, *, blocking: bool = False) -> Rule:
-    """Create a rule: the column is null or between `low` and `high`, inclusive. None means no bound."""
+    """Create a rule: each value of the column is between `low` and `high`, both included, or null. None means no bound."""
     kwargs = {"column": column, "min_value": low, "max_value": high}
     return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
 
 
 def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False, expected: str = "") -> Rule:
-    """Create a rule: the condition is true or null in every row. expected: as in `Rule`."""
+    """Create a rule: `condition` is true or null in every row. expected: why the sandbox breaks the rule on purpose."""
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
     return Rule(name, description, "", columns, {}, blocking, condition, expected=expected)
 
 
 def row_count(name: str, description: str, low: int | None, high: int | None) -> Rule:
-    """Create a rule: the number of rows is between `low` and `high`, inclusive. None means no bound."""
+    """Create a rule: the number of rows is between `low` and `high`, both included. None means no bound."""
     return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high})
 
 
 def prices(*columns: str) -> Rule:
-    """Create a blocking rule: the columns are null or between 0 and 1."""
+    """Create a blocking rule: each value of the columns is between 0 and 1, or null."""
     within = pl.all_horizontal(pl.col(column).is_between(0, 1).fill_null(True) for column in columns)
     return holds("prices_between_0_and_1", "every price lies between 0 and 1 dollar", within, blocking=True)
 
 
 def applies_to(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
-    """Restrict a condition to `rows`. It is null, and so not checked, for other rows."""
+    """Restrict a condition to `rows`: for other rows the result is null, which exempts them from the rule."""
     return pl.when(rows).then(condition)
 
 
 def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:
-    """Return the columns of `rules` and of the key, in stored order."""
+    """Return the columns that `rules` read and those of the table's key, in stored order."""
     read = {*table.key}.union(*(rule.columns for rule in rules))
     return [name for name in table.names if name in read]
 
 
 def rules_for(table: str) -> tuple[Rule, ...]:
-    """Return the rules of `table`; () if it has none."""
+    """Return the rules of the table with this name; () for a table without rules."""
     return rules_by_table().get(table, ())
 
 
 def lake_checks() -> tuple[LakeCheck, ...]:
-    """Return the checks of the whole lake of all domains."""
+    """Return the checks of the whole lake that the domains declare."""
     return tuple(check for module in _modules() for check in getattr(module, "LAKE_CHECKS", ()))
 
 
 @cache
 def rules_by_table() -> dict[str, tuple[Rule, ...]]:
-    """Return the rules of all domains by table."""
+    """Return the rules that the domains declare, by table name."""
     by_table: dict[str, tuple[Rule, ...]] = {}
     for module in _modules():
         for name, rules in module.RULES.items():
@@ -202,4 +202,5 @@ def rules_by_table() -> dict[str, tuple[Rule, ...]]:
 
 
 def _modules() -> list[ModuleType]:
+    """Return the modules in which the domains declare their rules."""
     return [module for domain in load_domains() if (module := domain.rules_module()) is not None]

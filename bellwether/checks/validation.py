@@ -1,4 +1,4 @@
-"""Evaluation of rules in Polars."""
+"""Evaluation of rules with Polars."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARKUP = frozenset("\\`*[]<>|~&")
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """Outcome of evaluating a rule.
+    """Result of evaluating a rule on some rows.
 
     Attributes:
         passed: Whether the rule is met; None if it could not be evaluated, for the reason `crashed`.
@@ -43,7 +43,7 @@ class CheckOutcome:
 
 
 def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
-    """Evaluate `rules` on rows of `table`. Returns an outcome per rule, in order.
+    """Evaluate `rules` on rows of `table`. Returns an outcome for each rule, in the same order.
 
     An empty frame meets all rules except those about the number of rows. Null values meet a rule.
     """
@@ -51,7 +51,7 @@ def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[C
 
 
 def require(name: str, rows: pl.LazyFrame) -> None:
-    """Raise `QualityError` if `rows` of the table `name` break one of its blocking rules.
+    """Raise `QualityError` if `rows` break a blocking rule of the table `name`.
 
     Raises `QualityError` for the first rule that is broken or cannot be evaluated.
     """
@@ -86,7 +86,7 @@ def _outcome(rule: Rule, table: Table, frame: pl.DataFrame) -> CheckOutcome:
 
 
 def _sample(rule: Rule, table: Table, frame: pl.DataFrame, rows: list[int]) -> str:
-    """Format failing rows as a Markdown table with the key and the columns of the rule."""
+    """Format the failing rows at these positions as a Markdown table, with the table's key and the columns that the rule reads."""
     sample = frame.select(list(dict.fromkeys([*table.key, *rule.columns])))[rows]
     return "\n".join(markdown_table(sample.columns, ([_cell(value) for value in row] for row in sample.rows())))
 

@@ -1,4 +1,4 @@
-"""Rules for raw and clean tables of the venues and for recordings."""
+"""Rules for the raw and clean tables of the venues, and for recordings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLERATED_SHARE = 0.01
 
 
 def _as_many(lists: str) -> pl.Expr:
-    """Return a condition: the list is empty or has one element per outcome."""
+    """Return a condition: the list in the column `lists` is empty or has as many elements as the market has outcomes."""
     return (pl.col(lists).list.len() == 0) | (pl.col(lists).list.len() == pl.col("outcomes").list.len())
 
 
@@ -258,7 +258,7 @@ _PULL = (
 
 
 def few_rejects(objects: int, *, listed: bool = False) -> Rule:
-    """Create a rule: a day, or a list, has few rejects.
+    """Create a rule: only few objects of a day (or of a whole list) were rejected, that is, did not fit the expected form.
 
     objects: number of stored objects; a small share of it is tolerated. listed: count the rejects of the whole list, such as the archive, not of
     each day.
@@ -275,7 +275,7 @@ def few_rejects(objects: int, *, listed: bool = False) -> Rule:
 
 
 def objects_per_day(lake: Lake, rejects: Slice) -> int:
-    """Return the mean number of objects per day that the pulls of these rejects stored."""
+    """Return the mean number of objects per day that the same pulls have stored in other tables. rejects: rows of the venue's table of rejects."""
     days = [manifest.partition for manifest in rejects.manifests]
     venue = rejects.table.name.removesuffix("_rejects")
     pulled = [own for own in raw.TABLES if own.name.startswith(f"{venue}_") and own.partitioned_by and own != rejects.table]
@@ -283,6 +283,7 @@ def objects_per_day(lake: Lake, rejects: Slice) -> int:
 
 
 def _fit_to_list(lake: Lake, rejects: Slice) -> Rule:
+    """Return the rule for the rejects of a list, such as a venue's archive, fitted to the number of its stored objects."""
     listed = table(rejects.table.name.removesuffix("_rejects"))
     return few_rejects(lake.slice(listed, missing="skip").rows, listed=True)
 

@@ -1,4 +1,5 @@
-"""Domains of the platform. A new domain is a module here and a line of `BUILT_IN` (docs/extending.md).
+"""Domains: the subject areas of the platform, such as benchmark and arena.
+A new domain is a module here and a line of `BUILT_IN` (docs/extending.md).
 
 Other packages add a domain with an entry point of the group `bellwether.domains` whose value is a `Domain`.
 """
@@ -23,7 +24,7 @@ BUILT_IN = (VENUES, BENCHMARK, REPLAY, ARENA)
 
 @cache
 def load_domains() -> tuple[Domain, ...]:
-    """Load all domains: built-in ones, those of other packages, and last the warehouse, which publishes the tables of all.
+    """Return all domains: the built-in ones, those of other packages, and at the end the warehouse, which publishes the tables of the others.
 
     Raises:
         ConfigError: An entry point cannot be loaded, or two domains have the same name.
@@ -37,6 +38,7 @@ def load_domains() -> tuple[Domain, ...]:
 
 
 def _load_domain(point: EntryPoint) -> Domain:
+    """Load a domain of another package. Raises `ConfigError` if that fails or the object is not a `Domain`."""
     where = f"the entry point {point.name!r} ({GROUP}) of {point.dist.name if point.dist else point.value}"
     try:
         domain = point.load()

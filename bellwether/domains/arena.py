@@ -1,4 +1,4 @@
-"""Arena domain: paper portfolios on open markets, decided once a week."""
+"""Arena domain: weekly decisions on open markets, and the portfolios that follow from them, in paper money."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmark domain: questions, forecasts, scores, and their publication."""
+"""Benchmark domain: questions, models' forecasts and their scores, and publication of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaration of a domain. Modules and functions are referenced by name and not imported."""
+"""Declaration of a domain. It refers to modules and functions by name, so that they are imported only when needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LazyCommand:
-    """Command whose module is imported when it is called.
+    """Command of the command line whose module is imported when the command is called.
 
     name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`.
     """
@@ -22,12 +22,12 @@ class LazyCommand:
 
 
 class PlatformCommand(LazyCommand):
-    """Command that requires the extra `platform`."""
+    """Command that needs the packages of the extra `platform`."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Subject area of the platform with its tables, rules, Dagster definitions and commands.
+    """Subject area of the platform: its tables, rules, Dagster definitions and commands.
 
     name: of the domain. groups: asset groups with their descriptions, shown by `bellwether ui`. tables: modules, each with a tuple `TABLES` of
     `bellwether.tables.Table`, from which definitions, warehouse, data dictionary and Dagster's column metadata follow. rules: module with
@@ -52,15 +52,15 @@ class Domain:
     commands: tuple[LazyCommand, ...] = ()
 
     def table_modules(self) -> tuple[ModuleType, ...]:
-        """Import and return the modules that declare the domain's tables."""
+        """Import the modules that declare the domain's tables, and return them."""
         return tuple(import_module(name) for name in self.tables)
 
     def rules_module(self) -> ModuleType | None:
-        """Import and return the module of the domain's rules; None if it has none."""
+        """Import the module with the domain's rules, and return it; None for a domain without rules."""
         return import_module(self.rules) if self.rules else None
 
 
 def resolve_reference(reference: str) -> Any:
-    """Return the object named by `module:attribute`."""
+    """Import and return the object that `module:attribute` names."""
     module, _, attribute = reference.partition(":")
     return getattr(import_module(module), attribute)

@@ -1,4 +1,4 @@
-"""Replay domain: episodes built from recordings, and the results of agents in them."""
+"""Replay domain: episodes built from recordings of order books, and the results of agents that traded in them."""
 
 from __future__ import annotations
 

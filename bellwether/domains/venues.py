@@ -1,4 +1,4 @@
-"""Venue domain: listings and streams of the venues, and clean tables of both."""
+"""Venue domain: data pulled and recorded from Kalshi and Polymarket, and clean tables with the same columns for both."""
 
 from __future__ import annotations
 

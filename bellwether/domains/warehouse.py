@@ -1,4 +1,4 @@
-"""Warehouse domain: the published DuckDB file with the tables of all domains, and the static site."""
+"""Warehouse domain: the published DuckDB file with the tables of all domains, and the static site made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dataset card of a published release: metadata for Hugging Face, and notes for users."""
+"""Dataset card of an exported release: metadata for the Hugging Face Hub, and notes for users."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _WORLDS = {
 
 
 def is_export(folder: Path) -> bool:
-    """Return True if a folder is an exported release."""
+    """Return True if a folder contains a release exported by Bellwether."""
     written = folder / CARD
     return (folder / DATA).is_file() and written.is_file() and MARK in written.read_text(encoding="utf-8", errors="replace")
 
 
 def card(questions: pl.DataFrame, schema: pl.Schema, *, world: World, recipe: Release | None, license_id: str) -> str:
-    """Render the dataset card: Markdown with a YAML header, from the template `card.md`.
+    """Render the dataset card (Markdown with a YAML header) of one release.
 
     questions: rows of benchmark/questions of one release. schema: of the published file. recipe: described if it made these questions.
     """

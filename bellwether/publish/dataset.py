@@ -1,4 +1,4 @@
-"""Export of a release as a folder that Hugging Face's `datasets` reads: a Parquet file of questions and a card."""
+"""Export of a release as a folder that the library `datasets` of Hugging Face can load: questions in Parquet, and a dataset card."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PRICES = tuple(f"price_{name}" for name in HORIZONS)
 
 @dataclass(frozen=True, slots=True)
 class ExportedDataset:
-    """Folder of an exported release. rows: number of questions."""
+    """Folder with an exported release. rows: number of questions."""
 
     folder: Path
     release: str
@@ -34,7 +34,7 @@ class ExportedDataset:
 def export(
     questions: pl.DataFrame, folder: Path | str, *, world: World, recipe: Release | None = None, license_id: str = "mit"
 ) -> ExportedDataset:
-    """Write the questions of one release to `folder`, atomically and deterministically.
+    """Write the questions of one release to `folder`. The same questions give the same files; the folder is replaced as a whole.
 
     questions: rows of benchmark/questions, of one release. world: their origin, stated on the card. recipe: the release's entry in the
     registry, described on the card if it made these questions. license_id: in the Hub's spelling.
@@ -59,13 +59,14 @@ def export(
 
 
 def dataset_rows(questions: pl.DataFrame) -> pl.DataFrame:
-    """Convert rows of benchmark/questions to rows of the dataset: KalshiBench's columns first, close times as text, prices as floats."""
+    """Convert rows of benchmark/questions for export: the columns of KalshiBench come first, close times become text, prices become floats."""
     closes = pl.col("close_time").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
     others = [name for name in QUESTIONS.names if name not in SHARED]
     return questions.with_columns(closes, pl.col(_PRICES).cast(pl.Float64)).select(*SHARED, *others)
 
 
 def _require_replaceable(target: Path) -> None:
+    """Raise `ConfigError` unless the target is missing, an empty folder, or an earlier export."""
     if not target.exists():
         return
     if not target.is_dir():

@@ -1,4 +1,4 @@
-"""Copies of the lake's tables as Delta Lake tables. Each update is one commit that rewrites the changed partitions."""
+"""Copies of the lake's tables in the format Delta Lake. Each update of a copy is one commit that replaces the changed partitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ _NANOSECONDS = pl.Datetime("ns", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class DeltaCopy:
-    """Result of updating a copy. written, removed, unchanged: numbers of partitions. cut: columns truncated from nanoseconds to microseconds."""
+    """Result of updating the copy of one table.
+    written, removed, unchanged: numbers of partitions. cut: time columns shortened from nano- to microseconds.
+    """
 
     table: str
     location: str
@@ -51,7 +53,7 @@ class DeltaCopy:
 
 
 def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[DeltaCopy]:
-    """Update the Delta table `<url>/<group>/<name>` of each table and yield the results. Tables without rows are skipped.
+    """Update the Delta table `<url>/<group>/<name>` of each table, and yield the results. Tables that have no partitions and no copy are skipped.
 
     url: folder or object-store URL; credentials come from the environment. Without changes nothing is committed. Other programs may compact and
     vacuum a copy; rows that they change are replaced when their partition changes.
@@ -83,6 +85,7 @@ def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Del
 
 
 def _update(source: Slice, location: str, options: dict[str, str]) -> DeltaCopy | None:
+    """Update the copy of one table. Returns None if there is neither a copy nor a partition."""
     from deltalake import CommitProperties, DeltaTable, write_deltalake
     from deltalake.exceptions import TableNotFoundError
 
@@ -120,7 +123,7 @@ def _update(source: Slice, location: str, options: dict[str, str]) -> DeltaCopy 
 
 
 def _read_record(copy: DeltaTable, table: Table) -> dict[Partition, str] | None:
-    """Read each partition's digest at the last export; None if the columns have changed or no recent commit has the record."""
+    """Return the digest of each partition at the last update; None if no recent commit states them, or if the columns have changed since."""
     from deltalake import Schema
 
     if copy.metadata().name != table.name:
@@ -140,13 +143,14 @@ def _columns(schema: Any) -> list[tuple[str, str]]:
 
 
 def _schema(table: Table) -> pa.Schema:
-    """Build the Delta schema, with descriptions as comments. Times are in microseconds."""
+    """Build the Arrow schema of a copy, with times in microseconds and descriptions as comments."""
     plain = _in_microseconds(table.empty()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     comments = {column.name: {"comment": column.description} for column in table.columns}
     return pa.schema([field.with_metadata(comments[field.name]) for field in plain])
 
 
 def _batches(source: Slice, written: list[Partition], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the partitions `written`, in the schema of the copy."""
     for partition in written:
         rows = _in_microseconds(source.restrict([partition]).read())
         yield from rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema).to_batches()
@@ -157,6 +161,6 @@ def _in_microseconds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _condition(table: Table, partition: Partition) -> str:
-    """Build the SQL condition for the rows of a partition."""
+    """Build the SQL condition that selects the rows of a partition."""
     values = partition_values(table, partition)
     return "(" + " AND ".join(f"{name} = {literal(str(value))}" for name, value in values.items()) + ")"

@@ -1,4 +1,4 @@
-"""Upload of an exported release to the Hugging Face Hub (extra `huggingface`)."""
+"""Upload of an exported release to the Hugging Face Hub (requires the extra `huggingface`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSALS = {
 
 
 def upload(folder: Path | str, repository: str, *, private: bool = False) -> str:
-    """Upload an exported folder as the dataset `repository` (OWNER/NAME) in one commit. Returns its URL.
+    """Upload an exported release as the dataset `repository` (OWNER/NAME), in one commit. Returns the URL of the dataset.
 
     A missing repository is created; an existing one gets a new commit if anything has changed. The token comes from
     HF_TOKEN and is never shown. Raises `ConfigError` without the extra or the token, for a folder that is no export, an invalid name and a
@@ -77,6 +77,7 @@ def _upload(folder: Path, repository: str, private: bool, token: str) -> str:
 
 
 def _require_private(hub: HfApi, repository: str) -> None:
+    """Raise `ConfigError` if the repository on the Hub is public."""
     if not hub.repo_info(repository, repo_type="dataset").private:
         raise ConfigError(
             f"uploading to {repository}: the repository exists and is public; make it private on the Hub, name another, or leave out --private"
@@ -84,5 +85,5 @@ def _require_private(hub: HfApi, repository: str) -> None:
 
 
 def _short(error: Exception) -> str:
-    """Return the first line of an error without possible credentials."""
+    """Return the first line of an error's message, with possible credentials removed."""
     return redact(f"{type(error).__name__}: {error}".splitlines()[0])[:200]

@@ -1,4 +1,4 @@
-"""All tables of the lake, as declared by the domains."""
+"""All tables of the lake, collected from the modules in which the domains declare them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _collect_tables() -> dict[str, Table]:
+    """Return the tables of all domains by name. Raises `ConfigError` for a name that two domains declare."""
     tables: dict[str, Table] = {}
     for domain in load_domains():
         for module in domain.table_modules():

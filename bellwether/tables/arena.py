@@ -1,4 +1,4 @@
-"""Tables of the arena: the facts of each week, and tables computed from them."""
+"""Tables of the arena: what is recorded in each week, and what is computed from these records."""
 
 from __future__ import annotations
 

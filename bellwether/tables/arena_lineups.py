@@ -1,4 +1,4 @@
-"""Tables of the arena's lineups: the model releases that cohorts used, and the findings of the last review of the model catalogue."""
+"""Tables of the arena's lineups: which model release represented each family in a cohort, and what the last review of the model catalogue found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of the arena's messages: prompts and answers of decisions, verbatim."""
+"""Table of the messages behind the arena's decisions: prompts and answers, verbatim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that compare the families of the arena: submitted forecasts, estimates with intervals, pairs, equity and calibration."""
+"""Tables that compare the arena's families: their forecasts, metrics with intervals, pairwise differences, equity and calibration."""
 
 from __future__ import annotations
 

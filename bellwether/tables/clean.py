@@ -1,4 +1,4 @@
-"""Clean tables: markets, resolutions and prices of all venues with the same columns, each once, with outcomes or reasons for missing ones."""
+"""Clean tables: markets, resolutions and prices of all venues in the same columns, without duplicates. A missing outcome has a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export of rows without credentials and without text that a spreadsheet would execute as a formula."""
+"""Export of rows for other programs, without credentials and without text that a spreadsheet would execute as a formula."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SIGNS = {
 
 
 def redact_rows(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Remove credentials from model texts in rows of the table `name`. Tables without such texts are returned unchanged."""
+    """Remove credentials from texts that models wrote, in rows of the table `name`. Rows of tables without such texts are returned unchanged."""
     chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
     # Texts are long and credentials rare: only texts that may contain one are converted to Python strings.
     frame = frame.with_columns(_map_texts(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
@@ -43,14 +43,14 @@ def redact_rows(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _map_texts(texts: pl.Series, change: Any) -> pl.Series:
-    """Apply `change` to each text. Returns the same series if no text changes."""
+    """Apply `change` to each text. Returns the same series object if no text changes."""
     values = texts.to_list()
     changed = [text if text is None else change(text) for text in values]
     return texts if changed == values else pl.Series(texts.name, changed, dtype=texts.dtype)
 
 
 def _redact_json(text: str) -> str:
-    """Remove credentials from a decision in JSON. A text without credentials is returned unchanged."""
+    """Remove credentials from a decision in JSON. Returns the text unchanged if the decision contains none."""
     try:
         decision = json.loads(text)
     except json.JSONDecodeError:
@@ -60,6 +60,7 @@ def _redact_json(text: str) -> str:
 
 
 def _redact_value(value: Any, field: str = "") -> Any:
+    """Remove credentials from a JSON value and everything nested in it. field: name under which the value is stored."""
     if isinstance(value, str):
         return redact(value) if field == "reasoning" else redact_name(value)
     if isinstance(value, Mapping):
@@ -70,7 +71,7 @@ def _redact_value(value: Any, field: str = "") -> Any:
 
 
 def neutralise_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """Prefix texts that look like formulas with an apostrophe, and replace control characters by symbols.
+    """Put an apostrophe before texts that a spreadsheet would execute as a formula, and replace control characters by visible symbols.
 
     An escape becomes `␛`; tabs, line ends, numbers and times are unchanged.
     """

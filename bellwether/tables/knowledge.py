@@ -1,4 +1,4 @@
-"""Contamination: questions whose outcome a forecaster could know, by its knowledge cutoff."""
+"""Contamination: which questions have an outcome that a forecaster could know, given its knowledge cutoff."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_KNOWN = pl.min_horizontal("close_time", "settled_at")
 
 
 def could_know(cutoff: datetime | None) -> pl.Expr:
-    """Return an expression that is True if a question's market closed or settled at or before `cutoff`; False without a cutoff.
+    """Return an expression that is True for questions whose market closed or settled at or before `cutoff`. Without a cutoff it is False.
 
     A market often closes because its outcome is known, days before it is paid. Both times must therefore be strictly after the cutoff.
     """
@@ -24,14 +24,14 @@ def could_know(cutoff: datetime | None) -> pl.Expr:
 
 
 def days_from_cutoff(cutoff: datetime | None) -> pl.Expr:
-    """Return an expression for the days from `cutoff` to a question's resolution, negative before it; null without a cutoff."""
+    """Return an expression for the days from `cutoff` to a question's resolution, negative for an earlier resolution. Without a cutoff it is null."""
     if cutoff is None:
         return pl.lit(None, pl.Float64)
     return (RESOLVED - pl.lit(cutoff, TIME)).dt.total_microseconds().cast(pl.Float64) / _DAY
 
 
 def knowledge_columns(cutoff: datetime | None) -> dict[str, pl.Expr]:
-    """Return expressions over benchmark/questions for the columns knowledge_cutoff, days_from_cutoff and could_know of benchmark/forecasts."""
+    """Return three columns of benchmark/forecasts by name (knowledge_cutoff, days_from_cutoff, could_know), as expressions over benchmark/questions."""
     return {
         "knowledge_cutoff": pl.lit(cutoff, TIME),
         "days_from_cutoff": days_from_cutoff(cutoff),

@@ -1,4 +1,4 @@
-"""Table of Kalshi's order books, as its REST API returns them."""
+"""Table of the order books that Kalshi's REST API returned; each row is one book."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw tables: verbatim data of the venues, with the request and the time of each page."""
+"""Raw tables: data of the venues as received, with the request and the time of each page (one response)."""
 
 from __future__ import annotations
 

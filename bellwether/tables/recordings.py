@@ -1,4 +1,4 @@
-"""Recordings of venues' streams: verbatim frames, and gaps."""
+"""Tables of recorded streams of the venues: verbatim frames, and gaps in which frames are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay tables: episodes, and the orders, fills, equity and metrics of agents in them."""
+"""Replay tables: episodes (recorded order books of one event), and the orders, fills, equity and metrics of agents that traded in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RULES = Column("rules", TEXT, "rule set of the simulator that made the row")
 
 
 def is_portfolio(episode: str) -> bool:
-    """Return True if `episode` names the results of a portfolio."""
+    """Return True if the value of the column `episode` names several episodes traded with one account."""
     return SEPARATOR in episode
 
 
@@ -42,6 +42,7 @@ def _count(name: str, meaning: str) -> Column:
 
 
 def _interval_columns(name: str) -> tuple[Column, ...]:
+    """Return the columns for the 95 % interval of the metric `name`, and for the reason if there is none."""
     return (
         *(
             Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % interval over episodes; null without one", nullable=True)

@@ -1,4 +1,4 @@
-"""Declaration of a table: columns with dtype, unit and meaning, primary key and partitions.
+"""Declaration of a table: columns with dtype, unit and meaning, primary key, and partition columns.
 
 Used for writing, validation, the data dictionary, Dagster's column metadata and DuckDB's comments.
 """
@@ -31,13 +31,13 @@ UTC = "UTC"
 
 
 def day_start(day: pl.Expr) -> pl.Expr:
-    """Return the start of each day as a time in UTC."""
+    """Return the start of a day (a date) as a time in UTC."""
     return day.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Column of a table. unit: of its values, such as dollars per contract or UTC; None without one."""
+    """Column of a table. unit: unit of the values, such as dollars per contract or UTC; None for values without a unit."""
 
     name: str
     dtype: pl.DataType
@@ -48,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the lake.
+    """Declaration of a table in the lake.
 
     Attributes:
         name: `group/name`; also names the asset key, the folder of the lake and the DuckDB view.
@@ -88,7 +88,7 @@ class Table:
 
     @property
     def group(self) -> str:
-        """Part of the name before the slash: the schema in DuckDB and the group in Dagster."""
+        """Part of the name before the slash: the schema in DuckDB, and the asset group in Dagster."""
         return self.name.split("/")[0]
 
     @property
@@ -108,7 +108,7 @@ class Table:
 
     @cached_property
     def schema(self) -> pl.Schema:
-        """Polars schema in stored order. Do not modify it."""
+        """Polars schema, with the columns in stored order. The object is shared and must not be changed."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
     @cached_property
@@ -117,19 +117,19 @@ class Table:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Columns by which the rows of a partition are sorted."""
+        """Columns by which the rows within a partition are sorted."""
         return self.sort or self.key
 
     def empty(self) -> pl.DataFrame:
-        """Return a frame without rows."""
+        """Return a frame with all columns and no rows."""
         return self._empty.clone()
 
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-        """Build a frame from dictionaries; missing columns are null."""
+        """Build a frame from one dictionary per row. Columns missing in a dictionary are null."""
         return pl.DataFrame(rows, schema=self.schema, orient="row") if rows else self.empty()
 
     def validate(self, frame: pl.DataFrame, *, unique: bool = True) -> pl.DataFrame:
-        """Return `frame` with its columns in stored order. Raises `SchemaError` if it does not fit the declaration.
+        """Check that `frame` fits the declaration, and return it with its columns in stored order. Raises `SchemaError` otherwise.
 
         Checks names, dtypes, nulls in non-nullable columns and (with `unique`) the uniqueness of the key. Nothing is cast or repaired.
         """
@@ -160,6 +160,6 @@ class Table:
 
 
 def external_table(name: str, *partitioned_by: str) -> Table:
-    """Declare files outside the lake, such as a report. The lake records only their inputs."""
+    """Declare files outside the lake, such as reports, as a table. The lake records only the inputs they were made from."""
     columns = tuple(Column(column, TEXT, "partition") for column in partitioned_by)
     return Table(name, "One file outside the lake.", columns, key=partitioned_by, partitioned_by=partitioned_by, outside=True)
