@@ -72,7 +72,7 @@ def _move_under(side, net, short, extra):
 
 @compiled
 def fill_histories(sim, o, main, slow, fast, ts):
-    """Record the lots of a resting order that an event fills: `main` in the account, `slow` in the slowest history, `fast` in the fastest."""
+    """Record the lots of an order filled by one event: `main` in the account, `slow` in the slowest history, `fast` in the fastest."""
     order = orders_of(sim)[o]
     order.filled_min += slow
     order.filled_max += fast

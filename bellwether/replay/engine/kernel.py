@@ -108,7 +108,7 @@ def place(sim, ticker, side, action, price, lots, tif, expires):
 
 @compiled
 def cancel(sim, order):
-    """Cancel an order. Returns 1 if it rested (with latency: may still rest when the cancel arrives), 0 if not, FULL if an array must grow."""
+    """Cancel an order. Returns 1 if it rested (with latency: if it may when the cancel arrives), 0 if not, FULL if an array must grow."""
     return call_engine(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 

@@ -246,7 +246,7 @@ class Session(Arrays):
         return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
-        """Send orders in sequence, int64[n, 7]: ticker, side, action, price, lots, tif, expires. Returns the number of each, as `place` does."""
+        """Send orders in sequence, int64[n, 7]: ticker, side, action, price, lots, tif, expires. Returns each number, as `place` does."""
         values = np.asarray(requests)
         if values.ndim != 2 or values.shape[1] != R_COLS or values.dtype.kind not in "iu":
             raise ConfigError(

@@ -1,4 +1,8 @@
-"""Reading of an episode's order book: native messages, or full-snapshot rows of PredictionMarketBench."""
+"""Reading of an episode's order book, which is stored as native messages, or as full-snapshot rows of PredictionMarketBench.
+
+A native row sets one level, begins a snapshot, or makes the book invalid; rows of equal time, number and ticker are one message. A
+full-snapshot row contains all levels. A *word* is a change of one level packed into 64 bits.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +59,12 @@ class ParsedBook:
 
 
 def find_file(folder: Path, names: Sequence[str]) -> Path | None:
-    """Return the first of these files that exists in a folder. None without one."""
+    """Return the path of the first of these files that exists in a folder. None if none does."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def read_book(folder: Path, markets: Sequence[Market]) -> ParsedBook:
-    """Read the book of an episode. Raises `SchemaError` with file, row and value of an error."""
+    """Read the order book of an episode. Raises `SchemaError` with the file, row and value of the first error."""
     path = find_file(folder, NAMES)
     if path is None:
         raise SchemaError(f"reading {folder.name}: {NAMES[0]} is missing; an episode has an order book")
@@ -87,7 +91,7 @@ def _read_rows(file: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], 
 
 
 def _read_messages(columns: FileColumns, markets: Sequence[Market]) -> ParsedBook:
-    """Read a table of native rows."""
+    """Read the book from a table of native rows."""
     tickers = [market.ticker for market in markets]
     ts, sequence = columns.times("ts"), columns.integers("sequence_id")
     ticker, kind = columns.codes("ticker", tickers), columns.codes("kind", KINDS)
@@ -112,7 +116,7 @@ def _read_messages(columns: FileColumns, markets: Sequence[Market]) -> ParsedBoo
 
 
 class _SnapshotDiffer:
-    """Conversion of full-snapshot rows to changes, batch by batch.
+    """Converter of full-snapshot rows to changes of levels, batch by batch.
 
     Each row is a message that begins with a snapshot; its changes are the differences from the ticker's previous row.
     """
@@ -124,7 +128,7 @@ class _SnapshotDiffer:
         self._state = kernels.new_state(len(markets), len(self.levels.prices))
 
     def take(self, columns: FileColumns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert a batch. Returns the end of each row in the words, and the words."""
+        """Convert a batch of rows. ticker: code of each row's ticker. Returns (where each row ends in the words, words)."""
         n = len(ticker)
         sides = [self._side(columns, side, ticker) for side in range(2)]
         rows = np.concatenate([np.arange(n), *(row for row, _, _ in sides)])
@@ -143,7 +147,7 @@ class _SnapshotDiffer:
         return ends, words
 
     def _side(self, columns: FileColumns, side: int, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (row, price, lots) of the levels of a side that have a size."""
+        """Return (row, price, lots) of each level of a side with a size above 0. Raises `RowError` for an invalid level."""
         levels = read_levels(columns, f"{SIDES[side]}_bids")
         has_size = levels.sizes != 0
         row = np.repeat(np.arange(len(ticker)), np.diff(levels.offsets))[has_size]
@@ -158,7 +162,7 @@ class _SnapshotDiffer:
 
 
 def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> ParsedBook:
-    """Read batches of full-snapshot rows."""
+    """Read the book from batches of full-snapshot rows."""
     differ = _SnapshotDiffer(markets)
     parts: list[tuple[np.ndarray, ...]] = []
     size, last = 0, None
@@ -185,12 +189,12 @@ def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Seque
 
 
 def best_prices(book: BookColumns, levels: PriceLevels) -> tuple[np.ndarray, ...]:
-    """Return for each row: best YES and NO bid of its ticker, validity of the book, and whether it is the last row of its instant."""
+    """Return after each row: best YES and NO bid of its ticker, whether the book is valid, whether the row is the last of its instant."""
     return kernels.compute_tops(book.ts, book.ticker, book.end, book.words, levels.prices, levels.number, len(levels.grid_of))
 
 
 def _invalidate_locks(book: BookColumns, tickers: Sequence[str], levels: PriceLevels) -> tuple[BookColumns, tuple[Gap, ...]]:
-    """Invalidate books while they are locked, because no venue has locked books: a change was lost."""
+    """Mark books as invalid while they are locked, because no venue has locked books: a change was lost. Returns the book and the gaps."""
     yes, no, _, is_last = best_prices(book, levels)
     is_locked = (yes + no == DOLLAR) & (yes > 0) & (no > 0)
     if not (is_locked & is_last).any():
@@ -212,7 +216,7 @@ def _invalidate_locks(book: BookColumns, tickers: Sequence[str], levels: PriceLe
 
 
 def _lock_gaps(ts: np.ndarray, codes: np.ndarray, locked: np.ndarray, tickers: Sequence[str]) -> Iterator[Gap]:
-    """Yield the gaps in which a book is locked. ts, codes, locked: changes between locked and unlocked, by ticker."""
+    """Yield the gaps in which a book is locked. ts, codes, locked: time, ticker and new state of each change to locked or unlocked."""
     for code in np.unique(codes):
         own = np.flatnonzero(codes == code)
         ends = [int(ts[place]) for place in own[1::2]]

@@ -1,4 +1,4 @@
-"""Checks of an episode's content. A finding is an error (the episode is refused), a warning, or a note."""
+"""Checks of an episode's content. Each adds *findings*: errors (the episode is refused), warnings, or notes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEE_MODELS = ("kalshi_oct_2025",)
 
 
 def check_terms(metadata: Metadata, findings: Findings) -> None:
-    """Check that the rule set and the fee terms of all markets are known."""
+    """Add an error if the rule set or a market's fee terms are unknown, a warning if a market has only the venue's general fees."""
     if metadata.fee_model_version not in (None, *FEE_MODELS):
         message = f"fee_model_version is {metadata.fee_model_version!r:.80}; it must be one of {', '.join(FEE_MODELS)} or null"
         findings.add(ERROR, "fees", f"reading {METADATA}: {message}", METADATA)
@@ -53,7 +53,7 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
 
 
 def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findings: Findings) -> None:
-    """Check that a mutually exclusive event has one winner when all its markets are settled."""
+    """Check that a mutually exclusive event has at most one winner, and has one when all markets are settled. Warn if some never are."""
     winners = [settlement.ticker for settlement in settlements if settlement.result == "YES"]
     unsettled = [settlement.ticker for settlement in settlements if not settlement.is_known]
     if unsettled:
@@ -70,7 +70,7 @@ def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findi
 
 
 def check_event(metadata: Metadata, findings: Findings) -> None:
-    """Add a note if an event that usually has several markets has only one."""
+    """Add a note if the episode has one market although its ticker suggests that the event has several."""
     ticker, event = metadata.tickers[0], metadata.event_slug or ""
     # A ticker that ends in a number, such as a strike or a minute, names no outcome.
     is_outcome = ticker.startswith(f"{event}-") and ticker.rpartition("-")[2].isalpha()
@@ -85,7 +85,7 @@ def _join_names(names: list[str]) -> str:
 
 
 def check_source(metadata: Metadata, findings: Findings) -> None:
-    """Check that every received book frame was applied or lies in a gap."""
+    """Check that each book frame that was received was either applied to the book or lies in a gap; warn about lost trades."""
     source = metadata.source
     unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered:
@@ -105,7 +105,7 @@ def _read_count(source: Mapping[str, Any], name: str) -> int | None:
 
 
 def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Check that no book is crossed or locked, and that every market has rows."""
+    """Check that no book is crossed or locked. Warn about markets without book rows and rows outside of the episode's window."""
     book, tickers = rows.book, metadata.tickers
     findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
     yes, no, is_valid, is_last = best_prices(book, rows.levels)
@@ -129,7 +129,7 @@ def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None
 
 
 def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, findings: Findings) -> None:
-    """Warn about rows outside of the episode's window."""
+    """Warn about rows outside of the episode's window. kind: what the rows are, for the message. ts: their times."""
     outside = (ts < metadata.start) | (ts > metadata.end)
     if (row := first_true(outside)) >= 0:
         message = f"{int(outside.sum())} {kind} lie outside start_ts and end_ts, the first at {format_iso(int(ts[row]))}"
@@ -137,7 +137,7 @@ def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, find
 
 
 def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Check that the gaps in the metadata and the rows that mark gaps have the same markets."""
+    """Check that the markets with gaps in the metadata are the markets with rows of kind invalid."""
     kind, ticker, *_ = unpack(rows.book.words)
     marked = np.unique(ticker[kind == INVALID])
     stated = {gap.ticker for gap in metadata.gaps}
@@ -152,7 +152,7 @@ def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None
 
 
 def check_trades(file: str, content: Content, levels: PriceLevels, findings: Findings) -> None:
-    """Check that trades hit displayed levels, at prices of the right side."""
+    """Check that trades hit displayed levels of the book, at prices of YES that are on the market's grid."""
     trades, tickers = content.trades, content.metadata.tickers
     findings.counts["trades"] = len(trades.ts)
     if not len(trades.ts):

@@ -22,7 +22,7 @@ NO_CODE = -1
 
 
 class FileColumns:
-    """Columns of a table by name. file: named in errors. first: number of the table's first row in the file."""
+    """Columns of a table, read from a file or a part of it. file: name for errors. first: number of the table's first row in the file."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch, file: str, first: int = 0) -> None:
         self.table, self.file, self.first = table, file, first
@@ -35,11 +35,11 @@ class FileColumns:
 
     @property
     def clock(self) -> str:
-        """Name of the column of times, which is different in PredictionMarketBench's first version."""
+        """Name of the column of times: `ts`, or that of PredictionMarketBench's first version."""
         return "timestamp" if "timestamp" in self and "ts" not in self else "ts"
 
     def value_error(self, row: int, name: str, value: object, wanted: str) -> RowError:
-        """Build the error for an invalid value in a row. wanted: the valid values."""
+        """Build the error for an invalid value in column `name`. wanted: description of the valid values."""
         return RowError(self.file, self.first + int(row), f"{name} is {value!r:.80}; it must be {wanted}")
 
     def array(self, name: str, *, nulls: bool = False) -> pa.Array:
@@ -57,7 +57,7 @@ class FileColumns:
         return array
 
     def type_error(self, name: str, wanted: str) -> SchemaError:
-        """Build the error for a column with an invalid type. wanted: the valid type."""
+        """Build the error for a column with an invalid type. wanted: description of the valid type."""
         return SchemaError(f"reading {self.file}: column {name} has the type {self.table.schema.field(name).type}; it must be {wanted}")
 
     def integers(self, name: str, *, absent: int | None = None) -> np.ndarray:
@@ -95,7 +95,7 @@ class FileColumns:
         return np.array(times, np.int64)
 
     def codes(self, name: str, choices: Sequence[str], *, nulls: bool = False) -> np.ndarray:
-        """Read a column of texts as int32 positions in `choices`; `NO_CODE` for null if nulls are allowed."""
+        """Read a column of texts as their positions in `choices`, int32. Null is `NO_CODE` if `nulls`, otherwise an error."""
         array = self.array(name, nulls=nulls)
         if not (_is_text(array.type) or (pa.types.is_dictionary(array.type) and _is_text(array.type.value_type))):
             raise self.type_error(name, "text")
@@ -128,13 +128,13 @@ class FileColumns:
         return values
 
     def require(self, name: str, valid: np.ndarray, values: np.ndarray, wanted: str) -> None:
-        """Raise `SchemaError` for the first row that is not valid. wanted: the valid values."""
+        """Raise `SchemaError` for the first row where `valid` is false. values: the column. wanted: description of the valid values."""
         if (row := first_true(~valid)) >= 0:
             value = self.table.column(name)[row].as_py() if name in self else values[row].item()
             raise self.value_error(row, name, value, wanted)
 
     def require_order(self, name: str, values: np.ndarray) -> None:
-        """Raise `SchemaError` if times decrease."""
+        """Raise `SchemaError` if the times in `values` decrease. name: their column."""
         if (row := first_true(values[1:] < values[:-1]) + 1) > 0:
             wanted = f"at or after that of row {self.first + row - 1}: sort the rows by time"
             raise self.value_error(row, name, format_iso(int(values[row])), wanted)
@@ -151,7 +151,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
-    """Open a Parquet file; text columns named in `dictionaries` are dictionary-encoded. Raises `SchemaError` for another file."""
+    """Open a Parquet file for reading; text columns in `dictionaries` become dictionary-encoded. Raises `SchemaError` for other files."""
     with raising_unreadable(path, "Parquet"):
         schema = pq.read_schema(path)
         encoded = [name for name in dictionaries if name in schema.names and _is_text(schema.field(name).type)]
@@ -167,7 +167,7 @@ def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
 
 @contextmanager
 def raising_unreadable(path: Path, kind: str) -> Iterator[None]:
-    """Convert errors of reading a file to a `SchemaError` with its name."""
+    """Turn errors that reading a file raises in the block into a `SchemaError` that names the file. kind: of the file."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

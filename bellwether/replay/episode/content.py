@@ -1,6 +1,8 @@
 """Content of an episode as integers, and its digest.
 
-The digest is the same for every encoding of the files, and for books stored as snapshots or as changes.
+The digest is the same for every encoding of the files, and for books stored as snapshots or as changes. A *word* is a change of one level
+packed into 64 bits (`tape.layout`). Episodes are stored in one of two formats, the first with prices in tenths of a cent, the finer one in
+$0.0001.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class BookColumns:
-    """Rows of a book, each with its changes.
+    """Rows of an order book, one per message of one market, each with the changes of levels that it contains.
 
     ts: int64[r], ns UTC, non-decreasing. sequence: int64[r]. ticker: int32[r], code. end: int64[r], index in `words` just after the row's
     changes; a row may have none. words: int64[m], packed as on a tape; of a row INVALID first, then levels by side and price, then VALID.
@@ -76,7 +78,7 @@ class Trades:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """All data on which a replay depends. exogenous: (ts int64, ns UTC, non-decreasing; value float64) by name."""
+    """All data on which a replay depends. exogenous: by name of the series (ts int64, ns UTC, non-decreasing; value float64)."""
 
     metadata: Metadata
     settlements: tuple[Settlement, ...]
@@ -85,7 +87,7 @@ class Content:
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]]
 
     def digest(self) -> str:
-        """Compute the SHA-256, in hex. It does not cover the episode's id, titles, descriptions, sources, rules and bankroll."""
+        """Compute the SHA-256, in hex, of all that can affect results: not of id, titles, descriptions, sources, rules and bankroll."""
         words, price = self.book.words, self.trades.price
         kind, _, _, level, _ = unpack(words)
         form = choose_format(self.metadata, level[kind == LEVEL], price)
@@ -102,14 +104,14 @@ class Content:
 
 
 def choose_format(metadata: Metadata, *prices: np.ndarray) -> str:
-    """Return the format for these prices: the first one (tenths of a cent), or the finer one for finer prices or changing grids."""
+    """Return the format that can store these prices: the first one, or the finer one for finer prices or changing price grids."""
     grids = [ranges for market in metadata.markets for _, ranges in market.grids]
     plain = len(grids) == len(metadata.markets) and are_in_mills(grids, *prices)
     return FORMAT if plain else FINE_FORMAT
 
 
 def _convert_words_to_mills(words: np.ndarray) -> np.ndarray:
-    """Convert words to the layout of the first format's digest, with prices in tenths of a cent."""
+    """Convert words to the layout of the first format, whose prices are tenths of a cent, for its digest."""
     kind, ticker, side, price, value = unpack(words)
     return kind | side << 4 | price // MILL << 5 | ticker << 15 | value << 29
 
@@ -141,7 +143,7 @@ _DESCRIPTIVE = (
 
 
 def _terms(content: Content, form: str) -> dict[str, Any]:
-    """Return the parts of metadata and settlements that can affect results."""
+    """Return the metadata and settlements that can affect results, as JSON values. form: the format."""
     metadata = dump_metadata(content.metadata, "")
     terms = {name: value for name, value in metadata.items() if name not in _DESCRIPTIVE}
     markets = [{**dump_market(market), "title": None} for market in content.metadata.markets]

@@ -1,8 +1,9 @@
 """Compiled passes over book rows: messages to changes, best prices, and trades that hit a displayed level.
 
 Arrays are copied element by element, because numba compiles the error message of slice assignment for seconds. The book is dense over the
-numbered levels of `PriceLevels` (prices int64[k], number int64[10001]): int64[tickers, 2, k], lots displayed. The `row` of a result is the
-first invalid row of the file, or -1.
+numbered levels of `PriceLevels` (prices int64[k], number int64[10001]): int64[tickers, 2, k], lots displayed. A native row of a file sets
+one level (SET), begins a snapshot (START) or makes the book invalid (LOST). A *message* is the native rows of equal time, number and
+ticker; its changes are *words* (`tape.layout`), up to its `end`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FINE, TWICE, LATE_START, NEGATIVE, TOO_LARGE, OFF_GRID = range(6)
 
 @njit(cache=True, nogil=True)
 def _grow(words: np.ndarray, need: int) -> np.ndarray:
+    """Return an array with the same words and room for at least `need`."""
     if need <= len(words):
         return words
     larger = np.empty(max(2 * len(words), need), np.int64)
@@ -48,7 +50,7 @@ def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
 
 
 def new_state(tickers: int, levels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Build the state of books without levels: lots, the row that last set each level, and whether each book is invalid."""
+    """Build the state of empty books: lots of each level, row that last set each level, and whether each book is invalid."""
     shape = tickers, 2, levels
     return np.zeros(shape, np.int64), np.full(shape, -1, np.int64), np.zeros(tickers, np.bool_)
 
@@ -66,9 +68,10 @@ def build_messages(
     state: tuple[np.ndarray, np.ndarray, np.ndarray],
     offset: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Convert native rows to messages. Returns the first file row and the end in words of each, words, error and its row.
+    """Convert native rows to messages. Returns each message's first row and end in words, the words, an error code and the row in error.
 
-    state: from `new_state`, carried from batch to batch. offset: number of rows in earlier batches. level: numbers of prices.
+    The code is FINE and the row -1 without an error. state: from `new_state`, carried from batch to batch. offset: number of rows in
+    earlier batches. level: numbers of prices.
     """
     n, levels = len(ts), len(prices)
     book, set_by, invalid = state
@@ -123,7 +126,7 @@ def build_messages(
 def compute_tops(
     ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, prices: np.ndarray, level_of: np.ndarray, tickers: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return after each row: best YES and NO bid (0: none), validity of the book, whether it is the ticker's last row of its instant."""
+    """Return after each message: best YES and NO bid (0: none), whether the book is valid, and whether it is its ticker's last at a time."""
     n = len(ts)
     book = np.zeros((tickers, 2, len(prices)), np.int64)
     best = np.full((tickers, 2), -1, np.int64)
@@ -169,7 +172,7 @@ def find_hits(
     level: np.ndarray,
     window: int,
 ) -> np.ndarray:
-    """Return for each trade whether its passive (side, level) had a size within `window` ns up to the trade, bool[n].
+    """Return for each trade whether the level that it hit had a size at its time or within `window` ns before, bool[n].
 
     shape: tickers and levels. at, ticker, side, level (number of the price, -1 for no level): of the trades, at non-decreasing. A level
     that was reduced to 0 within the window counts, because the trade often caused the reduction.
@@ -199,9 +202,9 @@ def find_hits(
 def expand_messages(
     ticker: np.ndarray, end: np.ndarray, words: np.ndarray, restated: np.ndarray, prices: np.ndarray, level_of: np.ndarray
 ) -> np.ndarray:
-    """Convert book rows to native rows, int64[5, rows]: book row, kind, side, price, lots.
+    """Convert messages to native rows, int64[5, rows]: number of the message, kind, side, price, lots.
 
-    A row without changes states the YES level at the ticker's price in `restated` unchanged.
+    A message without changes restates the YES level at the ticker's price in `restated`.
     """
     levels = len(prices)
     book = np.zeros((len(restated), 2, levels), np.int64)
@@ -241,5 +244,5 @@ def expand_messages(
 
 @njit(cache=True, nogil=True)
 def _put_row(rows: np.ndarray, at: int, row: int, kind: int, side: int, price: int, lots: int) -> None:
-    """Store a native row."""
+    """Store a native row at index `at`."""
     rows[at, 0], rows[at, 1], rows[at, 2], rows[at, 3], rows[at, 4] = row, kind, side, price, lots

@@ -23,7 +23,7 @@ SIZES = {"size": units.CONTRACT, "lots": 1}
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Levels of one side in a batch of rows.
+    """Price levels of one side of the book in a batch of rows, flattened to arrays of prices and sizes.
 
     offsets: int64[n + 1], start of each row in prices and sizes. prices, sizes: int64, in units of price_unit $0.0001 and size_unit lots.
     """
@@ -36,7 +36,7 @@ class Levels:
 
 
 def read_levels(columns: FileColumns, name: str) -> Levels:
-    """Read the column of one side. Raises `SchemaError` for another type, a null, or an invalid number."""
+    """Read the levels of one side from the column `name`. Raises `SchemaError` for another type, a null, or an invalid number."""
     array = columns.array(name)
     kind = array.type
     if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_struct(kind.value_type):
@@ -47,7 +47,7 @@ def read_levels(columns: FileColumns, name: str) -> Levels:
 
 
 def _read_structs(columns: FileColumns, name: str, array: Any) -> Levels:
-    """Read a column of lists of structs."""
+    """Read the levels from a column of lists of structs."""
     offsets = values_of(array.offsets).astype(np.int64)
     # A slice keeps all values of its array; only those of its rows count.
     low, high = int(offsets[0]), int(offsets[-1])
@@ -64,7 +64,7 @@ def _read_structs(columns: FileColumns, name: str, array: Any) -> Levels:
 
 @dataclass(frozen=True, eq=False)
 class _Lists:
-    """Column of lists of structs, flattened."""
+    """Column of lists of structs, flattened: row i has the structs from offsets[i] to offsets[i + 1]."""
 
     columns: FileColumns
     name: str
@@ -72,7 +72,7 @@ class _Lists:
     structs: Any
 
     def field(self, choices: dict[str, int]) -> str:
-        """Return the first of `choices` that is a field of the structs."""
+        """Return the first name in `choices` that is a field of the structs. Raises `SchemaError` if there is none."""
         fields = {field.name for field in self.structs.type}
         field = next((name for name in choices if name in fields), None)
         if field is None:
@@ -80,7 +80,7 @@ class _Lists:
         return field
 
     def numbers(self, field: str) -> np.ndarray:
-        """Read a field as int64 or float64. Raises `SchemaError` for nulls and other types."""
+        """Read a field of all structs as int64 or float64. Raises `SchemaError` for nulls and other types."""
         child = self.structs.flatten()[self.structs.type.get_field_index(field)]
         if child.null_count:
             raise self.value_error(first_null(child), None, f"given, as is {field}")
@@ -91,7 +91,7 @@ class _Lists:
         raise SchemaError(f"reading {self.columns.file}: {field} in {self.name} has the type {child.type}; it must be an integer")
 
     def whole(self, scaled: np.ndarray, values: np.ndarray, wanted: str) -> np.ndarray:
-        """Convert floats that represent integers to int64. values: the numbers as read, for errors."""
+        """Convert `scaled`, floats that must be whole, to int64. values: the numbers as read; wanted: the valid values, both for errors."""
         with np.errstate(invalid="ignore"):
             rounded = np.round(scaled)
             valid = np.isfinite(scaled) & (np.abs(scaled - rounded) < 1e-6) & (np.abs(rounded) < 2**53)
@@ -100,13 +100,13 @@ class _Lists:
         return rounded.astype(np.int64)
 
     def value_error(self, position: int, value: object, wanted: str) -> SchemaError:
-        """Build the error for an invalid value at a position of the flattened column."""
+        """Build the error for an invalid value at a position of the flattened column. wanted: description of the valid values."""
         row = int(np.searchsorted(self.offsets, position, "right")) - 1
         return self.columns.value_error(row, f"a level of {self.name}", value, wanted)
 
 
 def _read_json_levels(columns: FileColumns, name: str, array: Any) -> Levels:
-    """Read a column of JSON text, with Arrow if all rows are plain, otherwise with a full JSON parser."""
+    """Read the levels from a column of JSON text: with Arrow if all rows are simple, otherwise with a full JSON parser."""
     try:
         prefix, suffix, empty = (pa.scalar(part, pa.large_string()) for part in ('{"levels":', "}\n", ""))
         joined = pc.binary_join_element_wise(prefix, array.cast(pa.large_string()), suffix, empty)
@@ -122,7 +122,7 @@ def _read_json_levels(columns: FileColumns, name: str, array: Any) -> Levels:
 
 
 def _parse_rows(columns: FileColumns, name: str, texts: list[str]) -> Levels:
-    """Parse rows with a full JSON parser. Raises `SchemaError` for invalid rows."""
+    """Parse the levels of rows of JSON with a full JSON parser. Raises `SchemaError` for an invalid row."""
     offsets, prices, sizes = [0], [], []
     for row, text in enumerate(texts):
         try:
@@ -142,7 +142,7 @@ def _parse_rows(columns: FileColumns, name: str, texts: list[str]) -> Levels:
 
 
 def _parse_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Return the price in $0.0001 and the size in lots of a level; None for an invalid one."""
+    """Return (price in $0.0001, size in lots) of a level as parsed from JSON; None for an invalid number."""
     name = next((name for name in PRICES if name in level), "price")
     price = level.get(name)
     if name == "price" and isinstance(price, float) and 0 <= price < 1:
@@ -152,7 +152,7 @@ def _parse_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _to_integer(value: Any, unit: int, parts: int) -> int | None:
-    """Return value × unit as an integer. None unless the value is a multiple of 1/parts."""
+    """Return value × unit as an integer; None if the value is not a whole multiple of 1 / parts."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
         return None
     whole = round(value * parts)

@@ -1,4 +1,4 @@
-"""List of episodes, read from their metadata and settlements only."""
+"""List of episodes, for which only their metadata and settlements are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenou
 
 
 def list_episodes(root: Path) -> list[dict[str, Any]]:
-    """Return a row for each episode in a folder, sorted by name. The row of an invalid episode contains the error."""
+    """Return a row for each episode in the folder `root`, sorted by name. The row of an invalid episode contains the error."""
     return [_row(folder) for folder in folders(root, METADATA)]
 
 
@@ -46,7 +46,7 @@ def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], dig
 
 
 def describe_single_market(about: Metadata) -> str | None:
-    """Return the note on an event with a single market. None if it does not apply."""
+    """Return the note for an event of which the episode has only one market although it usually has several; otherwise None."""
     from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
 
     findings = Findings()

@@ -47,7 +47,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Opening, halt or close of a market.
+    """Change of a market's trading phase: opening, halt or close.
 
     at: ns UTC. event: open, halt or close. source: origin of the information.
     """
@@ -59,7 +59,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class GridChange:
-    """Change of a market's grid to `price_ranges` at `at` (ns UTC). source: origin of the information."""
+    """Change of a market's price grid at time `at` (ns UTC) to `price_ranges`. source: origin of the information."""
 
     at: int
     price_ranges: Ranges
@@ -97,23 +97,23 @@ class Market:
 
     @property
     def has_default_fee(self) -> bool:
-        """True if no fee terms are stated, so that the venue's general ones apply."""
+        """True if the episode states no fee terms for the market, so that the venue's general fees apply."""
         return self.fee.get("source") == "default" or not any(self.fee.get(name) is not None for name in _FEE_STATED)
 
     @property
     def grids(self) -> tuple[tuple[int, Ranges], ...]:
-        """Price ranges with the time from which each is valid (ns UTC), in order; the first from 0 on."""
+        """Price grids as (ns UTC from which the grid is valid, price ranges), in order; the first is valid from 0 on."""
         return ((0, self.price_ranges), *((change.at, change.price_ranges) for change in self.grid_changes))
 
     def price_grids(self) -> list[tuple[int, np.ndarray]]:
-        """Return each grid as (ns UTC from which it is valid; its prices above 0 and below a dollar, int64, ascending)."""
+        """Return the price grids as (ns UTC from which the grid is valid, its prices: int64, ascending, above 0 and below a dollar)."""
         from bellwether.replay.episode.price_levels import grid_prices  # a list of episodes needs no arrays
 
         return [(at, grid_prices(ranges)) for at, ranges in self.grids]
 
     @property
     def close(self) -> int | None:
-        """End of trading, ns UTC: the close of the lifecycle, otherwise the close time."""
+        """End of trading, ns UTC: the close in `lifecycle` if there is one, otherwise `close_time`."""
         return next((phase.at for phase in self.lifecycle if phase.event == "close"), self.close_time)
 
 
@@ -143,13 +143,13 @@ class Settlement:
 
     @property
     def is_known(self) -> bool:
-        """True if the market settles in the replay."""
+        """True if result and time of the settlement are known, so that the market settles in the replay."""
         return self.result is not None and self.at is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Exogenous series: name and unit."""
+    """Name and unit of an exogenous series: values from outside the market, such as a reference price."""
 
     name: str
     unit: str | None = None
@@ -189,7 +189,7 @@ class Metadata:
 
 
 class Fields:
-    """Typed access to the fields of a JSON object. Raises `SchemaError` with file, field and value for invalid ones."""
+    """Typed access to the fields of a JSON object. Raises `SchemaError` with file, field and value for an invalid field."""
 
     def __init__(self, values: Any, file: str, where: str = "") -> None:
         self.file, self.where = file, where
@@ -198,19 +198,19 @@ class Fields:
         self.values: dict[str, Any] = values
 
     def value_error(self, name: str, value: Any, wanted: str) -> SchemaError:
-        """Build the error for an invalid value of a field. wanted: the valid values."""
+        """Build the error for an invalid value of field `name`. wanted: description of the valid values."""
         path = ".".join(part for part in (self.where, name) if part)
         return SchemaError(f"reading {self.file}: {path or 'the file'} is {value!r:.80}; it must be {wanted}")
 
     def required(self, name: str, kind: type, wanted: str) -> Any:
-        """Read a field of type `kind`. Raises `SchemaError` if it is missing."""
+        """Read a field of type `kind`. Raises `SchemaError` if it is missing or another type. wanted: description of the valid values."""
         value = self.optional(name, kind, wanted)
         if value is None:
             raise self.value_error(name, None, wanted)
         return value
 
     def optional(self, name: str, kind: type, wanted: str) -> Any:
-        """Read a field of type `kind`; None if it is missing."""
+        """Read a field of type `kind`; None if it is missing. wanted: description of the valid values, for the error."""
         value = self.values.get(name)
         if value is not None and type(value) is not kind:
             raise self.value_error(name, value, wanted)
@@ -259,7 +259,7 @@ def parse_nanoseconds(text: str) -> int | None:
 
 
 def format_iso(at: int | None) -> str | None:
-    """Format a time as ISO 8601 in UTC, with microseconds, or with nanoseconds if it needs them."""
+    """Format a time (ns UTC) as ISO 8601 with microseconds, or with nanoseconds if needed; None for None."""
     if at is None:
         return None
     seconds, rest = divmod(at, units.SECOND)
@@ -395,7 +395,7 @@ def _parse_series(fields: Fields) -> list[Series]:
 
 
 def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[str, Any]:
-    """Build the content of `metadata.json`, which `parse_metadata` reads. form: FORMAT or FINE_FORMAT."""
+    """Build the content of `metadata.json`, which `parse_metadata` reads. digest: of the content. form: FORMAT or FINE_FORMAT."""
     return {
         "format": form,
         "episode_id": metadata.episode_id,

@@ -12,7 +12,7 @@ from bellwether.replay.units import DOLLAR, MILL
 
 
 def grid_prices(ranges: Ranges) -> np.ndarray:
-    """Return the prices of these ranges above 0 and below a dollar, int64, ascending."""
+    """Return the prices in these ranges that are above 0 and below a dollar, int64, ascending."""
     on_grid = np.zeros(DOLLAR + 1, np.bool_)
     for start, end, step in ranges:
         on_grid[start : end + 1 : step] = True
@@ -20,13 +20,13 @@ def grid_prices(ranges: Ranges) -> np.ndarray:
 
 
 def are_on_grid(ranges: Ranges, prices: np.ndarray) -> bool:
-    """Return True if each price, or a dollar less it, is on the grid."""
+    """Return True if for each price either the price or a dollar less the price is on the grid `ranges`."""
     grid = grid_prices(ranges)
     return bool(np.isin(prices, np.concatenate([grid, DOLLAR - grid])).all())
 
 
 def coarsest_grid(prices: np.ndarray) -> Ranges:
-    """Return the coarsest usual grid that has all of these prices."""
+    """Return the coarsest of the venues' usual grids (`USUAL`) that has all of these prices."""
     return next(ranges for ranges in USUAL if are_on_grid(ranges, prices))
 
 
@@ -36,15 +36,15 @@ def are_in_mills(ranges: Iterable[Ranges], *prices: np.ndarray) -> bool:
 
 
 class GridOwner(Protocol):
-    """Market with its grids."""
+    """Market as far as its price grids are concerned."""
 
     @property
     def grids(self) -> tuple[tuple[int, Ranges], ...]:
-        """Grids as (ns UTC from which it is valid, ranges), in chronological order."""
+        """Price grids as (ns UTC from which the grid is valid, price ranges), in chronological order."""
 
 
 class PriceLevels:
-    """Prices at which bids of either side can rest, in all markets, numbered in ascending order.
+    """Levels: all prices at which a bid of either side can rest in some market, numbered in ascending order.
 
     The levels of a market are the prices of all its grids and a dollar less each. prices: int64[k]. number: int64[10001], number of each
     price, -1 if it is no level. grids: bool[g, k], levels of each distinct list of grids. grid_of: int64[T], row of each market in `grids`.
@@ -69,10 +69,10 @@ class PriceLevels:
         return np.where(inside, self.number[np.where(inside, price, 0)], -1)
 
     def allow(self, ticker: np.ndarray, price: np.ndarray) -> np.ndarray:
-        """Return for each pair of ticker and price whether the market has this level, bool."""
+        """Return for each pair of ticker code and price whether a bid can rest there in that market, bool."""
         number = self.numbers(price)
         return (number >= 0) & self.grids[self.grid_of[ticker], number]
 
     def first(self) -> np.ndarray:
-        """Return the lowest level price of each market, int64[T]."""
+        """Return the price of each market's lowest level, int64[T]."""
         return self.prices[self.grids.argmax(axis=1)][self.grid_of]

@@ -1,4 +1,7 @@
-"""Reading of an episode's folder. All content is checked, and an episode with an error is refused."""
+"""Reading of an episode's folder. All content is checked, and an episode with an error is refused.
+
+A *receipt* is a file in a cache that records a passed check, so that unchanged files need not be checked again.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """Checked episode.
+    """Episode whose content has passed all checks.
 
     id: its name. digest: hex SHA-256 of its content. trade_price: side whose price the trades in its files state: YES, or the taker's.
     """
@@ -53,19 +56,19 @@ class Episode:
 
     @cached_property
     def content(self) -> Content:
-        """Books, trades and series. If the episode was loaded from a receipt, the files are read again and must be unchanged."""
+        """Books, trades and series. If the episode was loaded by receipt, the files are read now and must be unchanged."""
         content, report = _examine_files(self.folder, self.trade_price)
         if content is None or report.digest != self.digest:
             raise SchemaError(f"reading the episode {self.id}: {self.folder} changed since it was loaded; load it again")
         return content
 
     def replace_content(self, content: Content) -> Episode:
-        """Keep `content` in memory instead of reading the files, and return the episode."""
+        """Set `content` as the episode's content, so that the files are not read for it, and return the episode itself."""
         self.__dict__["content"] = content
         return self
 
     def counts(self) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-        """Return the book rows of each ticker, and its trades with the lots traded."""
+        """Return two mappings by ticker: number of book rows, and (number of trades, lots traded)."""
         book, trades, count = self.content.book, self.content.trades, len(self.tickers)
         rows = np.bincount(book.ticker, minlength=count).tolist()
         prints = np.bincount(trades.ticker, minlength=count).tolist()
@@ -76,13 +79,13 @@ class Episode:
 
     @property
     def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        """Series as (ts int64, ns UTC, non-decreasing; value float64) by name."""
+        """Exogenous series by name: (ts int64, ns UTC, non-decreasing; value float64)."""
         content: Content | None = self.__dict__.get("content")
         return read_exogenous(local_copy(self.folder, METADATA), self.metadata) if content is None else content.exogenous
 
 
 def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = None) -> Episode:
-    """Load the episode in `folder`, local or in an object store, in this format or that of PredictionMarketBench.
+    """Load the episode in `folder`, local or in an object store, in Bellwether's format or PredictionMarketBench's.
 
     trade_price: side of the prices of the original's trades: taker, yes or auto (the one that agrees with the books). cache: folder of
     receipts of checked files; unchanged files are then not read and checked again until the content is used. Raises `SchemaError` naming
@@ -108,7 +111,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
 
 
 def _load_receipt(folder: Path, receipt: Mapping[str, Any]) -> Episode:
-    """Load an episode whose files have been checked before."""
+    """Load an episode by the receipt of its files: read only metadata and settlements, and check nothing."""
     local = local_copy(folder, METADATA)
     metadata, settlements = _read_settlements(local, parse_metadata(read_json(local, METADATA)))
     gaps = tuple(Gap(*gap) for gap in receipt["gaps"])
@@ -116,7 +119,7 @@ def _load_receipt(folder: Path, receipt: Mapping[str, Any]) -> Episode:
 
 
 def _episode(folder: Path, metadata: Metadata, settlements: tuple[Settlement, ...], digest: str) -> Episode:
-    """Build an episode from its parts."""
+    """Build an episode from its metadata, settlements and digest."""
     stated = metadata.source.get("trade_price")
     return Episode(metadata.episode_id, folder, metadata, settlements, digest, stated if stated in trades.CONVENTIONS else trades.YES_PRICE)
 
@@ -135,14 +138,14 @@ def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
 
 
 def _read_settlements(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
-    """Read the settlements. Returns them with the metadata, to which closes stated only in their file are added."""
+    """Read the settlements. Returns the metadata, with close times that only the settlement file states, and the settlements."""
     settlements, closes = parse_settlements(read_json(folder, SETTLEMENT), metadata.tickers)
     markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
     return replace(metadata, markets=markets), settlements
 
 
 def _examine_files(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
-    """Read and check all files. Returns the content (None after an error) and the findings."""
+    """Read and check all files of an episode. Returns the content (None after an error) and the report of findings."""
     if trade_price not in trades.CONVENTIONS:
         raise ConfigError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
     findings = Findings()
@@ -188,7 +191,7 @@ def _examine_files(folder: Path, trade_price: str) -> tuple[Content | None, Repo
 
 
 def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """Read the series as (ts int64, ns UTC, non-decreasing; value float64) by name. Raises `SchemaError` for an invalid file."""
+    """Read the exogenous series by name: (ts int64, ns UTC, non-decreasing; value float64). Raises `SchemaError` for an invalid file."""
     names = [series.name for series in metadata.exogenous]
     path = folder / EXOGENOUS
     if not path.is_file():
@@ -202,7 +205,10 @@ def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.nd
 
 
 def _convert_prices(content: Content, levels: PriceLevels, trade_price: str, file: str, findings: Findings) -> Content:
-    """Convert trades of PredictionMarketBench to prices of YES, and record their side in the metadata."""
+    """Convert the trades' prices, which may be of the taker's side, to prices of YES. Records in the metadata which they were.
+
+    trade_price: taker, yes, or auto for the side that agrees with the books.
+    """
     convention, reason = trade_price, "as asked for"
     if trade_price == trades.AUTO:
         convention, reason = trades.infer_convention(content.book, content.trades, levels), "chosen because it agrees with the books"
@@ -213,7 +219,7 @@ def _convert_prices(content: Content, levels: PriceLevels, trade_price: str, fil
 
 
 def _files_digest(folder: Path, trade_price: str) -> str:
-    """Compute the SHA-256 of an episode's files and of the side whose prices the trades state."""
+    """Compute the SHA-256, in hex, of an episode's files, of `trade_price`, and of the version of the checks: the name of a receipt."""
     digest = hashlib.sha256(f"{CHECKS_VERSION}:{trade_price}".encode())
     for name in FILES:
         path = folder / name
@@ -224,7 +230,7 @@ def _files_digest(folder: Path, trade_price: str) -> str:
 
 
 def _receipt(cache: Path, files: str) -> dict[str, Any] | None:
-    """Read the receipt of files with this digest. None if it is missing or damaged."""
+    """Read the receipt of files with the digest `files`. None if it is missing or damaged."""
     try:
         content = checked((cache / f"{files}.json").read_bytes())
     except OSError:

@@ -14,7 +14,7 @@ ERROR, WARNING, INFO = "error", "warning", "info"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finding of a check.
+    """Finding of a check: an error, a warning or a note about an episode.
 
     severity: error (the episode is refused), warning or info. check: name of the check. file, row: location, with rows counted from 0.
     """
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """Findings for one folder, errors first. digest: of the content, None after an error. counts: numbers of rows, changes, trades etc."""
+    """Findings for an episode's folder, errors first. digest: of the content, None after an error. counts: of rows, changes, trades etc."""
 
     folder: Path
     findings: tuple[Finding, ...]
@@ -42,7 +42,7 @@ class Report:
 
     @property
     def warnings(self) -> list[Finding]:
-        """Findings that need attention."""
+        """Findings that a user should look at although the episode can be replayed."""
         return [finding for finding in self.findings if finding.severity == WARNING]
 
     @property
@@ -71,7 +71,7 @@ class Findings:
 
     @contextmanager
     def collecting_errors(self, check: str, file: str) -> Iterator[None]:
-        """Add a `SchemaError` raised in the block as an error finding."""
+        """Catch a `SchemaError` raised in the block and add it as a finding of severity error."""
         try:
             yield
         except SchemaError as error:

@@ -1,4 +1,4 @@
-"""Parsing of `settlement.json`, in this format or the two of PredictionMarketBench."""
+"""Parsing of `settlement.json`, in Bellwether's format or either of PredictionMarketBench's two."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAID = {"YES": MicroDollars(units.MICROS), "NO": MicroDollars(0)}
 
 
 def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settlement, ...], dict[str, int]]:
-    """Parse the settlement of each ticker, in their order, and the close times (ns UTC) that early original files state.
+    """Parse `settlement.json` to the settlement of each of `tickers`, and the close times (ns UTC) that PredictionMarketBench states there.
 
     values: the JSON: an object keyed by ticker, or the original's first form {"settlements": [{"ticker": …}, …]}. Raises `SchemaError` for
     an unknown ticker, a ticker named twice, an unknown result, or a value that contradicts it.
@@ -35,7 +35,7 @@ def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settle
 
 
 def _key_by_ticker(fields: Fields) -> Iterable[tuple[str, Fields]]:
-    """Return the fields of each ticker's settlement."""
+    """Return (ticker, fields of its settlement) for each ticker in the file."""
     if isinstance(fields.values.get("settlements"), list):
         return [(item.required("ticker", str, "text"), item) for item in fields.objects("settlements")]
     return [(ticker, Fields(item, SETTLEMENT, ticker)) for ticker, item in fields.values.items()]

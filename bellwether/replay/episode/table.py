@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Sources | None = None) -> pl.DataFrame:
-    """Build the rows of `replay/episodes`, one per market.
+    """Build an episode's rows of `replay/episodes`, one per market.
 
     warnings: from the validation of the episode. sources: digests of its inputs.
     """
@@ -68,6 +68,6 @@ def _market_row(market: Market, settlement: Settlement | None) -> dict[str, Any]
 
 
 def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Build a frame with the data types of the table from rows with times in ns."""
+    """Build a frame with the table's data types from rows whose times are ns."""
     plain = {name: pl.Int64() if dtype == pl.Datetime("ns", "UTC") else dtype for name, dtype in EPISODES.schema.items()}
     return pl.DataFrame(rows, schema=plain, orient="row").cast(dict(EPISODES.schema))  # type: ignore[arg-type]

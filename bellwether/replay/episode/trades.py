@@ -1,4 +1,7 @@
-"""Reading of an episode's trades, in native columns or those of PredictionMarketBench, and their match with the book."""
+"""Reading of an episode's trades, in native columns or those of PredictionMarketBench, and their comparison with the book.
+
+Native prices are of YES. PredictionMarketBench's may be of YES or of the side that the taker bought: the *convention* of a file.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ WINDOW = 2 * units.SECOND
 
 
 def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tuple[str, Trades, bool]:
-    """Read the trades of an episode. Returns the name of the file, the trades, and whether the side of their prices must be inferred.
+    """Read the trades of an episode. Returns (name of the file, trades, whether the convention of their prices must be inferred).
 
-    The side is unknown for prices of PredictionMarketBench. required: raise for a missing file. Raises `SchemaError` with file, row and
-    value of an error.
+    The convention is unknown for prices of PredictionMarketBench. required: raise for a missing file. Raises `SchemaError` with file, row
+    and value of an error.
     """
     path = find_file(folder, NAMES)
     if path is None:
@@ -57,13 +60,13 @@ def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tupl
 
 
 def no_trades() -> Trades:
-    """Return empty trades."""
+    """Return `Trades` without any rows."""
     empty = np.zeros(0, np.int64)
     return Trades(empty, pa.array([], pa.string()), empty.astype(np.int32), empty.astype(np.int8), empty.astype(np.int32), empty)
 
 
 def _refuse_duplicates(columns: FileColumns, trade_id: pa.Array) -> None:
-    """Raise `RowError` for a repeated trade id, except empty ones."""
+    """Raise an error for a trade id that occurs twice; empty ids may."""
     encoded = trade_id.dictionary_encode()
     if len(encoded.dictionary) == len(encoded):
         return
@@ -76,7 +79,7 @@ def _refuse_duplicates(columns: FileColumns, trade_id: pa.Array) -> None:
 
 
 def _read_cents(columns: FileColumns) -> np.ndarray:
-    """Read prices in cents from price_cents, or from price, which may also be in dollars below 1."""
+    """Read prices in cents: from the column price_cents, or from price, where values below 1 are dollars."""
     if "price_cents" in columns or "price" not in columns:
         return columns.integers("price_cents")
     price = columns.floats("price")
@@ -86,7 +89,7 @@ def _read_cents(columns: FileColumns) -> np.ndarray:
 
 
 def _read_contracts(columns: FileColumns) -> np.ndarray:
-    """Read count in contracts and convert it to lots."""
+    """Read the column count, in contracts, as lots."""
     if pa.types.is_integer(columns.array("count").type):
         count = columns.integers("count")
         columns.require("count", (count > 0) & (count <= MAX_LOTS // units.CONTRACT), count, f"from 1 to {MAX_LOTS // units.CONTRACT}")
@@ -99,7 +102,7 @@ def _read_contracts(columns: FileColumns) -> np.ndarray:
 
 
 def apply_convention(trades: Trades, convention: str) -> Trades:
-    """Convert trades to prices of YES, given the side whose prices they state."""
+    """Convert trades to prices of YES. convention: side whose price is stated now, YES or the taker's."""
     if convention == YES_PRICE:
         return trades
     price = np.where(trades.taker == 0, trades.price, units.DOLLAR - trades.price).astype(np.int32)
@@ -107,14 +110,14 @@ def apply_convention(trades: Trades, convention: str) -> Trades:
 
 
 def match_levels(book: BookColumns, trades: Trades, levels: PriceLevels) -> np.ndarray:
-    """Return for each trade whether the book displayed a size at the level that it hit, bool[n]."""
+    """Return for each trade whether the book displayed a size at the level that the trade hit, bool[n]."""
     side, price = trades.passive
     shape, level = (len(levels.grid_of), len(levels.prices)), freeze(levels.numbers(price))
     return kernels.find_hits(book.ts, book.end, book.words, shape, levels.number, trades.ts, trades.ticker, side, level, WINDOW)
 
 
 def infer_convention(book: BookColumns, trades: Trades, levels: PriceLevels) -> str:
-    """Return the side of prices for which more trades of NO takers match the books; the taker's if equal."""
+    """Return the convention with which more trades of NO takers hit displayed levels; the taker's side if equally many do."""
     # The price of a YES taker's trade is the same in both conventions.
     by_no = trades.taker == 1
     taker, yes = (int(match_levels(book, apply_convention(trades, name), levels)[by_no].sum()) for name in (TAKER_PRICE, YES_PRICE))

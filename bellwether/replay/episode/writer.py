@@ -1,4 +1,4 @@
-"""Writing of an episode's folder: atomic, with all checks of reading, and byte-identical for the same draft."""
+"""Writing of an episode's folder: atomically, after the same checks as reading, and with the same bytes for the same draft."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROW_GROUP = 262_144
 
 @dataclass(frozen=True)
 class EpisodeDraft:
-    """Content of an episode to be written.
+    """Content of an episode that is to be written.
 
     book: Arrow table, one row per change, in the order of processing: ts timestamp[ns, UTC], sequence_id int64, ticker, kind
     (snapshot_start, level, invalid), side (yes, no; null in other rows than levels), price_centicents int32 ($0.0001) and lots int64 (null
@@ -51,14 +51,14 @@ class EpisodeDraft:
 
 
 def book_schema(unit: int = 1) -> pa.Schema:
-    """Return the columns of `orderbook.parquet` with prices in `unit` × $0.0001."""
+    """Return the schema of `orderbook.parquet` with prices in units of `unit` × $0.0001."""
     text, price = pa.string(), _name_price_column("price", unit)
     names = {"ts": TIME, "sequence_id": pa.int64(), "ticker": text, "kind": text, "side": text, price: pa.int32(), "lots": pa.int64()}
     return pa.schema(list(names.items()))
 
 
 def trade_schema(unit: int = 1) -> pa.Schema:
-    """Return the columns of `trades.parquet` with prices in `unit` × $0.0001."""
+    """Return the schema of `trades.parquet` with prices in units of `unit` × $0.0001."""
     text, price = pa.string(), _name_price_column("yes_price", unit)
     return pa.schema([("ts", TIME), ("trade_id", text), ("ticker", text), ("taker_side", text), (price, pa.int32()), ("lots", pa.int64())])
 
@@ -68,7 +68,7 @@ def _name_price_column(name: str, unit: int) -> str:
 
 
 def write(folder: Path, draft: EpisodeDraft) -> Episode:
-    """Write `draft` as the episode in `folder`, and replace an earlier one. Returns the episode.
+    """Write `draft` as the episode in `folder`, replacing an episode that is there. Returns the written episode.
 
     Raises `SchemaError` as `load` does, and `ConfigError` for a folder with other content; nothing is written then.
     """
@@ -98,7 +98,7 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
 
 
 def _convert_to_centicents(table: pa.Table, name: str) -> pa.Table:
-    """Convert prices in tenths of a cent to $0.0001. Tables in $0.0001 stay unchanged."""
+    """Convert a column of prices from tenths of a cent to $0.0001, if it has that unit. name: of the column, without unit."""
     mills = _name_price_column(name, MILL)
     if mills not in table.schema.names or not pa.types.is_integer(table.schema.field(mills).type):
         return table
@@ -107,7 +107,7 @@ def _convert_to_centicents(table: pa.Table, name: str) -> pa.Table:
 
 
 def _convert_to_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
-    """Convert prices in $0.0001 to `unit` × $0.0001."""
+    """Convert a column of prices from $0.0001 to units of `unit` × $0.0001. name: of the column, without unit."""
     fine = _name_price_column(name, 1)
     if unit == 1 or fine not in table.schema.names:
         return table
@@ -115,7 +115,7 @@ def _convert_to_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
 
 
 def _draft_format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
-    """Return the format that can store a draft's prices."""
+    """Return the format of episodes that can store a draft's prices and grids."""
     prices = [
         np.unique(values_of(table.column(name).combine_chunks().drop_null().cast(pa.int64())))
         for table, name in ((book, "price_centicents"), (trades, "yes_price_centicents"))
@@ -125,7 +125,7 @@ def _draft_format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
 
 
 def _write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
-    """Write the columns of a schema as Parquet. Raises `SchemaError` for missing columns or values that do not fit."""
+    """Write the columns of `schema` from a table as Parquet. Raises `SchemaError` for missing columns or values that do not fit."""
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
         raise SchemaError(f"writing {path.name}: column {', '.join(missing)} is missing; the draft has {', '.join(table.schema.names)}")
@@ -144,7 +144,7 @@ def _write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 def build_draft(episode: Episode) -> EpisodeDraft:
-    """Convert a loaded episode to a draft in the native format. `write` gives it the same digest."""
+    """Convert a loaded episode to a draft in the native format. Writing the draft gives an episode of the same digest."""
     content = episode.content
     book, trades = content.book, content.trades
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0)

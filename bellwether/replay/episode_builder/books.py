@@ -1,8 +1,9 @@
 """Books of a recording's markets: rows of their changes, and the gaps in which they are invalid.
 
-Each subscription has a copy of a market's book. One copy is displayed: its changes become rows. Rows are written as if the displayed copy
+Each subscription has a copy of a market's book. One copy is *displayed*: its changes become rows. Rows are written as if the displayed copy
 were always valid. Rows within gaps are removed when all gaps are known, because some gaps begin before the evidence for them, such as a
-later snapshot that differs or a book that stays locked.
+later snapshot that differs or a book that stays locked. A *place* is the number of a frame in the order of arrival (`times.Times`), a
+*loss* a gap given by places.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _POLLED: Key = (0, 0)
 
 
 class Books:
-    """Builder of the rows of all markets' books, from book frames and their effects on copies.
+    """Builder of the rows of all markets' books, from book frames and their effects on the copies.
 
     tickers: of the markets to build; others are ignored. validator: its sequence numbers show losses.
     """
@@ -49,7 +50,7 @@ class Books:
         self._open: dict[int, list[BookLoss]] = {}
 
     def take(self, frame: Frame, body: dict[str, Any], frame_effect: FrameEffect) -> None:
-        """Process a snapshot or delta with its effect on a copy."""
+        """Process a snapshot or delta. frame_effect: effect of the frame on a copy, as determined by the sequence numbers."""
         effect, ticker, key, is_late = frame_effect
         market = self.markets.get(ticker)
         if market is None:
@@ -80,7 +81,7 @@ class Books:
             self._take_unusable(market, place, error)
 
     def _take_unusable(self, market: TrackedMarket, place: int, error: UnusableFrame) -> None:
-        """Invalidate a market's copies at an unreadable frame."""
+        """Invalidate all copies of a market's book because of an unreadable frame. place: of the frame."""
         self.counts["malformed"] += 1
         self.unusable = self.unusable or error
         self._invalidate_copies(market, place, error.problem)
@@ -109,7 +110,7 @@ class Books:
             self._write_snapshot(frame, market, previous, place)
 
     def end(self, ended: BookEnd) -> None:
-        """Process the end of a copy. If it is displayed, a copy with the same changes replaces it, or the book is lost."""
+        """Process the end of a copy. If the copy is displayed, another with the same changes replaces it; without one the book is lost."""
         market = self.markets.get(ended.market)
         if market is None or ended.key not in market.copies:
             return
@@ -138,11 +139,11 @@ class Books:
         market.copies = {other.key: other for other in others}
 
     def _stream(self, key: Key, ticker: str) -> Hashable:
-        """Return the key under which frames are in order: the subscription, or in a partial recording its part for one market."""
+        """Return the key of the frames that are in order: the subscription, in a partial recording with the market."""
         return (key, ticker) if self._validator.partial else key
 
     def finish(self) -> None:
-        """Process the end of the recording. Books that are lost stay lost."""
+        """Process the end of the recording. A book that is lost then is lost to the end."""
         for market in self.markets.values():
             self._hide_if_crossed(market, None)
             self._resolve_overdue(market)
@@ -158,7 +159,7 @@ class Books:
     # --- whole books -----------------------------------------------------------------------------------------------------
 
     def _snapshot(self, frame: Frame, market: TrackedMarket, key: Key, levels: Levels, place: int) -> None:
-        """Process a snapshot: it begins the book, replaces the displayed copy, or is compared with it."""
+        """Process a snapshot, which begins the book, replaces the displayed copy, or is compared with the displayed copy."""
         self._hide_if_crossed(market, place)
         copy = SubscribedBook(key, levels, is_proven=not self._validator.partial and key in self._validator.numbers)
         previous, market.copies[key] = market.copies.get(key), copy
@@ -177,7 +178,7 @@ class Books:
             self._compare_snapshot(market, displayed, copy, place)
 
     def _renew(self, frame: Frame, market: TrackedMarket, copy: SubscribedBook, place: int) -> None:
-        """Process a snapshot on the displayed subscription: it agrees, empties the book, or shows a loss since the previous snapshot."""
+        """Process a snapshot on the displayed subscription, which confirms the copy, empties it, or shows that changes were lost before."""
         previous = market.displayed
         assert previous is not None
         market.displayed = copy
@@ -199,7 +200,7 @@ class Books:
         market.displayed, copy.comparison = copy, Comparison()
 
     def _write_snapshot(self, frame: Frame, market: TrackedMarket, previous: SubscribedBook | None, place: int) -> None:
-        """Write the displayed copy after a snapshot: its differences from the previous copy, or all levels."""
+        """Write rows for the displayed copy after a snapshot: differences from the previous copy, or all levels without one."""
         copy = market.displayed
         assert copy is not None
         if not copy.is_empty:
@@ -215,7 +216,7 @@ class Books:
         self._track_crossing(market, place, frame.ordinal)
 
     def _write_book(self, market: TrackedMarket, place: int, ordinal: int) -> None:
-        """Write all levels of the displayed copy, which is valid from here on."""
+        """Write rows for all levels of the displayed copy, which ends the market's open losses."""
         assert market.displayed is not None
         market.is_hidden = False
         market.shown = place if market.shown is None else market.shown
@@ -228,7 +229,7 @@ class Books:
     # --- changes ---------------------------------------------------------------------------------------------------------
 
     def _change(self, frame: Frame, market: TrackedMarket, key: Key, change: Change) -> None:
-        """Apply a change to its copy, write it if that is displayed, and compare the copies."""
+        """Apply a change to the copy of its subscription, write a row if that copy is displayed, and compare the copies."""
         copy = market.copies[key]
         if copy is market.displayed:
             self._hide_if_crossed(market, change.place)
@@ -256,7 +257,7 @@ class Books:
             self._compare(market, copy, change)
 
     def _write_change(self, market: TrackedMarket, change: Change) -> None:
-        """Write a change of the displayed copy."""
+        """Write a row for a change of the displayed copy. A hidden book is written whole once it is no longer crossed."""
         assert market.displayed is not None
         place, ordinal, side, price, lots = change[:5]
         if lots:
@@ -268,7 +269,7 @@ class Books:
         self._track_crossing(market, place, ordinal)
 
     def _track_crossing(self, market: TrackedMarket, place: int, ordinal: int) -> None:
-        """Record whether the displayed copy is crossed after a frame."""
+        """Record whether the displayed copy is crossed or locked after the frame at `place`."""
         assert market.displayed is not None
         if not market.displayed.is_crossed:
             market.crossed = None
@@ -276,7 +277,7 @@ class Books:
             market.crossed = (place, ordinal)
 
     def _hide_if_crossed(self, market: TrackedMarket, place: int | None) -> None:
-        """Hide a book that is crossed or locked at the end of an instant, because changes are missing then.
+        """Hide a book that was crossed or locked at the end of an instant, because changes are missing then. place: of the next frame.
 
         Within an instant, the changes of one action of the exchange arrive one by one. If the sequence numbers show no loss, the book is valid again when it uncrosses. Otherwise a book crossed for longer than an action
         takes has lost changes at an unknown time.
@@ -295,7 +296,7 @@ class Books:
     # --- a book on several subscriptions -----------------------------------------------------------------------------------
 
     def _compare_snapshot(self, market: TrackedMarket, displayed: SubscribedBook, copy: SubscribedBook, place: int) -> None:
-        """Compare a snapshot of another subscription, which may be slightly ahead or behind, with the displayed copy."""
+        """Compare a snapshot on another subscription, which may be slightly ahead or behind, with the displayed copy."""
         clock = self._times.clock(place)
         behind = displayed.since(copy, clock)
         if behind is None:
@@ -306,7 +307,10 @@ class Books:
         market.agreed = place
 
     def _compare(self, market: TrackedMarket, changed: SubscribedBook, change: Change) -> None:
-        """Compare the copies after a change. Subscriptions send the same changes at slightly different times."""
+        """Compare the copies after a change of one of them, and invalidate all if they contradict each other.
+
+        Subscriptions send the same changes at slightly different times.
+        """
         displayed = market.displayed
         assert displayed is not None
         if changed.comparison.is_stopped:
@@ -323,13 +327,13 @@ class Books:
                 return
 
     def _resolve_overdue(self, market: TrackedMarket) -> None:
-        """Resolve comparisons of copies that have differed for longer than the maximum lag."""
+        """Decide about each copy that has differed from the displayed copy for longer than the maximum lag between subscriptions."""
         for other in sorted(market.others(), key=lambda copy: copy.has_ended) if len(market.copies) > 1 else ():
             if market.displayed is not None and other.comparison.is_overdue(self._times.latest):
                 self._resolve(market, market.displayed, other)
 
     def _resolve(self, market: TrackedMarket, displayed: SubscribedBook, other: SubscribedBook) -> None:
-        """Decide between the displayed copy and another that differs: invalidate both, display the other, or ignore it."""
+        """Decide about a copy (`other`) that differs from the displayed one: invalidate both, display the other, or ignore the other."""
         comparison = other.comparison
         if comparison.differs_since is not None and displayed.equals(other):
             other.comparison = Comparison()
@@ -351,7 +355,7 @@ class Books:
             comparison.is_stopped = True
 
     def _take_over(self, market: TrackedMarket, copy: SubscribedBook) -> None:
-        """Display another copy, which contains all changes of the displayed one and is ahead of it."""
+        """Make `copy`, which is ahead of the displayed copy and lacks none of its changes, the displayed one."""
         previous, changes = market.displayed, copy.comparison.ahead
         others = [other.comparison for other in market.others() if other is not copy]
         self._display(market, copy)
@@ -365,17 +369,17 @@ class Books:
     # --- losses ----------------------------------------------------------------------------------------------------------
 
     def _count_unapplied(self, market: TrackedMarket, place: int) -> None:
-        """Count a frame that was not applied to a displayed book."""
+        """Record a frame that was not applied to the displayed book of its market."""
         self.counts["unapplied"] += 1
         market.unapplied.append(place)
 
     def _invalidate_copies(self, market: TrackedMarket, since: int, cause: str) -> None:
-        """Invalidate all copies of a market's book until their next snapshots."""
+        """Invalidate all copies of a market's book until the next snapshot. since: place of the last valid frame."""
         self._invalidate_displayed(market, since, cause)
         market.copies = {}
 
     def _invalidate_displayed(self, market: TrackedMarket, since: int, cause: str, *, by_time: bool = False) -> None:
-        """Invalidate the displayed copy after the frame at `since`."""
+        """Begin a loss of a market's book after the frame at place `since`. by_time: only the time of that place is known."""
         if market.displayed is None and market.shown is None:
             return
         for other in market.others():
@@ -387,7 +391,7 @@ class Books:
         market.displayed, market.crossed, market.is_hidden = None, None, False
 
     def _begin_loss(self, market: TrackedMarket, since: int, cause: str, *, by_time: bool = False) -> None:
-        """Begin a loss of a market's book. by_time: `since` is known only as a time."""
+        """Begin a loss of a market's book after the frame at place `since`. by_time: only the time of that place is known."""
         if not by_time:
             # A lost frame after an undated one may be older than the time assumed for the undated one.
             since = self._times.last_dated_place(since)

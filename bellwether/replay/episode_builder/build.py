@@ -1,4 +1,8 @@
-"""Drafts of episodes from the frames of a recording, one per event."""
+"""Building of episodes, as drafts to be written, from the frames of a recording, one per event.
+
+A *place* is the number of a frame in the order of arrival. `ends` contains by ticker the end of its rows: (time of the close in ns UTC,
+place of the frame that emptied the book).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ _SNAPSHOT_TYPE, _DELTA_TYPE, _POLLED_TYPE = (f'"{kind}"'.encode() for kind in (S
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Settlements that the recording does not contain.
+    """Settlements from outside the recording: stated by the user, or inferred.
 
     stated: given by the user, override all others. infer: settle other markets by their last trades.
     """
@@ -56,7 +60,7 @@ NOTHING_STATED = Outcomes()
 
 
 def events_of(about: RecordingRequest) -> dict[str, tuple[str, ...]]:
-    """Return the sorted tickers of each event of a recording, sorted by event."""
+    """Return the tickers of a recording's markets, grouped by event; both sorted."""
     tickers: dict[str, list[str]] = {}
     for ticker in sorted(set(about.tickers)):
         requested = [event for event in about.events if ticker.startswith(f"{event}-")]
@@ -65,7 +69,7 @@ def events_of(about: RecordingRequest) -> dict[str, tuple[str, ...]]:
 
 
 def episode_ids(recording: str, about: RecordingRequest) -> dict[str, str]:
-    """Return the id of each event's episode: the recording's name if it has one event, else `<recording>.<event>`."""
+    """Return the id of the episode of each event: the recording's name if there is one event, otherwise `<recording>.<event>`."""
     events = list(events_of(about))
     return {event: recording if len(events) == 1 else f"{recording}.{event}" for event in events}
 
@@ -79,7 +83,7 @@ def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
 
 
 def build_recording(recording: Recording, *, known: Listings | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
-    """Build the episodes of a recording on disk; otherwise like `build`."""
+    """Build the episodes of a recording in a folder; otherwise like `build`."""
     yes_prices = has_yes_prices(recording.frames(), flag=recording.about.use_yes_price)
     return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes, yes_prices=yes_prices)
 
@@ -93,7 +97,7 @@ def build(
     outcomes: Outcomes = NOTHING_STATED,
     yes_prices: bool = False,
 ) -> list[EpisodeDraft]:
-    """Build the episodes of a recording, one per event with a book. The same frames give the same episodes.
+    """Build the episodes of a recording, one per event whose books had a level. The same frames give the same episodes.
 
     recording: its name. about: its markets and events. frames: in order of arrival. known: listings of the markets. yes_prices: NO levels
     are in prices of YES, and are converted. Raises `SchemaError` for a frame that cannot be stored exactly, and for a recording without
@@ -116,7 +120,7 @@ def build(
 
 
 class _Assembly:
-    """Columns of a whole recording, from which the episode of each event is selected."""
+    """Books, trades and settlements of a whole recording, from which each event's episode is selected."""
 
     def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, listings: Listings, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._listings, self._outcomes = recording, about, tracker, listings, outcomes
@@ -129,7 +133,7 @@ class _Assembly:
         self._end = int(self._times.max())
 
     def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> EpisodeDraft | None:
-        """Build the episode of an event, from its first book on; None if its books never had a level."""
+        """Build the draft of an event's episode, which starts with the event's first book; None if its books never had a level."""
         codes = np.array([self._tracker.markets[ticker].code for ticker in tickers])
         of_event = np.isin(self._book["ticker"], codes)
         if not (of_event & (self._book["kind"] == LEVEL)).any():
@@ -165,7 +169,7 @@ class _Assembly:
     # --- markets -------------------------------------------------------------------------------------------------------
 
     def _build_market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
-        """Return a market, its settlement, and the end of its book rows: (time of the close, place of the frame that emptied the book)."""
+        """Return a market, its settlement, and the end of its rows."""
         tracked = self._tracker.markets[ticker]
         lifecycle, listing = tracked.lifecycle, self._listings.market(ticker)
         wiped = None if tracked.wiped is None else int(self._times[tracked.wiped])
@@ -190,7 +194,7 @@ class _Assembly:
         return market, settlement, (close[0], last)
 
     def _find_grids(self, ticker: str, listing: ListedMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
-        """Return the first price grid of a market and later changes, as stated in messages or the listing, or as required by its prices.
+        """Return a market's first price grid and the later changes, from messages or the listing, extended to the prices that occurred.
 
         A listing describes the market after the changes in messages, so it does not apply to the time before them.
         """
@@ -215,7 +219,7 @@ class _Assembly:
         return first, tuple(change for change, old in zip(later, previous, strict=False) if change.price_ranges != old)
 
     def _collect_prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return times and prices of a market's book levels and trades, in chronological order."""
+        """Return times and prices of a market's book levels and trades, in chronological order. code: of the market."""
         parts = [
             (ts[chosen], columns["price"][chosen])
             for columns, ts in ((self._book, self._book_ts), (self._trades, self._trade_ts))
@@ -226,7 +230,7 @@ class _Assembly:
         return ts[order], prices[order]
 
     def _select_gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
-        """Return the gaps that begin within these book rows."""
+        """Return the gaps that begin within these rows of books. book: their indices."""
         names = list(self._tracker.markets)
         marks = book[self._book["kind"][book] == INVALID]
         begun = set(zip(self._book["ticker"][marks].tolist(), self._book["time"][marks].tolist(), strict=True))
@@ -234,7 +238,7 @@ class _Assembly:
         return tuple(Gap(names[gap.code], gap.start, gap.end_at, "; ".join(gap.causes)) for gap in gaps)
 
     def _describe_source(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-        """Return the counts and origins that are stored as the episode's source."""
+        """Return what the episode's metadata states as its source: the recording, and counts of frames by what became of them."""
         tracker = self._tracker
         return {
             "recording": self._recording,
@@ -250,7 +254,7 @@ class _Assembly:
         }
 
     def _count_uncovered(self, ticker: str, end: tuple[int, int]) -> int:
-        """Count the frames that were not applied to a market's book while it was displayed as valid."""
+        """Count the book frames of a market that were neither applied to its book nor lie in a gap."""
         market = self._tracker.markets[ticker]
         own = [gap for gap in self._book_gaps if gap.code == market.code]
         if market.shown is None:
@@ -261,20 +265,20 @@ class _Assembly:
     # --- rows ------------------------------------------------------------------------------------------------------------
 
     def _closes(self, ends: Mapping[str, tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values of `ends` by market code, int64[markets] each; -1 for markets of other events."""
+        """Return the times and the places in `ends` by market code, int64[markets] each; -1 for markets of other events."""
         closes = np.full((2, len(self._tracker.markets)), -1, np.int64)
         for ticker, end in ends.items():
             closes[:, self._tracker.markets[ticker].code] = end
         return closes[0], closes[1]
 
     def _select_book(self, ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
-        """Return the indices of the book rows up to each market's close and before its book was emptied."""
+        """Return the indices of the book rows up to each market's close and before the frame that emptied its book."""
         closes, wiped = self._closes(ends)
         codes = self._book["ticker"]
         return np.flatnonzero((self._book_ts <= closes[codes]) & (self._book["time"] < wiped[codes]))
 
     def _select_trades(self, ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
-        """Return the indices of the trades from the episode's start up to their market's close, each id once."""
+        """Return the indices of the trades from the episode's start up to their market's close; of equal trade ids, the first only."""
         closes, _ = self._closes(ends)
         rows = np.flatnonzero((self._trade_ts <= closes[self._trades["ticker"]]) & (self._trade_ts >= start))
         ids = self._trade_ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -313,7 +317,7 @@ class _Assembly:
         return words_of(codes, list(self._tracker.markets))
 
     def _build_exogenous(self, end: int) -> pa.Table | None:
-        """Build the table of all reference prices up to the end of the episode, in chronological order; None without any."""
+        """Build the table of all reference prices up to `end`, the end of the episode, in chronological order; None without any."""
         if not self._tracker.series:
             return None
         names = sorted(self._tracker.series)
@@ -331,9 +335,10 @@ def _to_instants(ts: np.ndarray) -> pa.Array:
 
 
 def check_books(recording: Recording) -> None:
-    """Raise `ConfigError` if the books of a recording begin after all of its changes. Reads only the beginning of other recordings.
+    """Raise `ConfigError` if a recording has changes of books but none after a snapshot, so that no book can be built.
 
-    Message types are searched as text: a type may be found where it is not, but is never missed.
+    Stops reading at the first change after a snapshot. Message types are searched as text: a type may be found where it is not, but is
+    never missed.
     """
     snapshot, last, changes = None, -1, 0
     for frame in recording.frames():

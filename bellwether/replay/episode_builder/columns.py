@@ -1,4 +1,4 @@
-"""Growing columns of integers and texts, with a few bytes per value, that become arrays."""
+"""Columns of integers and texts that grow by appending, with a few bytes per value, and become arrays at the end."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Rows:
         return len(self._values) // len(self._columns)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return int64[rows] by column. No rows can be added while the arrays are in use."""
+        """Return the values by column, int64[rows] each. No rows can be added while the arrays are in use."""
         table = np.frombuffer(self._values, np.int64).reshape(-1, len(self._columns))
         return {name: table[:, place] for place, name in enumerate(self._columns)}
 
 
 class Texts:
-    """Texts stored in one buffer."""
+    """Column of texts, stored in one buffer."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()

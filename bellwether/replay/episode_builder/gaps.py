@@ -1,6 +1,8 @@
 """Gaps in which the books of a recording are invalid, and their removal from the rows.
 
-A *place* is the number of a frame in the order of arrival (`times.Times`).
+A *place* is the number of a frame in the order of arrival (`times.Times`). A *loss* is a gap given by places, before their times are known;
+the column `time` of the rows also contains places. With `by_time`, only the time of the gap's start is known, and its place is one made for
+that time.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class BookLoss:
-    """Loss of a market's book: market code, places of the frames between which it is invalid (until -1: to the end), and cause.
+    """Loss of a market's book: market code, places of the frames between which the book is invalid (until -1: to the end), and cause.
 
     by_time: `since` is known only as a time; frames received before it that have later times count too.
     """
@@ -32,7 +34,7 @@ class BookLoss:
 
 @dataclass(frozen=True, slots=True)
 class BookGap:
-    """Gap of a market's book.
+    """Gap of a market's book, with the times and the places between which the book is invalid.
 
     code: of the market. start, end: ns UTC (`_END`: end of the recording). since, until: places of the frames between which the book is
     invalid. by_time: as in `BookLoss`.
@@ -52,13 +54,13 @@ class BookGap:
         return None if self.end == _END else self.end
 
     def contains(self, place: int, at: int) -> bool:
-        """Return True if the gap contains a frame, given its place and time."""
+        """Return True if the gap contains the frame at `place` and time `at`."""
         return place < self.until and (at >= self.start if self.by_time else place >= self.since)
 
 
 @dataclass(frozen=True, eq=False)
 class BookRows:
-    """Book rows in chronological order, without those in gaps.
+    """Rows of all books in chronological order, without those in gaps.
 
     columns: int64[rows] by name, of `columns.BOOK`. ts: int64[rows], ns UTC. gaps: the removed gaps.
     """
@@ -69,7 +71,10 @@ class BookRows:
 
 
 def market_times(columns: Mapping[str, np.ndarray], times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (order, ts) of rows by frame: their order, and times that never decrease within a market, int64[rows], ns UTC."""
+    """Return (order, ts): the order of the rows by place, and their times, which never decrease within a market, int64[rows], ns UTC.
+
+    times: of each place.
+    """
     order = np.argsort(columns["time"], kind="stable")
     ts = times[columns["time"][order]]
     codes = columns["ticker"][order]
@@ -80,7 +85,7 @@ def market_times(columns: Mapping[str, np.ndarray], times: np.ndarray) -> tuple[
 
 
 def cut_gaps(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterable[BookLoss], frames: int) -> BookRows:
-    """Remove the rows within gaps, and add a row of kind invalid at the start of each. times: by place. frames: number of frames."""
+    """Remove the rows within gaps, and add a row of kind invalid at each gap's start. times: of each place. frames: number of frames."""
     order, ts = market_times(columns, times)
     rows = {name: values[order] for name, values in columns.items()}
     gaps = _merge_gaps([_resolve_gap(loss, rows, ts, times) for loss in lost])
@@ -105,7 +110,7 @@ def cut_gaps(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterabl
 
 
 def _mark_place(gap: BookGap, rows: Mapping[str, np.ndarray], ts: np.ndarray, valid: np.ndarray) -> int:
-    """Return the place of a gap's first row: that of the last valid frame, or the last place of that instant if only its time is known."""
+    """Return the place of the row that marks a gap's start: the last valid frame's, with `by_time` the last one of that instant."""
     if not gap.by_time:
         return gap.since
     of_instant = valid & (rows["ticker"] == gap.code) & (ts == gap.start) & (rows["time"] < gap.until)
@@ -113,7 +118,10 @@ def _mark_place(gap: BookGap, rows: Mapping[str, np.ndarray], ts: np.ndarray, va
 
 
 def _resolve_gap(loss: BookLoss, rows: Mapping[str, np.ndarray], ts: np.ndarray, times: np.ndarray) -> BookGap:
-    """Convert a loss to a gap with times. Its start is not before the market's preceding rows; with `by_time`, not before its first row."""
+    """Convert a loss to a gap with times, whose start is not before the market's preceding rows. times: of each place.
+
+    With `by_time`, the start is not before the market's first row.
+    """
     of_market = rows["ticker"] == loss.code
     until = _END if loss.until < 0 else loss.until
     own = ts[of_market] if loss.by_time else ts[of_market & (rows["time"] <= loss.since)]
@@ -126,7 +134,7 @@ def _resolve_gap(loss: BookLoss, rows: Mapping[str, np.ndarray], ts: np.ndarray,
 
 
 def _merge_gaps(gaps: list[BookGap]) -> list[BookGap]:
-    """Merge overlapping gaps of each market."""
+    """Merge the overlapping gaps of each market into one."""
     merged: list[BookGap] = []
     for gap in sorted(gaps, key=lambda gap: (gap.code, gap.start, gap.since, gap.until)):
         last = merged[-1] if merged else None

@@ -19,7 +19,7 @@ LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """Terms and phases of a market, from lifecycle messages and the recorder's frames.
+    """Terms and trading phases of a market, collected from lifecycle messages and the recorder's frames.
 
     Times in ns UTC; those in `phases`, `grids` and `determined` are places of frames. grids: price ranges stated by messages, in order.
     announced: the close as announced at the market's creation or the start of the recording; a later one may reflect the event's course.
@@ -39,7 +39,7 @@ class Lifecycle:
     settled_at: int | None = None
 
     def take(self, body: dict[str, Any], time: int) -> None:
-        """Process the body of a lifecycle message. `time` is the place of its frame."""
+        """Process the body of a lifecycle message. time: place of the frame (its number in the order of arrival)."""
         kind = body.get("event_type")
         self.close_time = to_nanoseconds(body.get("close_ts")) or self.close_time
         if kind == "created":
@@ -68,14 +68,14 @@ class Lifecycle:
         return parse_outcome(self.ticker, result, payout, None, LIFECYCLE)
 
     def take_watched(self, body: dict[str, Any]) -> None:
-        """Process the body of a recorder's frame, which states the announced close."""
+        """Process the body of a frame that the recorder added, which states the close announced then."""
         self.watched_close = parse_moment(body.get("close_time")) or self.watched_close
         self.announced = self.announced or self.watched_close
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedTrading:
-    """Trading period of a market in a recording. Times in ns UTC.
+    """What a recording shows about the end of a market's trading. Times in ns UTC.
 
     end: end of the recording. wiped: time of the snapshot that finally emptied the book. last_trade, last_price: time and YES price of the
     last trade.
@@ -88,7 +88,7 @@ class RecordedTrading:
 
 
 def find_close(lifecycle: Lifecycle, listing: ListedMarket, trading: RecordedTrading, determined: int | None) -> tuple[int, str]:
-    """Return the end of trading that the recording shows, in ns UTC, and its source.
+    """Return the end of a market's trading as the recording shows it, in ns UTC, and the source of this time.
 
     Candidates are a stated close, the time when the book was emptied, and the determination, except those before the last trade or after the
     end of the recording. The earliest is the close; without any, it is the end of the recording.
@@ -101,12 +101,12 @@ def find_close(lifecycle: Lifecycle, listing: ListedMarket, trading: RecordedTra
 
 
 def find_announced_close(lifecycle: Lifecycle, listing: ListedMarket) -> int | None:
-    """Return the close shown to agents: the first announced one, or the listed one if the market cannot close early; else None."""
+    """Return the close to show to agents: the first one announced, or, if the market cannot close early, the listed one; else None."""
     return lifecycle.announced or (None if listing.can_close_early else listing.close_time)
 
 
 def build_phases(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:
-    """Return a market's openings and halts before the close, then the close, in order. times: by place."""
+    """Return a market's openings and halts before the close, then the close, in order. times: of each frame. close: time and source."""
     end, source = close
     phases = sorted((max(0, int(times[place])), event) for place, event in lifecycle.phases)
     return (*(Phase(at, event, LIFECYCLE) for at, event in phases if at < end), Phase(end, "close", source))
@@ -121,7 +121,7 @@ def find_settlement(
     stated: Settlement | None = None,
     infer: bool = False,
 ) -> Settlement:
-    """Return the settlement of a market, from the first source that has one; unsettled without any.
+    """Return a market's settlement from the first source that states one; if none does, an unsettled one.
 
     Sources are the user (`stated`), lifecycle messages, the listing, and with `infer` the last trade: at 0.99 or above YES, at 0.01 or below NO.
     """

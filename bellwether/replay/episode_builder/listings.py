@@ -74,7 +74,7 @@ class Listings:
 
 
 def fee_at(listing: ListedMarket, at: int) -> dict[str, Any]:
-    """Return the fee terms of a market at a time (ns UTC): the listed ones, corrected for known later changes."""
+    """Return the fee terms of a market at time `at` (ns UTC): the listed ones, corrected where the venue has changed them since."""
     fee = dict(listing.fee)
     if is_index(listing.ticker) and at < _INDEX_HALF_UNTIL and fee["source"] not in ("event", "stated") and fee["multiplier"] == "1":
         fee |= {"multiplier": "0.5", "source": "schedule"}
@@ -82,7 +82,7 @@ def fee_at(listing: ListedMarket, at: int) -> dict[str, Any]:
 
 
 def is_index(ticker: str) -> bool:
-    """Return True if a ticker or series is of the S&P 500 or the Nasdaq-100."""
+    """Return True if a ticker or series belongs to the S&P 500 or the Nasdaq-100."""
     return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
@@ -106,7 +106,7 @@ def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataF
 
 
 def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
-    """Load the listings of these markets from the lake, pulled or archived. Empty without listings. Raises `LakeError`."""
+    """Load the listings of these markets, pulled or archived, from the lake. Empty if it has none. Raises `LakeError`."""
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
         return lake.slice(TABLES[f"raw/{name}"]).query(lambda rows: rows.filter(pl.col(column).is_in(list(values))))
@@ -123,7 +123,7 @@ def load_series_terms(lake: Lake) -> dict[str, Mapping[str, Any]]:
 
 
 def _select_latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
-    """Return the row fetched last for each key, sorted by key."""
+    """Return for each value of the column `key` the row that was fetched last, sorted by key."""
     order = [name for name in ("fetched_at", "day") if name in frame.columns]
     ordered = frame.sort(order) if order else frame
     return ordered.unique(key, keep="last", maintain_order=True).sort(key).to_dicts()
@@ -158,7 +158,7 @@ def parse_listed_ranges(ranges: Any, ticker: str) -> Ranges | None:
 
 
 def _build_fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fee terms of a market: those of the series, with the event's override and the market's waiver."""
+    """Return a market's fee terms: the series' terms, the event's override of them, and the waiver in the market's `body`."""
     waiver = body.get("fee_waiver_expiration_time") or None
     override = {"type": event.get("fee_type_override") or None, "multiplier": event.get("fee_multiplier_override")}
     stated = {"type": series.get("fee_type") or None, "multiplier": series.get("fee_multiplier")}
@@ -172,7 +172,7 @@ def _build_fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mappin
 
 
 def parse_outcome(ticker: str, result: str | None, payout: Decimal | str | None, at: int | None, source: str) -> Settlement | None:
-    """Return the settlement for the venue's result; None for an unknown result, or a scalar result without its payout.
+    """Return the settlement for a result as the venue states it; None if it is unknown, or scalar without a payout.
 
     Raises `SchemaError` for an invalid payout of a scalar result.
     """
@@ -184,7 +184,7 @@ def parse_outcome(ticker: str, result: str | None, payout: Decimal | str | None,
 
 
 def parse_results(texts: Iterable[str]) -> dict[str, Settlement]:
-    """Parse settlements such as `TICKER=yes`, `TICKER=0.35` or `TICKER=void`. Raises `ConfigError` for other texts."""
+    """Parse settlements that the user states, such as `TICKER=yes`, `TICKER=0.35` or `TICKER=void`. Raises `ConfigError` for others."""
     settlements: dict[str, Settlement] = {}
     for text in texts:
         ticker, _, outcome = text.rpartition("=")
@@ -200,5 +200,5 @@ def parse_results(texts: Iterable[str]) -> dict[str, Settlement]:
 
 
 def set_settlement_time(settlement: Settlement, at: int) -> Settlement:
-    """Return a settlement with its time, or with `at`, the market's close, if it has none or an earlier one."""
+    """Return a settlement that is not before `at`, the market's close; `at` also replaces an unknown time."""
     return replace(settlement, at=at if settlement.at is None else max(settlement.at, at))

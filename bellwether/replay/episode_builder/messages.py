@@ -1,4 +1,7 @@
-"""Reading of book and trade frames in $0.0001 and lots. Values that cannot be stored exactly are errors."""
+"""Reading of book and trade frames, with prices in $0.0001 and sizes in lots. Values that cannot be stored exactly are errors.
+
+A *body* is the content (`msg`) of a frame's message, a *delta* the change of one level.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +50,17 @@ class UnusableFrame(SchemaError):
 
 
 class FrameReader:
-    """Reader of the frames of one recording. Raises `UnusableFrame`, which names the recording, for invalid values."""
+    """Reader of the frames of one recording. Raises `UnusableFrame`, which names the recording, for an invalid value."""
 
     def __init__(self, recording: str) -> None:
         self._recording = recording
 
     def build_error(self, frame: Frame, field: str, value: object, wanted: str) -> UnusableFrame:
-        """Build the error for an invalid field of a frame. wanted: the valid values."""
+        """Build the error for an invalid field of a frame. wanted: description of the valid values."""
         return UnusableFrame(self._recording, f"frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
 
     def read_levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
-        """Read the levels of a snapshot's body or of a polled book. Levels without contracts are omitted."""
+        """Read both sides' levels, {price: lots}, from the body of a snapshot or of a polled book. Levels without contracts are omitted."""
         return self._read_side(frame, body, "yes"), self._read_side(frame, body, "no")
 
     def _read_side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
@@ -82,7 +85,7 @@ class FrameReader:
         return {}
 
     def read_change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, CentiCents, Lots]:
-        """Read a delta's body. Returns side (0 yes, 1 no), price and change of size."""
+        """Read the body of a delta. Returns side (0 yes, 1 no), price and change of size."""
         side = body.get("side")
         if side not in SIDES:
             raise self.build_error(frame, "side", side, "it is yes or no")
@@ -92,7 +95,7 @@ class FrameReader:
         return SIDES.index(side), price, self._read_size(frame, field, body.get(field))
 
     def read_trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
-        """Read a trade. None for a block trade or a trade without a taker, which are not on the book."""
+        """Read a trade. None for a block trade or a trade without a taker, neither of which trades with the book."""
         ticker = body.get("market_ticker", body.get("ticker"))
         if type(ticker) is not str:
             raise self.build_error(frame, "market_ticker", ticker, "a trade names its market")
@@ -165,7 +168,7 @@ def read_last_price(body: dict[str, Any]) -> CentiCents | None:
 
 
 def read_polled_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (ticker, levels) of each book in a polled page, with the levels in the newest form available."""
+    """Yield (ticker, body of the book) for each book in a polled page, in the newest form that the page contains."""
     books = body.get("orderbooks")
     for book in books if isinstance(books, list) else []:
         if not isinstance(book, dict) or type(book.get("ticker")) is not str:

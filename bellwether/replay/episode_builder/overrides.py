@@ -1,4 +1,4 @@
-"""Fees that the user states for the markets of an episode, instead of the listed ones."""
+"""Fees that the user states for the markets of an episode, in place of the listed fees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Fees stated by the user.
+    """What the user states about fees: the terms, a series that has them, or tickers under which markets are listed.
 
     fee: terms of every market. series: ticker of the series whose terms apply to every market. tickers: the venue's ticker by the market's
     ticker in the episode.
@@ -65,7 +65,7 @@ def _parse_fee(text: str) -> dict[str, Any]:
 
 
 def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Listings:
-    """Load the listings of markets by their ticker in the episode, with the fees that the user stated.
+    """Load the listings of markets, by their tickers in the episode, with the fees that the user stated in place of the listed ones.
 
     A market that is not listed has the fees of the series in its ticker, if the lake has it. Raises `ConfigError` for an unknown ticker or
     series, and `LakeError`.
@@ -81,7 +81,7 @@ def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: 
 
 
 def _override_market(ticker: str, listing: ListedMarket, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]) -> ListedMarket:
-    """Return a listing with the fees that apply, and with the outcome of the market named `ticker` in the episode."""
+    """Return a listing with the fees that apply, its outcome renamed to `ticker`, the market's ticker in the episode."""
     if overrides.fee is not None:
         listing = replace(listing, fee=overrides.fee)
     elif overrides.series is not None:
@@ -92,7 +92,7 @@ def _override_market(ticker: str, listing: ListedMarket, overrides: Overrides, s
 
 
 def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the fee terms of a series. Raises `ConfigError` if the lake does not have it."""
+    """Return the fee terms of the series `name`. Raises `ConfigError` if the lake does not have the series."""
     if name in series:
         return series[name]
     if is_index(name):
@@ -101,7 +101,7 @@ def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapp
 
 
 def with_fees(metadata: Metadata, listings: Listings, overrides: Overrides) -> Metadata:
-    """Return the metadata of an imported episode with fees.
+    """Return the metadata of an imported episode with the fees of its markets filled in or replaced.
 
     Fees stated by the user override the episode's. Missing ones are taken from listings, or are the general fees.
     """

@@ -1,4 +1,4 @@
-"""Sources of episodes in the lake, and detection of outdated episodes."""
+"""Sources in the lake from which episodes are built, and detection of episodes that are out of date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.tables import Table, table
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Sources of an episode in the lake.
+    """Digests of the data in the lake from which an episode is built.
 
     recording: SHA-256 of the stored frames. markets: SHA-256 of the pulled markets by UTC day.
     """
@@ -26,18 +26,18 @@ class Sources:
 
     @classmethod
     def of(cls, lake: Lake, recording: str) -> Sources:
-        """Read the current sources of a recording. Raises `LakeError` if the lake does not have it."""
+        """Read the digests of the current sources of a recording's episodes. Raises `LakeError` if the lake lacks the recording."""
         frames = lake.slice(table("raw/recordings"), [(recording,)]).manifests[0]
         return cls(frames.sha256, _digests(lake, table("raw/kalshi_markets")))
 
     def markets_digest(self, end: datetime) -> str:
-        """Return the SHA-256 of the pulled markets of the days around an episode's end, which may contain its settlements."""
+        """Return the SHA-256, in hex, of the markets pulled on the days around `end` (of an episode), which may contain its settlements."""
         days = [(end + timedelta(days=offset)).date().isoformat() for offset in (-1, 0, 1)]
         return sha256(" ".join(self.markets.get(day, "-") for day in days).encode()).hexdigest()
 
 
 def outdated_episodes(lake: Lake, recordings: Mapping[str, str]) -> dict[str, str]:
-    """Return the episodes to build, each with a text that identifies its current sources.
+    """Return the episodes to build or rebuild, each with a text that identifies its current sources.
 
     recordings: recording of each episode. An episode is outdated if it was never built, if its frames have changed, or if it has an unsettled
     market and the pulled markets of the days around its end have changed. Recordings missing from the lake are omitted.
@@ -58,7 +58,7 @@ def outdated_episodes(lake: Lake, recordings: Mapping[str, str]) -> dict[str, st
 
 
 def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
-    """Load the episodes in the lake: digests of the sources, end, and whether a market has no result."""
+    """Load by name the episodes in the lake: digests of their sources, end, and whether a market is unsettled."""
     declared = table("replay/episodes")
     current = {partition: manifest for partition, manifest in lake.intact_manifests(declared).items() if lake.is_sound(manifest)}
     rows = (

@@ -1,6 +1,7 @@
-"""Copies of a market's book by subscription, and their comparison with the displayed copy.
+"""Copies of a market's book, one per subscription, and their comparison with the *displayed* copy, from which the episode is built.
 
-All subscriptions send the same changes in the same order, but one may lag slightly behind another, or end without notice.
+All subscriptions send the same changes in the same order, but one may lag slightly behind another, or end without notice. A *place* is the
+number of a frame in the order of arrival.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Change(NamedTuple):
 
 
 class Comparison:
-    """Comparison of a copy with the displayed one.
+    """Comparison of one subscription's copy with the displayed copy.
 
     behind: changes of the displayed copy that this one lacks. ahead: changes that this one received first. differs_since: clock since when
     the two differ completely, ns; None once they have agreed. display_changed: the displayed copy has changed since then. is_stopped: the
@@ -56,7 +57,7 @@ class Comparison:
         self.display_changed = self.is_stopped = self._has_matched = False
 
     def take(self, change: Change, *, of_displayed: bool) -> bool:
-        """Process a change of the displayed copy, or else of this one. Returns False if the two contradict each other."""
+        """Process a change of the displayed copy (`of_displayed`) or of the other. Returns False if the two contradict each other."""
         self.display_changed |= of_displayed
         mine, theirs = (self.behind, self.ahead) if of_displayed else (self.ahead, self.behind)
         place = next((place for place, other in enumerate(theirs) if other.content == change.content), None)
@@ -74,7 +75,7 @@ class Comparison:
         return True
 
     def is_overdue(self, now: int) -> bool:
-        """Return True if the two have differed for longer than the maximum lag."""
+        """Return True if the copies have differed for longer than the maximum lag between subscriptions. now: latest exchange time, ns."""
         since = self.differs_since
         if since is None:
             since = min((changes[0].clock for changes in (self.behind, self.ahead) if changes), default=now)
@@ -110,11 +111,11 @@ class SubscribedBook:
 
     @property
     def crossing(self) -> str:
-        """Text for errors: crossed book, or locked book."""
+        """What is wrong with a crossed or locked book, as text for errors."""
         return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
 
     def differences(self, other: SubscribedBook) -> set[tuple[int, int]]:
-        """Return the levels (side, price) whose sizes differ between two copies."""
+        """Return the levels (side, price) at which the sizes of this copy and of `other` differ."""
         return {
             (side, price)
             for side, (mine, theirs) in enumerate(zip(self.sides, other.sides, strict=True))
@@ -122,11 +123,11 @@ class SubscribedBook:
         }
 
     def equals(self, other: SubscribedBook) -> bool:
-        """Return True if all levels are the same."""
+        """Return True if this copy and `other` have the same levels."""
         return self.sides[0].levels == other.sides[0].levels and self.sides[1].levels == other.sides[1].levels
 
     def since(self, other: SubscribedBook, clock: int) -> list[Change] | None:
-        """Return the changes since this copy equalled the other, at most a second before `clock`. None if it did not."""
+        """Return the changes since this copy was equal to `other`, at most a second before `clock`; None if it was not equal then."""
         different, changes = self.differences(other), deque[Change]()
         for change in reversed(self.recent):
             if not different or clock - change.clock > AT_ONCE:
@@ -142,7 +143,7 @@ class SubscribedBook:
 
 @dataclass(slots=True)
 class TrackedMarket:
-    """State of one market while a recording is read.
+    """State of one market and the copies of its book while a recording is read.
 
     copies: valid copies by subscription. displayed: the displayed copy; None from the loss of the book to the next snapshot. agreed: place
     of the last snapshot that began the book or agreed with it. crossed: place and ordinal of the last frame if it left the book crossed or
@@ -166,5 +167,5 @@ class TrackedMarket:
     connection: int = 0
 
     def others(self) -> list[SubscribedBook]:
-        """Return the copies that are compared with the displayed one."""
+        """Return the copies that are currently compared with the displayed copy."""
         return [copy for copy in self.copies.values() if copy is not self.displayed and not copy.comparison.is_stopped]

@@ -1,4 +1,7 @@
-"""Times of a recording's frames: the exchange's if a frame contains one, otherwise estimated."""
+"""Times of a recording's frames: the exchange's time if the frame states one, otherwise an estimate.
+
+A *dated* frame states an exchange time. A *stream* is a book subscription, whose frames arrive in order.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ COMMON = 0
 
 
 class Times:
-    """Times of frames. `add` numbers the frames in order of arrival (their *place*), and `resolve` computes the time of each place.
+    """Times of frames. `add` numbers each frame in the order of arrival (its *place*), and `resolve` computes the time of each place.
 
     Frames of one stream are in order: the time of a frame is the running maximum of the stream's exchange times. A frame without exchange
     time gets its time of receipt, limited to the interval between the dated frames before and after it; a receiver's clock found to be
@@ -73,11 +76,11 @@ class Times:
         return place
 
     def clock(self, place: int) -> int:
-        """Return the latest exchange time of a place's stream up to that place."""
+        """Return the latest exchange time, up to a place, of the stream to which the place belongs."""
         return self._rows[place * _COLUMNS + _CLOCK]
 
     def last(self, stream: Hashable, ordinal: int) -> int | None:
-        """Return the last place of a stream up to the frame `ordinal`. None without one."""
+        """Return the last place of a stream whose frame is not after `ordinal`. None if there is none."""
         code = self._streams.get(stream)
         place = _UNKNOWN if code is None else self._last[code]
         while place >= 0 and (self._rows[place * _COLUMNS + _STREAM] != code or self._rows[place * _COLUMNS + _ORDINAL] > ordinal):
@@ -85,7 +88,7 @@ class Times:
         return None if place < 0 else place
 
     def last_dated_place(self, place: int) -> int:
-        """Return the last place up to this one with an exchange time: of its stream, else of any stream, else the place itself."""
+        """Return the last dated place up to `place`: of the same stream, else of any stream, else `place` itself."""
         stream = self._rows[place * _COLUMNS + _STREAM]
         has_own = stream != _UNKNOWN and 0 <= self._first_dated[stream] <= place
         for earlier in range(place, -1, -1):
@@ -95,7 +98,7 @@ class Times:
         return place
 
     def are_one_instant(self, place: int, other: int) -> bool:
-        """Return True if two places have the same time, as far as their frames show."""
+        """Return True if two frames have the same time: the exchange's, or that of receipt if neither states an exchange time."""
         row, second = (self._rows[number * _COLUMNS : (number + 1) * _COLUMNS] for number in (place, other))
         if row[_STATED] == second[_STATED] == _UNKNOWN != second[_RECEIVED]:
             return row[_RECEIVED] == second[_RECEIVED]
@@ -121,19 +124,22 @@ class Times:
 
 
 def _next_dated(clocks: np.ndarray, dated: np.ndarray) -> np.ndarray:
-    """Return the time of the first dated place at or after each place, int64[places]."""
+    """Return the time of the first dated place at or after each place, int64[places]. clocks: latest exchange time at each place."""
     return np.minimum.accumulate(np.where(dated, clocks, _LATEST)[::-1])[::-1]
 
 
 def _clock_lag(stated: np.ndarray, received: np.ndarray, dated: np.ndarray) -> int:
-    """Return the minimum lag of the receiver's clock, ns: nothing is received before the exchange sends it. 0 for unrelated clocks."""
+    """Return how far the receiver's clock is at least behind the exchange's, ns; 0 if the two are unrelated.
+
+    Nothing is received before the exchange sends it. stated, received: exchange times and times of receipt.
+    """
     both = dated & (received != _UNKNOWN)
     lag = int((stated[both] - received[both]).max(initial=0))
     return lag if lag <= _ONE_CLOCK else 0
 
 
 def _estimate_times(clocks: np.ndarray, received: np.ndarray, dated: np.ndarray, later: np.ndarray) -> np.ndarray:
-    """Estimate the times of undated frames, int64[places].
+    """Estimate the times of undated frames, int64[places]. clocks: latest exchange time so far. later: time of the next dated frame.
 
     The estimate is the time of receipt, else the time of the previous frame, at the beginning that of the next dated frame. If the
     receiver's clock is unrelated to the exchange's, the time since the receipt of the last dated frame is added to that frame's time.

@@ -1,4 +1,4 @@
-"""Collection of the content of episodes from a recording's frames."""
+"""Collection of books, trades and other content of episodes from a recording's frames."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from bellwether.venues.wire.times import END_SECOND
 
 @dataclass(slots=True)
 class _Series:
-    """Times (as places) and values of a reference price."""
+    """Values of a reference price and the places (numbers of frames) at which they arrived."""
 
     times: array[int] = field(default_factory=lambda: array("q"))
     values: array[float] = field(default_factory=lambda: array("d"))
 
 
 class Tracker:
-    """Collector of the content of episodes from frames. Its memory grows by a few dozen bytes per frame of any size.
+    """Collector of the content of episodes, frame by frame. Memory grows by a few dozen bytes per frame, whatever the frame's size.
 
     recording: its name, for errors. tickers: markets to build; others are ignored. partial: gaps in the sequence numbers are expected.
     yes_prices: NO levels of books are in prices of YES. Raises `SchemaError` for an unreadable trade or reference price.
@@ -62,22 +62,22 @@ class Tracker:
 
     @property
     def book(self) -> Rows:
-        """Rows of books, including invalid ones."""
+        """Rows of all books, including rows in gaps."""
         return self._books.rows
 
     @property
     def lost(self) -> list[BookLoss]:
-        """Losses of books, during which their rows are invalid."""
+        """Periods in which a book is lost, so that its rows are invalid."""
         return self._books.lost
 
     @property
     def counts(self) -> Counter[str]:
-        """Numbers of book frames and of findings, by kind."""
+        """Numbers of book frames by what was found, such as unapplied frames and snapshots that differ."""
         return self._books.counts
 
     @property
     def unusable(self) -> UnusableFrame | None:
-        """Error of the first unreadable book frame."""
+        """Error for the first unreadable book frame; None without one."""
         return self._books.unusable
 
     @property
@@ -86,7 +86,7 @@ class Tracker:
         return sum(numbers.missing for numbers in self.validator.numbers.values() if numbers.kinds[TRADE])
 
     def take(self, frame: Frame) -> None:
-        """Process a frame."""
+        """Process the next frame of the recording."""
         message = parse_message(frame.data)
         kind, body = message.get("type"), read_body(message)
         self.frames += 1
@@ -120,7 +120,7 @@ class Tracker:
         self._books.finish()
 
     def _add_aside(self, frame: Frame, message: dict[str, Any]) -> int:
-        """Add the place of a frame that concerns neither books nor trades."""
+        """Record the time of a frame that concerns neither books nor trades. Returns its place."""
         sent = message.get("sending_ts_ms")
         at = read_exchange_time(read_body(message)) or (sent * MILLISECOND if type(sent) is int and 0 < sent < END_SECOND * 1000 else None)
         return self.times.add(at, frame.received_at, aside=True, ordinal=frame.ordinal)
