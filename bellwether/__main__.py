@@ -1,4 +1,4 @@
-"""`python -m bellwether`: the same as the `bellwether` command."""
+"""`python -m bellwether` runs the `bellwether` command."""
 
 from cli.main import main
 

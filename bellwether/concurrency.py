@@ -1,4 +1,4 @@
-"""Concurrent execution of coroutines: cancelled by signals, with a maximum number, failing together or separately."""
+"""Concurrent execution of coroutines, with a maximum number at a time, and cancellation by signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOWN = frozenset({"rate limit", "server", "timeout", "connection"})
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine like `asyncio.run`, but cancel it at SIGINT and SIGTERM. Their handlers are called when the loop has ended.
+    """Run a coroutine like `asyncio.run`, but cancel it at SIGINT and SIGTERM. The signal's handler is called after the loop has ended.
 
     If a handler returns, `KeyboardInterrupt` is raised. Signals without a handler in Python, and threads other than the main one, are not affected.
     """
@@ -59,7 +59,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def together(works: Iterable[Callable[[], Awaitable[T]]], *, most: int) -> list[T]:
-    """Run `works`, at most `most` at once, and return their results in order.
+    """Run all functions of `works`, at most `most` at a time, and return their results in order.
 
     The first failure cancels all others and is raised unchanged.
     """
@@ -82,7 +82,7 @@ async def together(works: Iterable[Callable[[], Awaitable[T]]], *, most: int) ->
 
 
 async def each(works: Mapping[K, Callable[[], Awaitable[T]]], *, most: int) -> tuple[dict[K, T], dict[K, BellwetherError]]:
-    """Run `works`, at most `most` at once, and return results and failures by name. Only a `ConfigError` stops the others.
+    """Run all functions of `works`, at most `most` at a time, and return results and errors by name. A `ConfigError` is raised and stops the others.
 
     After `most` consecutive failures of an unreachable venue, no more works are started.
     """

@@ -1,4 +1,4 @@
-"""Output of commands: text tables, and JSON for programs."""
+"""Output of commands: text tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def console() -> Console:
 
 
 def emit(value: Any) -> None:
-    """Print `value` as JSON. Times are in ISO format, decimals are texts without loss of digits."""
+    """Print `value` as JSON. Times are in ISO format, and decimals are texts that keep all digits."""
     text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False)
     sys.stdout.write(_UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
     sys.stdout.flush()
@@ -48,7 +48,7 @@ def emit(value: Any) -> None:
 
 @contextmanager
 def output_to_stderr() -> Iterator[None]:
-    """Redirect standard output to standard error until the block ends, also for started processes, so that only results are on standard output."""
+    """Redirect standard output of this process and those that it starts to standard error until the block ends, to keep it free for results."""
     sys.stdout.flush()
     former = os.dup(1)
     os.dup2(2, 1)
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
 
 
 def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> TextTable:
-    """Convert a frame to a table of at most `most` rows. Cells are text, never markup."""
+    """Convert a frame to a text table of its first `most` rows. Cells are shown as plain text, never as markup."""
     table = TextTable(
         title or "",
         [visible(name) for name in frame.columns],
@@ -82,7 +82,7 @@ def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> T
 
 @dataclass(slots=True)
 class TextTable:
-    """Text table for the terminal. Control characters are made visible.
+    """Text table for the terminal. Control characters are replaced by visible symbols.
 
     Printed alone, a table that is too wide loses its rules, and its column names are broken after underscores; if it is still too wide, each row becomes
     a block with a line per column. `print_tables` prints tables whose rows have names, with the same short forms in all of them.
@@ -101,12 +101,12 @@ class TextTable:
     rows: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
 
     def add(self, names: str | tuple[str, ...], *cells: str) -> None:
-        """Append a row. names: of the row, joined in its first cell."""
+        """Append a row. names: names of the row, shown joined in the first cell; cells: the other cells."""
         several = (names,) if isinstance(names, str) else names
         self.rows.append((tuple(map(visible, several)), [visible(cell) for cell in cells]))
 
     def room(self, width: int) -> int:
-        """Return the width available for each name in a table of `width` characters; `width` if all names fit."""
+        """Return the width available for one row name if the table is `width` characters wide; `width` if all names fit."""
         cells = self.columns[1:-1] if self.wraps else self.columns[1:]
         used = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
         last = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
@@ -117,7 +117,7 @@ class TextTable:
         return (free - len(_BETWEEN) * (names - 1)) // names
 
     def grid(self, names: Mapping[str, str]) -> Grid:
-        """Build the table without its caption. names: short forms by name."""
+        """Build the table for Rich, without its caption. names: short forms of the row names."""
         first = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
         table = plain_grid(Text(visible(self.title), style="italic"))
         for index, name in enumerate(self.columns):
@@ -153,7 +153,9 @@ class TextTable:
         return table
 
     def _widths(self, room: int, heads: list[list[str]]) -> list[int] | None:
-        """Return the width of each column, at least that of its longest word or part of its head; None if the columns do not fit."""
+        """Return the width of each column, at least that of its longest word; None if the columns do not fit into `room`.
+        heads: parts of the column names.
+        """
         cells = [[row[index] for _, row in self.rows] for index in range(len(heads))]
         minimum = [
             max((cell_len(word) for text in (*head, *column) for word in text.split()), default=1) or 1
@@ -175,7 +177,7 @@ class TextTable:
         return widths
 
     def _blocks(self, room: int) -> Iterator[Text]:
-        """Yield the lines of a block per row: names and texts of columns, wrapped between words."""
+        """Yield the lines for a narrow terminal: a block per row, with a line for each column, wrapped to `room` characters."""
         edge = min(max(map(cell_len, self.columns), default=0) + 2, max(room // 2, 1))
         if self.title:
             yield Text(self.title)
@@ -200,7 +202,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _folded(parts: list[str], width: int) -> str:
-    """Join parts of a name to lines of at most `width` characters."""
+    """Join the parts of a column name to lines of at most `width` characters."""
     lines = [parts[0]]
     for part in parts[1:]:
         if cell_len(lines[-1] + part) <= width:
@@ -225,7 +227,7 @@ def _cell(value: object) -> str:
 def plain_grid(
     title: Text, columns: Sequence[str] = (), left: Collection[str] = (), *, padding: int | tuple[int, int, int, int] = 0
 ) -> Grid:
-    """Create an empty table in the common style. left: names of left-aligned columns."""
+    """Create an empty Rich table in the common style. left: columns aligned at the left; all others at the right."""
     table = Grid(title=title, title_justify="left", box=SIMPLE_HEAD, padding=padding, show_edge=False)
     for name in columns:
         table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
@@ -233,7 +235,7 @@ def plain_grid(
 
 
 def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[str]) -> None:
-    """Print tables that share row names. Long names have the same short form in all tables, and a legend."""
+    """Print several tables with the same row names. Names that are too long are shortened in the same way in all tables, and a legend explains them."""
     width = console.width
     short = shortened(
         [visible(name) for name in names], min((table.room(width) for table in tables if table.rows and table.shortens), default=width)
@@ -253,7 +255,7 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:
-    """Return a distinct short form, at most `width` characters wide if possible, for each name: `GPT-5.2-XHigh` in 9 is `GPT-…High`.
+    """Return for each name a short form that no other name has, if possible at most `width` wide: `GPT-5.2-XHigh` in 9 is `GPT-…High`.
 
     Short forms consist of beginning and end of the name. If two are equal, their ends get more room; finally names are replaced by numbers (#1).
     """
@@ -267,9 +269,10 @@ def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:
 
 
 def _beginning(name: str, width: int) -> str:
-    """Return the beginning of a name that fits into `width` columns; East Asian letters take two."""
+    """Return the longest beginning of a name that fits into `width` terminal columns; East Asian letters take two."""
     return name[: bisect_right(list(accumulate(map(cell_len, name))), width)]
 
 
 def _end(name: str, width: int) -> str:
+    """Return the longest end of a name that fits into `width` terminal columns."""
     return _beginning(name[::-1], width)[::-1]

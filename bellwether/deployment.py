@@ -1,4 +1,4 @@
-"""Probes of a deployment: folders and object stores, journal, and servers of a fleet.
+"""Checks of a deployment by trying out its folders, object stores, journal and, for several machines (a fleet), their servers.
 
 Probes run concurrently, each for a few seconds at most. Findings contain no password. Installation, venues and keys are checked in doctor.py.
 """
@@ -41,7 +41,7 @@ _DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy r
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check. status: ok, note (works, but deserves attention) or bad (`advice` states the remedy)."""
+    """Result of one check: what was found. status: ok, note (works, but deserves attention) or bad (`advice` says how to fix it)."""
 
     check: str
     status: Literal["ok", "note", "bad"]
@@ -50,7 +50,7 @@ class Finding:
 
 
 def missing_settings(config: Settings) -> list[str]:
-    """Return a message for each missing setting or package of a fleet."""
+    """Return a message for each setting or package that a fleet (several machines) needs and that is missing; empty without a fleet."""
     if config.fleet is None:
         return []
     missing = [f"{name} is not installed: pip install 'bellwether[fleet]'" for name in _MODULES[config.fleet] if find_spec(name) is None]
@@ -72,7 +72,7 @@ def missing_settings(config: Settings) -> list[str]:
 
 
 def deployment(config: Settings) -> Iterator[Finding]:
-    """Yield findings on the places of files, the journal and the servers of a fleet."""
+    """Yield findings on the places of the world's files, the journal, and the servers of a fleet."""
     missing = missing_settings(config)
     yield from (Finding("fleet", "bad", text, "docs/operating.md lists the settings of a fleet") for text in missing)
     probes: list[tuple[str, Callable[[], Finding]]] = [
@@ -85,7 +85,7 @@ def deployment(config: Settings) -> Iterator[Finding]:
 
 
 def _together(probes: Sequence[tuple[str, Callable[[], Finding]]]) -> Iterator[Finding]:
-    """Run probes in threads and yield their findings in order. A probe without result after `PROBE_SECONDS` is abandoned."""
+    """Run checks in parallel threads and yield their findings in order. A check without a result after `PROBE_SECONDS` becomes a bad finding."""
     findings: dict[str, Finding] = {}
 
     def run(name: str, probe: Callable[[], Finding]) -> None:
@@ -107,7 +107,7 @@ def _together(probes: Sequence[tuple[str, Callable[[], Finding]]]) -> Iterator[F
 
 
 def _places(config: Settings) -> dict[str, str]:
-    """Return the folders and URLs of the world's files by name."""
+    """Return the folders or URLs of the world's files, by the name of the place."""
     warehouse = config.warehouse_uri if "://" in config.warehouse_uri else str(Path(config.warehouse_uri).parent)
     return {
         "store": config.world_store,
@@ -122,7 +122,7 @@ def _places(config: Settings) -> dict[str, str]:
 
 
 def _place(name: str, where: str, config: Settings) -> Finding:
-    """Check a place by writing, reading and deleting a file. For a folder that does not exist yet, its nearest parent is checked."""
+    """Check a folder or URL by writing, reading and deleting a file. If a folder does not exist yet, its nearest existing parent is checked."""
     root = place(where)
     target = root if is_stored(root) else next(path for path in (root, *root.parents) if path.exists())
     probe = target / f".bellwether-probe-{secrets.token_hex(8)}"
@@ -159,7 +159,7 @@ def _journal(config: Settings) -> Finding:
 
 
 def _servers(config: Settings) -> dict[str, Callable[[Settings], Finding]]:
-    """Return the probes for the servers of a fleet."""
+    """Return the checks of a fleet's servers, by the server's name."""
     probes: dict[str, Callable[[Settings], Finding]] = {}
     if config.postgres is not None:
         probes["postgres"] = _postgres
@@ -181,7 +181,7 @@ def _read(url: str, setting: str) -> URL:
 
 
 def _database(name: str, url: URL, setting: str) -> Finding:
-    """Check that tables can be created on a Postgres server. The finding contains its version."""
+    """Check that tables can be created in a Postgres database. setting: variable that contains `url`, for the advice."""
     engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_SECONDS}, poolclass=NullPool)
     question = "SELECT current_setting('server_version'), has_schema_privilege(current_schema(), 'CREATE') AND NOT pg_is_in_recovery()"
     try:
@@ -215,12 +215,12 @@ def _broker(config: Settings) -> Finding:
 
 
 def _persists(client: Any) -> bool:
-    """Return True if Redis has an append-only file, or does not report it."""
+    """Return True if Redis writes its data to an append-only file, or does not say whether it does."""
     return bool(client.info("persistence").get("aof_enabled", 1))
 
 
 def _workers(config: Settings) -> Finding:
-    """Count the workers that answer a ping."""
+    """Check that Celery workers answer, and count them."""
     from celery import Celery
 
     options = {"socket_timeout": _CONNECT_SECONDS, "socket_connect_timeout": _CONNECT_SECONDS, "max_retries": 0}
@@ -242,7 +242,7 @@ def _workers(config: Settings) -> Finding:
 
 
 def _ui(config: Settings) -> Finding:
-    """Check the UI, and the health of the daemon that it reports."""
+    """Check that Dagster's UI answers and reports a running daemon."""
     shown_address = _without_user(config.ui)
     try:
         response = httpx.post(f"{config.ui.rstrip('/')}/graphql", json={"query": _DAEMONS}, timeout=_CONNECT_SECONDS)

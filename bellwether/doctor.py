@@ -1,4 +1,4 @@
-"""Checks of the installation, and connection tests of venues and keys.
+"""Checks of the installation, and test connections to venues and model providers with the user's keys.
 
 Keys are never shown. A provider may repeat a wrong key in its answer, so only the status of errors is reported.
 """
@@ -44,11 +44,12 @@ LEAST_FREE_BYTES = 2 * 1024**3
 
 
 def examine(config: Settings) -> list[Finding]:
-    """Run all checks of the installation and return their findings."""
+    """Run all checks of the installation and return what they found."""
     return [finding for look in LOOKS for finding in _guarded(look, config)]
 
 
 def _guarded(look: Callable[[Settings], Iterator[Finding]], config: Settings) -> Iterator[Finding]:
+    """Yield the findings of a check; an exception becomes a bad finding."""
     try:
         yield from look(config)
     except (BellwetherError, OSError) as error:
@@ -102,7 +103,7 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 
 def _arena(config: Settings) -> Iterator[Finding]:
-    """Check that the lineup and methodology of new cohorts exist."""
+    """Check that the lineup and the methodology for new cohorts of the arena are registered."""
     require_registered(config.arena_lineup, config.methodology, config.registry)
     yield Finding("arena", "ok", f"lineup {config.arena_lineup}" + (f", methodology {config.methodology}" if config.methodology else ""))
 
@@ -112,7 +113,7 @@ def _venue(config: Settings) -> Iterator[Finding]:
 
 
 def ask_venues(config: Settings) -> Iterator[Finding]:
-    """Send one request to each enabled venue and yield a finding for each."""
+    """Send one request to each enabled venue, and yield whether the venue answered."""
     with addresses(config) as venues:
         tries = {Venue.KALSHI: (try_kalshi, venues.kalshi), Venue.POLYMARKET: (try_gamma, venues.gamma)}
         for venue in config.venues:
@@ -156,7 +157,7 @@ _VENUE_REFUSALS = frozenset({"authentication", "out of credit", "moved", "not fo
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Result of testing one venue or key. milliseconds: duration of the answered call; None without an answer."""
+    """Result of testing a venue or a key. milliseconds: how long the answer took; None without an answer."""
 
     name: str
     status: Status
@@ -166,12 +167,12 @@ class Connection:
 
     @property
     def is_bad(self) -> bool:
-        """True if something that is configured does not work."""
+        """True if a venue or key that is configured does not work."""
         return self.status in ("refused", "unreachable")
 
 
 def try_connections(config: Settings) -> list[Connection]:
-    """Test all venues of the world and all keys in the environment, concurrently. Venues come first.
+    """Test all venues of the world and all keys in the environment, all at once. The results for venues come first.
 
     Sandbox and playback serve their own venues and models; keys of providers are tested in every world. Raises `ConfigError` if the world
     cannot be started.
@@ -202,22 +203,23 @@ async def _all(venues: Addresses, *, live: bool) -> list[Connection]:
 
 
 async def try_kalshi(url: str) -> Connection:
-    """Test Kalshi's REST API with a request for its status."""
+    """Test Kalshi's REST API by requesting the status of the exchange."""
     return await _try_venue("Kalshi REST", KalshiClient, url, VenueCall("/exchange/status"))
 
 
 async def try_gamma(url: str) -> Connection:
-    """Test Polymarket's Gamma API with a request for one market."""
+    """Test Polymarket's Gamma API by requesting one market."""
     first = routes.markets(closed=False, limit=1)
     return await _try_venue("Polymarket Gamma", GammaClient, url, VenueCall(first.path, first.params))
 
 
 async def try_clob(url: str) -> Connection:
-    """Test Polymarket's CLOB API with a request for its time."""
+    """Test Polymarket's CLOB API by requesting its time."""
     return await _try_venue("Polymarket CLOB", ClobClient, url, routes.time())
 
 
 async def _try_venue(name: str, kind: type[HttpClient], url: str, question: VenueCall) -> Connection:
+    """Test a venue's API with one request. kind: client for the API; question: the request."""
     variable = f"BELLWETHER_{kind.setting.upper()}"
 
     async def call() -> str:
@@ -230,7 +232,7 @@ async def _try_venue(name: str, kind: type[HttpClient], url: str, question: Venu
 
 
 def _try_kalshi_key(venues: Addresses, *, live: bool) -> list[Awaitable[Connection]]:
-    """Return tests of Kalshi's WebSocket and, in the live world, of a signed request."""
+    """Return the tests that need a Kalshi key: of the WebSocket, and in the live world (`live`) of a signed request."""
     try:
         credentials = venues.credentials()
     except ConfigError as error:
@@ -240,13 +242,14 @@ def _try_kalshi_key(venues: Addresses, *, live: bool) -> list[Awaitable[Connecti
 
 
 async def _settled(name: str, error: ConfigError) -> Connection:
+    """Return the result for a key that is missing or invalid, without a test."""
     if any(os.environ.get(variable, "").strip() for variable in (KEY_ID, KEY_PATH, KEY_TEXT)):
         return Connection(name, "refused", str(error), "mend the variable that the message names")
     return Connection(name, "not set", f"{KEY_ID} is not set", f"set {KEY_ID}, and {KEY_PATH} or {KEY_TEXT}, for streams")
 
 
 async def try_kalshi_stream(url: str, credentials: Credentials) -> Connection:
-    """Test Kalshi's WebSocket by connecting and disconnecting."""
+    """Test Kalshi's WebSocket by opening and closing a connection."""
 
     async def call() -> str:
         try:
@@ -262,7 +265,7 @@ async def try_kalshi_stream(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
-    """Test a Kalshi key with a request for the rate limits of its account."""
+    """Test a Kalshi key by requesting the rate limits of its account."""
     path = urlsplit(url).path.rstrip("/") + KALSHI_KEY_PATH
 
     def signed() -> dict[str, str]:
@@ -276,7 +279,7 @@ async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Connection:
-    """Test a provider's key with a request for its list of models, or for the description of the key if that list is public."""
+    """Test a provider's key by requesting the list of models, or if that list is public, information on the key."""
     variable = set_variable(provider.variables, environment)
     if variable is None:
         return Connection(provider.name, "not set", f"{provider.variables[0]} is not set", f"set {provider.variables[0]} to use its models")
@@ -294,15 +297,15 @@ async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Co
 
 
 class _Refused(Exception):
-    """The server refused the request."""
+    """The server answered and refused the request."""
 
 
 class _Unreachable(Exception):
-    """There was no usable answer."""
+    """The server gave no usable answer."""
 
 
 async def _ask(url: str, build_headers: Callable[[], dict[str, str]]) -> str:
-    """Send a GET request with secret headers, with one retry. The returned text contains neither headers nor bodies."""
+    """Send a GET request with secret headers, once again after a failure. Returns a description that contains neither headers nor bodies."""
     failure = ""
     async with httpx.AsyncClient(timeout=PHASE_SECONDS) as client:
         for _ in range(_ATTEMPTS):
@@ -318,7 +321,7 @@ async def _ask(url: str, build_headers: Callable[[], dict[str, str]]) -> str:
 
 
 def _verdict(url: str, response: httpx.Response) -> str:
-    """Describe the response to a request with a key. Raises `_Refused` or `_Unreachable` unless the key was accepted."""
+    """Describe the response to a request that was accepted. Raises `_Refused` if the key was refused, `_Unreachable` for an unusable response."""
     status, host = response.status_code, _host(url)
     meanings = {
         401: "the key is refused",
@@ -338,7 +341,7 @@ def _verdict(url: str, response: httpx.Response) -> str:
 
 
 async def _timed(name: str, call: Callable[[], Awaitable[str]], advice: str) -> Connection:
-    """Run `call` with a timeout of `WHOLE_SECONDS` and return its result as a connection."""
+    """Return the result of the test `call` as a connection. A test without a result after `WHOLE_SECONDS` counts as unreachable."""
     started = time.monotonic()
     try:
         async with asyncio.timeout(WHOLE_SECONDS):
@@ -358,6 +361,7 @@ async def _timed(name: str, call: Callable[[], Awaitable[str]], advice: str) -> 
 
 
 def _since(started: float) -> int:
+    """Return the milliseconds since `started`."""
     return round((time.monotonic() - started) * 1000)
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of the project, distinguished by what the caller can do about them.
+"""Exceptions of the project, one class for each way in which the caller can react.
 
 A message has three parts: the operation, the problem with file, field or value, and the remedy.
 """
@@ -22,11 +22,11 @@ class SchemaError(BellwetherError):
 
 
 class LakeError(BellwetherError):
-    """Stored data is missing, damaged or of another version. The message names the file."""
+    """Stored data is missing, damaged or written by another version. The message names the file."""
 
 
 class VenueError(BellwetherError):
-    """A call to a venue failed, and retries would not help.
+    """A call to a venue failed finally: retries were used up or would not help.
 
     call: description of the call. attempts: their number. cause: of the failure, as text. kind: rate limit, server, timeout, connection, malformed, authentication, out of credit, not found, refused, paging or unexpected.
     """
@@ -41,11 +41,11 @@ class VenueError(BellwetherError):
 
 
 class PagingError(VenueError):
-    """A listing never ends: a cursor or page repeats, or only empty pages follow."""
+    """A listing of a venue does not end: a cursor or a page repeats, or only empty pages follow."""
 
 
 class QualityError(BellwetherError):
-    """Rows break a blocking rule. The message names table, rule and first rows."""
+    """Rows break a blocking rule. The message names table, rule and the first such rows."""
 
 
 class ScoringError(BellwetherError):
@@ -53,7 +53,7 @@ class ScoringError(BellwetherError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return text for an unknown name that suggests close matches, or else lists all known names."""
+    """Return text for an error message about an unknown name: similar known names, or all of them if none is similar."""
     names = list(known)
     near = get_close_matches(name, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names) or 'none'}"

@@ -1,4 +1,4 @@
-"""Lazy imports, deprecated names, and advice for missing modules of the extra `platform`."""
+"""Imports on first use, deprecated names, and advice if the packages of the extra `platform` are not installed."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ MODULES = (
 
 
 def missing_module() -> str | None:
-    """Return the first module of the extra `platform` that is not installed; None if all are. Imports none."""
+    """Return the first module of the extra `platform` that is not installed; None if all are installed. No module is imported."""
     return next((name for name in MODULES if not _is_installed(name)), None)
 
 
 def missing_from(error: ImportError) -> str | None:
-    """Return the module of the extra `platform` whose absence caused an import error; None for other causes."""
+    """Return the module of the extra `platform` that an import did not find; None if the import failed for another reason."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return name if name in MODULES and not _is_installed(name) else None
 
 
 def advice(feature: str, module: str) -> str:
-    """Return a line that names the feature, the missing module, and the command that installs the extra `platform`."""
+    """Return a line for users: `feature` needs the extra `platform`, which module is missing, and the command that installs the extra."""
     return f"{feature} needs the extra `platform` ({module} is missing); install it: pip install 'bellwether[platform]'"
 
 
 def require_platform(feature: str) -> None:
-    """Raise `ConfigError` if a module of the extra `platform` is not installed. feature: what needs it."""
+    """Raise `ConfigError` if a module of the extra `platform` is not installed. feature: what the user tried, for the message."""
     if module := missing_module():
         raise ConfigError(advice(feature, module))
 
@@ -63,7 +63,7 @@ def _is_installed(name: str) -> bool:
 
 
 def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Create the `__getattr__` of a package that imports its exported names on first use. homes: names by their module."""
+    """Return a `__getattr__` for a package that imports its exported names on first use. homes: the names in each module."""
     home = {name: module for module, names in homes.items() for name in names}
 
     def load(name: str) -> Any:
@@ -75,7 +75,7 @@ def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[st
 
 
 class RenamedAttribute:
-    """Former name of an attribute of a class: reading it warns until 0.4 and returns the attribute with the current name."""
+    """Former name of a class attribute. Reading it warns until 0.4, and returns the attribute under its current name."""
 
     def __init__(self, current: str) -> None:
         self.current = current
@@ -90,7 +90,7 @@ class RenamedAttribute:
 
 
 def renamed_names(module: str, renamed: Mapping[str, str], load: Callable[[str], Any], *, prefix: str = "") -> Callable[[str], Any]:
-    """Create the `__getattr__` of a module for deprecated names, which warn until 0.4.
+    """Return a `__getattr__` for a module with deprecated names. Reading one of them warns until 0.4.
 
     renamed: current names by former ones. load: returns the object of a current name. prefix: text before the current name in the warning.
     """

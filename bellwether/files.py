@@ -1,4 +1,4 @@
-"""Atomic writes, copies and locks of files outside the lake. A file or folder is either complete or absent.
+"""Writing, copying and locking of files outside the lake. Writes are atomic: readers see a file or folder completely or not at all.
 
 Local files are written under another name and renamed. On an object store, a folder is built locally and uploaded; its marker, which readers require, comes last.
 """
@@ -36,13 +36,13 @@ _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading bytes. A name ending in .gz is decompressed."""
+    """Open a file for reading bytes. If the name ends in .gz, the contents are decompressed."""
     return cast(IO[bytes], gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """Yield a local path that replaces `target` at the end of the block, and is removed if the block fails.
+    """Yield a local path for a draft. At the end of the block the draft replaces `target`; if the block fails, it is deleted.
 
     Raises `BellwetherError` when it cannot be written.
     """
@@ -63,7 +63,7 @@ def atomic_file(target: Path) -> Iterator[Path]:
 
 
 def create(target: Path, data: bytes = b"") -> bool:
-    """Create a file and return True, or return False if it exists already. Raises `BellwetherError` if it cannot be written."""
+    """Create a file with these contents. Return False if the file exists already. Raises `BellwetherError` if it cannot be written."""
     if is_stored(target):
         return _put_if(target, data, mode="create")
     with writing(target):
@@ -77,7 +77,7 @@ def create(target: Path, data: bytes = b"") -> bool:
 
 
 def _put_if(target: Path, data: bytes, **condition: str) -> bool:
-    """Store an object if a condition holds. Return False if it does not."""
+    """Store an object under conditions such as If-Match. Return False if a condition is not met."""
     fs, key = filesystem(target)
     with writing(target):
         try:
@@ -90,7 +90,7 @@ def _put_if(target: Path, data: bytes, **condition: str) -> bool:
 
 
 def version(path: Path) -> str | None:
-    """Return the ETag of a file in an object store; None if it does not exist. Raises `BellwetherError` if the store does not answer."""
+    """Return the ETag of a file in an object store; None if there is no such file. Raises `BellwetherError` if the store does not answer."""
     fs, key = filesystem(path)
     try:
         return cast(str, fs.info(key).get("ETag", ""))
@@ -101,7 +101,9 @@ def version(path: Path) -> str | None:
 
 
 def replace_version(path: Path, data: bytes, known: str | None) -> bool:
-    """Replace a file in an object store if its version is `known`. Return False if another process has replaced it."""
+    """Replace a file in an object store, unless another process has changed it since its ETag was `known` (None: there was no file).
+    Return False then.
+    """
     if known is None:
         return create(path, data)
     return _put_if(path, data, **({"IfMatch": known} if known else {}))
@@ -109,7 +111,7 @@ def replace_version(path: Path, data: bytes, known: str | None) -> bool:
 
 @contextmanager
 def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
-    """Yield a local folder that replaces `target` at the end of the block, and is removed if the block fails.
+    """Yield a local folder for a draft. At the end of the block the draft replaces `target`; if the block fails, it is deleted.
 
     marker: the file in it that readers require; see `upload`. Folders that killed processes left next to a local `target` are removed first.
     Raises `BellwetherError` when it cannot be written.
@@ -137,7 +139,7 @@ def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
 
 
 def upload(folder: Path, target: Path, marker: str) -> None:
-    """Upload a local folder to replace `target`. Unchanged files are skipped.
+    """Upload a local folder so that it replaces the folder `target` in an object store. Files that are equal there are not sent.
 
     If other files change, the marker is removed first and stored last, so that readers that require it find a complete folder or none.
     """
@@ -157,7 +159,7 @@ def upload(folder: Path, target: Path, marker: str) -> None:
 
 
 def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
-    """Return True if a local file equals a stored one by size and MD5. An ETag that is no MD5 counts as different."""
+    """Return True if a local file has the size and MD5 of a stored one. stored: ETag and size; an ETag that is no MD5 counts as different."""
     if stored is None or stored[1] != path.stat().st_size:
         return False
     with path.open("rb") as file:
@@ -165,7 +167,7 @@ def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
 
 
 def _stored(folder: Path) -> dict[str, tuple[str, int]]:
-    """Return ETag and size of the files of a stored folder by name; empty for a missing folder."""
+    """Return ETag and size of each file in an object store's folder, by name; {} for a missing folder."""
     fs, key = filesystem(folder)
     root = f"{key}/"
     try:
@@ -179,7 +181,7 @@ def _stored(folder: Path) -> dict[str, tuple[str, int]]:
 
 
 def local_copy(folder: Path | str, marker: str) -> Path:
-    """Return a local folder unchanged, or a copy of a stored one in this machine's cache, updated if it has changed.
+    """Return the path of a folder on this machine: a local folder itself, or an up-to-date cached copy of one in an object store.
 
     Raises `BellwetherError` if a store has no such folder with the file `marker`, or cannot be read.
     """
@@ -204,7 +206,7 @@ def local_copy(folder: Path | str, marker: str) -> Path:
 
 
 def _copied(folder: Path, stored: Mapping[str, tuple[str, int]], cache: Path) -> Path | None:
-    """Return the cached copy of these files, creating it if necessary; None if the files changed meanwhile."""
+    """Return the cached copy of a folder with exactly these files, made if necessary; None if the files changed in the meantime."""
     copy = cache / f"{folder.name}-{hashlib.sha256(repr(stored).encode()).hexdigest()[:16]}"
     if copy.is_dir():
         os.utime(copy)
@@ -227,6 +229,7 @@ def _copied(folder: Path, stored: Mapping[str, tuple[str, int]], cache: Path) ->
 
 
 def _remove_unused(cache: Path) -> None:
+    """Delete cached copies that were not used for a while."""
     for copy in cache.iterdir():
         with suppress(FileNotFoundError):
             if copy.stat().st_mtime < time.time() - _KEEP_COPY:
@@ -234,7 +237,7 @@ def _remove_unused(cache: Path) -> None:
 
 
 def folders(root: Path, marker: str) -> dict[Path, str]:
-    """Return the folders directly below `root` that contain `marker`, with the marker's ETag ("" for local files). Hidden ones are excluded."""
+    """Return the complete folders directly below `root`, that is, those with the file `marker`, and its ETag ("" for local files)."""
     if is_stored(root):
         etags = {name: etag for name, (etag, _) in _stored(root).items() if name.endswith(f"/{marker}") and name.count("/") == 1}
     else:
@@ -245,7 +248,7 @@ def folders(root: Path, marker: str) -> dict[Path, str]:
 
 @contextmanager
 def _draft_folder(target: Path) -> Iterator[Path]:
-    """Yield a new locked folder. It is deleted at the end of the block unless it was renamed."""
+    """Yield a new, locked folder next to `target`. The folder is deleted at the end of the block unless it was renamed."""
     while True:
         draft = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
         draft.mkdir()
@@ -263,7 +266,7 @@ def _draft_folder(target: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Delete unlocked drafts, and restore folders that a killed process moved away and did not replace."""
+    """Clean up after killed processes: delete their drafts, and move back folders that were moved away but not replaced."""
     for draft in parent.glob(".*.tmp-*"):
         if _DRAFT.fullmatch(draft.name) and not _is_locked(draft):
             shutil.rmtree(draft, ignore_errors=True)
@@ -287,7 +290,7 @@ def _is_locked(folder: Path) -> bool:
 
 
 def home_error(error: Exception) -> str | None:
-    """Return the message for an unusable home or an object store that does not answer; None for errors with another cause."""
+    """Return a message if `error` means that the home is unusable or the object store does not answer; None for other errors."""
     from bellwether.settings import settings
 
     if not isinstance(error, OSError) or hasattr(error.__cause__, "response"):
@@ -301,7 +304,7 @@ def home_error(error: Exception) -> str | None:
 
 
 def is_former(home: Path) -> bool:
-    """Return True if version 0.2 created this Dagster home: its dagster.yaml names classes of that version, or was deleted."""
+    """Return True if version 0.2 made this Dagster home, according to its dagster.yaml or, without that file, its run history."""
     file = home / "dagster.yaml"
     if file.is_file():
         return _FORMER_CLASSES.search(file.read_text(errors="replace")) is not None
@@ -309,7 +312,7 @@ def is_former(home: Path) -> bool:
 
 
 def require_whole_home(config: Settings) -> None:
-    """Raise `BellwetherError` if the restoration of a backup into this home is unfinished."""
+    """Raise `BellwetherError` if a backup was only partly restored into this home."""
     if config.restoring_path.exists():
         name = config.restoring_path.read_text(encoding="utf-8").partition("\n")[0]
         raise BellwetherError(
@@ -318,12 +321,12 @@ def require_whole_home(config: Settings) -> None:
 
 
 def with_checksum(content: bytes | memoryview) -> bytes:
-    """Return `content` followed by its SHA-256, for a cached file."""
+    """Return `content` followed by its SHA-256, to be read with `checked`."""
     return b"".join((content, hashlib.sha256(content).digest()))
 
 
 def checked(data: bytes | memoryview) -> memoryview | None:
-    """Return the content of data from `with_checksum`, without copying; None if it is damaged."""
+    """Return the content from bytes made by `with_checksum`, without copying; None if the checksum does not match."""
     content, stated = memoryview(data)[:-_CHECKSUM], bytes(memoryview(data)[-_CHECKSUM:])
     return content if hashlib.sha256(content).digest() == stated else None
 
@@ -335,7 +338,7 @@ def checksum(path: Path) -> str:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a small file atomically and durably. Raises `OSError`."""
+    """Write a small file atomically, so that it survives a power failure. Raises `OSError`."""
     if is_stored(path):
         path.write_bytes(data)
         return
@@ -349,7 +352,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Flush a file, or the entries of a folder, to disk. Raises `OSError`."""
+    """Write a file, or the entries of a folder, to disk now. Raises `OSError`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -358,7 +361,7 @@ def sync(path: Path) -> None:
 
 
 def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
-    """Lock an open file until it is closed or the process ends. Return False if another process has the lock.
+    """Lock an open file until it is closed or the process ends. Return False if another process holds the lock.
 
     shared: other processes may share the lock.
     """
@@ -371,7 +374,9 @@ def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock the file `path`, created if missing, until the block ends; waits for other holders. Raises `BellwetherError` if that fails."""
+    """Hold a lock on the file `path` (created if missing) until the block ends, after waiting for other holders.
+    Raises `BellwetherError` if the file cannot be opened.
+    """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
@@ -382,7 +387,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Convert a failed write to a `BellwetherError` that names `target`."""
+    """Convert an error of writing `target` to a `BellwetherError` that names it."""
     try:
         yield
     except failures() as error:

@@ -1,4 +1,4 @@
-"""Formatting of numbers and Markdown tables. Negative zero is formatted as 0, a missing value as a dash."""
+"""Formatting of numbers, and of Markdown tables. A missing value becomes a dash, and negative zero becomes 0."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ LEFT, RIGHT, PLAIN = ":--", "--:", "---"
 
 
 def number(value: float | Decimal | None, digits: int = 4, *, sign: str = "", none: str = NOTHING) -> str:
-    """Format a number with `digits` decimals, or an integer with thousands separators. sign: "+" for positive numbers too."""
+    """Format a float or decimal with `digits` decimals, an integer with thousands separators.
+    sign: "+" to mark positive numbers. none: text for None.
+    """
     if value is None:
         return none
     return f"{value:{sign},}" if isinstance(value, int) else f"{value:{sign}z.{digits}f}"
 
 
 def money(value: float | Decimal | None, *, sign: str = "") -> str:
-    """Format dollars and cents with thousands separators, without a unit."""
+    """Format dollars and cents with thousands separators, without a dollar sign. sign: "+" to mark positive amounts."""
     return NOTHING if value is None else f"{value:{sign}z,.2f}"
 
 
 def percent(value: float | None, digits: int = 1, unit: str = " %") -> str:
-    """Format a share in percent."""
+    """Format a share, such as 0.25, in percent. unit: text after the number."""
     return NOTHING if value is None else f"{100 * value:z.{digits}f}{unit}"
 
 
 def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str:
-    """Format a p-value. Values below `digits` decimals are shown as "< 0.0001". short: without blank and leading zero."""
+    """Format a p-value; one too small for `digits` decimals becomes "< 0.0001". short: without blank and leading zero."""
     if value is None or math.isnan(value):
         return NOTHING
     smallest = 10.0**-digits
@@ -53,7 +55,7 @@ def estimate(
     sign: str = "",
     none: str = NOTHING,
 ) -> str:
-    """Format a number with its interval in brackets, if there is one. ends: decimals of the interval, default `digits`."""
+    """Format a number, followed by its interval in brackets if there is one. ends: decimals of the interval, by default `digits`."""
     if value is None or lower is None or upper is None:
         return number(value, digits, sign=sign, none=none)
     return f"{number(float(value), digits, sign=sign)} {interval(lower, upper, digits if ends is None else ends, sign=sign)}"
@@ -64,12 +66,12 @@ def rounded_down(share: float) -> float: ...
 @overload
 def rounded_down(share: None) -> None: ...
 def rounded_down(share: float | None) -> float | None:
-    """Round a share down to tenths of a percent, so that a missed minimum never appears to be reached."""
+    """Round a share down to tenths of a percent, so that a value just below a required minimum does not appear to reach it."""
     return share if share is None or math.isnan(share) else math.floor(round(share * 1000, 6)) / 1000
 
 
 def rounded_up(share: float | None) -> float | None:
-    """Round a share up to tenths of a percent, so that an exceeded maximum never appears to be met."""
+    """Round a share up to tenths of a percent, so that a value just above an allowed maximum does not appear to meet it."""
     return None if share is None else -rounded_down(-share)
 
 
@@ -79,12 +81,12 @@ def floor_percent(share: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Format a count with its noun: 1 row, 2 rows."""
+    """Format a count with its noun in singular or plural: 1 row, 2 rows."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], rule: Sequence[str] | None = None) -> list[str]:
-    """Return the lines of a Markdown table. Cells are Markdown already. rule: `LEFT`, `RIGHT` or `PLAIN` per column; default `PLAIN`."""
+    """Return the lines of a Markdown table. Cells must be valid Markdown. rule: `LEFT`, `RIGHT` or `PLAIN` (default) for each column."""
     return [markdown_row(header), markdown_row(rule or [PLAIN] * len(header)), *map(markdown_row, rows)]
 
 
@@ -94,5 +96,5 @@ def markdown_row(cells: Iterable[str]) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Escape vertical bars in a cell of a Markdown table."""
+    """Escape the vertical bars in a text, so that it is one cell of a Markdown table."""
     return text.replace("|", "\\|")

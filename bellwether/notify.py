@@ -1,4 +1,4 @@
-"""Alarms to operators by log file, webhook and e-mail. Secrets of the settings appear in no message, log or error.
+"""Sending of alarms to operators by log file, webhook and e-mail. Secrets of the settings appear in no message, log or error.
 
 Incidents are defined and their state is stored in orchestration/alarms.py.
 """
@@ -33,7 +33,7 @@ _LONGEST_TITLE, _LONGEST_TEXT = 200, 4000
 
 
 class NotDelivered(BellwetherError):
-    """A channel did not take an alarm. again: True if another attempt may succeed."""
+    """An alarm could not be delivered. again: whether another attempt may succeed."""
 
     def __init__(self, problem: str, *, again: bool) -> None:
         self.again = again
@@ -42,7 +42,7 @@ class NotDelivered(BellwetherError):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Message to operators. incident: name of the incident, equal in repeated alarms. at: time in UTC."""
+    """Message to operators about an incident. incident: its name, equal in repeated alarms. at: time in UTC."""
 
     incident: str
     title: str
@@ -52,12 +52,12 @@ class Alarm:
 
     @property
     def subject(self) -> str:
-        """World and title on one line."""
+        """World and title, on one line."""
         return f"[bellwether {self.world}] {' '.join(redact(self.title).split())[:_LONGEST_TITLE]}"
 
     @property
     def body(self) -> str:
-        """Text without possible credentials."""
+        """Text of the alarm, without possible credentials."""
         return redact(self.text)[:_LONGEST_TEXT]
 
 
@@ -66,7 +66,7 @@ Notifier = Callable[[Alarm], None]
 
 
 def notifiers(config: Settings) -> dict[Channel, Notifier]:
-    """Return the configured channels with their senders. Raises `ConfigError`, without secrets, for an incomplete channel."""
+    """Return for each configured channel the function that sends an alarm. Raises `ConfigError` for a channel whose settings are incomplete."""
     factories: dict[Channel, Callable[[Settings], Notifier]] = {
         Channel.LOG: lambda config: partial(to_log, config.alarms_path),
         Channel.WEBHOOK: _webhook,
@@ -76,7 +76,7 @@ def notifiers(config: Settings) -> dict[Channel, Notifier]:
 
 
 def notify(alarm: Alarm, channels: Mapping[Channel, Notifier], *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Send an alarm to all channels, with at most three attempts each. Raises `NotDelivered`, which names the channels that failed."""
+    """Send an alarm to each channel, with up to three attempts. Raises `NotDelivered` with the names of the channels that failed."""
     rng = Random(alarm.incident)
     problems = [f"{channel}: {problem}" for channel, notifier in channels.items() if (problem := _deliver(alarm, notifier, rng, sleep))]
     if problems:
@@ -84,7 +84,7 @@ def notify(alarm: Alarm, channels: Mapping[Channel, Notifier], *, sleep: Callabl
 
 
 def _deliver(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[float], None]) -> str | None:
-    """Send an alarm to a channel. Return the error of the last attempt, or None on success."""
+    """Send an alarm to one channel, with retries. Return the error of the last attempt, or None if the alarm was delivered."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             notifier(alarm)
@@ -98,7 +98,7 @@ def _deliver(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[flo
 
 
 def to_log(path: Path, alarm: Alarm) -> None:
-    """Log an alarm as an error and append it to the file `path`. Continuation lines are indented.
+    """Log an alarm as an error, and append it to the file `path`. Lines after the first are indented.
 
     Raises `NotDelivered` when the file cannot be written.
     """
@@ -131,7 +131,7 @@ def _webhook(config: Settings) -> Notifier:
 
 
 async def _post(url: str, alarm: Alarm) -> None:
-    """Post an alarm as JSON; Slack and Mattermost show `text`."""
+    """Post an alarm as JSON to a webhook. The field `text` is what Slack and Mattermost show."""
     import aiohttp
 
     body = {
@@ -161,7 +161,7 @@ async def _post(url: str, alarm: Alarm) -> None:
 
 @dataclass(frozen=True)
 class _Server:
-    """Mail server. tls: implicit TLS; otherwise STARTTLS if offered."""
+    """Address of a mail server. tls: encrypted from the start; otherwise STARTTLS is used if the server offers it."""
 
     host: str
     port: int
@@ -222,7 +222,7 @@ def _send(server: _Server, login: tuple[str, str] | None, mail: EmailMessage) ->
 
 @contextmanager
 def _connected(server: _Server) -> Iterator[smtplib.SMTP]:
-    """Connect to a mail server, with TLS if it offers TLS."""
+    """Yield a connection to a mail server until the block ends, encrypted if the server supports that."""
     context = ssl.create_default_context()
     if server.tls:
         with smtplib.SMTP_SSL(server.host, server.port, timeout=_TIMEOUT_SECONDS, context=context) as smtp:

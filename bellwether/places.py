@@ -1,4 +1,4 @@
-"""Places of files: local folders and object stores, with the same S3 options for all libraries.
+"""Places of files, which are local folders or object stores, and S3 options that all libraries get in the same way.
 
 Options have the names of Polars; missing ones are read from the environment variable of the same name in capitals.
 """
@@ -25,7 +25,7 @@ _PATIENCE = {"connect_timeout": 5, "read_timeout": 20, "retries": {"mode": "stan
 
 
 def place(where: str | Path) -> Path:
-    """Convert an object-store URL to a `UPath`, which has the methods of a path. Local paths are returned unchanged.
+    """Return a path object: a `UPath` for an object-store URL, a `Path` otherwise.
 
     Listings are not cached, because other machines write there too. Credentials stay in the environment. Raises `ConfigError` for a scheme without
     its package.
@@ -41,7 +41,9 @@ def place(where: str | Path) -> Path:
 
 
 def open_store(url: str, options: Mapping[str, Any]) -> UPath:
-    """Open the root of an object store. options: of its fsspec filesystem. Raises `ConfigError` for a scheme without its package."""
+    """Return the `UPath` of an object-store URL.
+    options: arguments of its fsspec filesystem. Raises `ConfigError` if the package for the scheme is missing.
+    """
     try:
         from upath import UPath
 
@@ -57,7 +59,7 @@ def open_store(url: str, options: Mapping[str, Any]) -> UPath:
 
 @cache
 def _retry_connections() -> None:
-    """Make s3fs retry refused and broken connections, because a store that restarts is unavailable for seconds."""
+    """Make s3fs retry connections that are refused or break, because a store that restarts is unavailable for some seconds."""
     from botocore.exceptions import ConnectionError as NoConnection
     from s3fs.core import add_retryable_error
 
@@ -65,7 +67,7 @@ def _retry_connections() -> None:
 
 
 def is_stored(path: Path) -> bool:
-    """Return True if a path returned by `place` is in an object store."""
+    """Return True if a path, as returned by `place`, is in an object store."""
     return not isinstance(path, Path)
 
 
@@ -76,13 +78,13 @@ def filesystem(path: Path) -> tuple[AbstractFileSystem, str]:
 
 
 def failures(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """Return the exceptions that reading and writing a place may raise: `OSError`, those of libraries below s3fs, and `more`."""
+    """Return the exceptions to catch when a place is read or written: `OSError`, those of the libraries below s3fs, and `more`."""
     names = (("botocore.exceptions", "BotoCoreError"), ("aiohttp", "ClientError"))
     return (OSError, *more, *(getattr(sys.modules[module], name) for module, name in names if module in sys.modules))
 
 
 def is_conflict(error: OSError) -> bool:
-    """Return True if a store refused a write because of its condition or a concurrent write."""
+    """Return True if an object store refused a write because its condition was not met or another write was in progress."""
     if isinstance(error, FileExistsError):
         return True
     answer = getattr(error.__cause__, "response", None) or {}
@@ -90,7 +92,9 @@ def is_conflict(error: OSError) -> bool:
 
 
 def resolve(options: Mapping[str, str]) -> dict[str, str]:
-    """Complete `options` from the environment; an `http://` endpoint allows plain http. Raises `ConfigError` for an unknown option."""
+    """Return S3 options, where missing ones are taken from the environment, and an `http://` endpoint allows plain http.
+    Raises `ConfigError` for an unknown option.
+    """
     unknown = sorted(set(options) - set(KEYS))
     if unknown:
         raise ConfigError(f"opening a place on S3: no option is called {unknown[0]!r}; there are {', '.join(KEYS)}")
@@ -103,7 +107,7 @@ def resolve(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
-    """Convert resolved options to keyword arguments of `s3fs.S3FileSystem`."""
+    """Convert options from `resolve` to keyword arguments of `s3fs.S3FileSystem`."""
     names = {
         "aws_access_key_id": "key",
         "aws_secret_access_key": "secret",
@@ -118,7 +122,7 @@ def for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def for_duckdb(options: Mapping[str, str]) -> dict[str, str]:
-    """Convert resolved options to fields of a DuckDB secret of type s3."""
+    """Convert options from `resolve` to the fields of a DuckDB secret for S3."""
     names = {"aws_access_key_id": "key_id", "aws_secret_access_key": "secret", "aws_session_token": "session_token", "aws_region": "region"}
     fields = {theirs: options[ours] for ours, theirs in names.items() if ours in options}
     if endpoint := options.get("aws_endpoint_url"):

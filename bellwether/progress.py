@@ -1,4 +1,4 @@
-"""Progress of a command and its remaining time: a live display in a terminal, lines on standard error elsewhere."""
+"""Display of a command's progress and its remaining time: live in a terminal, as lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ Advance = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """Display of a command's progress."""
+    """Display of a command's progress, in stages."""
 
     def say(self, text: str) -> None:
-        """Show the current activity."""
+        """Show what the command is doing now."""
 
     def stage(self, name: str, total: int) -> AbstractContextManager[Advance]:
-        """Show a stage of `total` equal parts until the block ends. Stages may be nested. Yields the function that reports finished parts."""
+        """Show a stage with `total` equal parts until the block ends.
+        Yields the function to call with the number of parts just finished. Stages may be nested.
+        """
 
     def plan(self, seconds: Mapping[str, float]) -> AbstractContextManager[Callable[[str], None]]:
-        """Show consecutive stages until the block ends. Yields the function that begins the next stage, by its name.
+        """Show stages that follow one another until the block ends. Yields the function that begins the stage with a given name.
 
         seconds: durations of all stages on some machine; the finished stages show how much slower or faster this machine is.
         """
 
 
 class Silent:
-    """Progress without a display."""
+    """Progress that shows nothing."""
 
     def say(self, text: str) -> None:
         """Show nothing."""
@@ -59,6 +61,8 @@ class Silent:
 
 @dataclass
 class _Stage:
+    """Stage with a number of equal parts, and its estimated remaining time."""
+
     name: str
     total: int
     clock: Callable[[], float]
@@ -74,7 +78,7 @@ class _Stage:
 
 
 class _Plan:
-    """Consecutive stages with expected durations."""
+    """Stages that follow one another, with their expected durations."""
 
     def __init__(self, seconds: Mapping[str, float], clock: Callable[[], float]) -> None:
         self.seconds, self.clock = dict(seconds), clock
@@ -85,7 +89,7 @@ class _Plan:
         self.number, self.begun = self.names.index(name), self.clock()
 
     def remaining(self) -> float:
-        """Return the estimated seconds to the end of all stages, at the speed of the finished ones, or of the current one if that is slower."""
+        """Return the estimated seconds until the last stage ends, scaled by how fast the finished stages were, or the present one if that is slower."""
         now, expected = self.clock(), list(self.seconds.values())
         finished, current = sum(expected[: self.number]), expected[self.number]
         pace = max((self.begun - self.began) / finished if finished else 1.0, (now - self.begun) / current)
@@ -97,7 +101,7 @@ class _Plan:
 
 
 class Lines:
-    """Progress as lines: at most one per `interval` seconds, and one at the end of a long stage or the start of a planned one.
+    """Progress as lines of text: one per `interval` seconds at most, besides those at the end of a long stage and at the start of a planned stage.
 
     now: monotonic clock, in seconds.
     """
@@ -110,14 +114,14 @@ class Lines:
         self._lock = threading.RLock()
 
     def say(self, text: str) -> None:
-        """Show the current activity."""
+        """Set the current activity, and write a line if one is due."""
         with self._lock:
             self._activity, self._since = text, self._now()
             self.tick()
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
-        """Show a stage of `total` parts until the block ends. Yields the function that reports finished parts."""
+        """Include a stage of `total` parts in the lines until the block ends. Yields the function to call with the number of parts just finished."""
         stage = _Stage(name, total, self._now, self._now())
 
         def advance(parts: int) -> None:
@@ -132,7 +136,7 @@ class Lines:
 
     @contextmanager
     def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
-        """Show consecutive stages until the block ends. Yields the function that begins the next stage."""
+        """Include stages that follow one another in the lines until the block ends. Yields the function that begins a stage."""
         plan = _Plan(seconds, self._now)
 
         def begin(name: str) -> None:
@@ -146,6 +150,7 @@ class Lines:
 
     @contextmanager
     def _listed(self, stage: _Stage | _Plan) -> Iterator[None]:
+        """Include a stage in the lines until the block ends."""
         with self._lock:
             self._stages.append(stage)
         try:
@@ -155,7 +160,7 @@ class Lines:
                 self._stages.remove(stage)
 
     def tick(self) -> None:
-        """Write a line if it is time for one."""
+        """Write a line if one is due."""
         with self._lock:
             now = self._now()
             if now >= self._due and (self._stages or self._activity):
@@ -163,6 +168,7 @@ class Lines:
                 self._write("; ".join([*map(str, self._stages), *([f"{self._activity}{duration}"] if self._activity else [])]))
 
     def _write(self, line: str, pause: float | None = None) -> None:
+        """Write a line; the next is due after `pause` seconds, by default the interval."""
         with self._lock:
             self._due = self._now() + (pause or self._interval)
             self._stream.write(f"{visible(line)}\n")
@@ -171,7 +177,7 @@ class Lines:
 
 @contextmanager
 def shown(stream: IO[str] | None = None) -> Iterator[Progress]:
-    """Show the progress of a command on standard error until the block ends."""
+    """Yield a progress display on standard error, or on `stream`, until the block ends."""
     stream = stream or sys.stderr
     if stream.isatty():
         with _live(stream) as live:
@@ -200,7 +206,7 @@ def _live(stream: IO[str]) -> Iterator[Progress]:
 
 
 class _Live:
-    """Live display: a bar per open stage, and a line with the current activity."""
+    """Live display in a terminal: a bar for each open stage, and a line with the current activity."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
@@ -211,7 +217,7 @@ class _Live:
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
-        """Show a stage of `total` parts until the block ends. Yields the function that reports finished parts."""
+        """Show a bar for a stage of `total` parts until the block ends. Yields the function to call with the number of parts just finished."""
         stage = _Stage(name, total, time.monotonic, time.monotonic())
         task = self._bars.add_task("", total=total, line=stage)
 
@@ -226,7 +232,7 @@ class _Live:
 
     @contextmanager
     def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
-        """Show consecutive stages until the block ends. Yields the function that begins the next stage."""
+        """Show a bar for stages that follow one another until the block ends. Yields the function that begins a stage."""
         plan = _Plan(seconds, time.monotonic)
         task = self._bars.add_task("", total=len(seconds), line=plan)
 
@@ -241,7 +247,7 @@ class _Live:
 
 
 def _span(seconds: float) -> str:
-    """Format a duration."""
+    """Format a duration in seconds for people."""
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""Settings of the platform from environment variables and `.env`, and the places of all files.
+"""Settings of the platform from environment variables and `.env`, and the places of all files that follow from them.
 
 Variables start with `BELLWETHER_`. Secrets are read where they are used and never stored here.
 """
@@ -23,7 +23,7 @@ from bellwether.places import place as place_of
 
 
 class World(StrEnum):
-    """Source of the platform's data: generated, recorded or live."""
+    """Where the platform's data comes from: generated (sandbox), recorded (playback) or live."""
 
     SANDBOX = "sandbox"
     PLAYBACK = "playback"
@@ -31,7 +31,7 @@ class World(StrEnum):
 
 
 class Channel(StrEnum):
-    """Channel of alarms."""
+    """Way by which alarms are sent to operators."""
 
     LOG = "log"
     WEBHOOK = "webhook"
@@ -39,7 +39,7 @@ class Channel(StrEnum):
 
 
 class Fleet(StrEnum):
-    """Run launcher of a deployment over several machines."""
+    """How a deployment on several machines starts its runs."""
 
     CELERY = "celery"
     KUBERNETES = "kubernetes"
@@ -59,7 +59,7 @@ CLOB_LIVE_URL = "https://clob.polymarket.com"
 
 
 class Settings(BaseSettings):
-    """Settings of the platform. `Settings()` reads the variables `BELLWETHER_*` and `.env` in the current folder."""
+    """Settings of the platform. `Settings()` reads the variables `BELLWETHER_*` from the environment and from `.env` in the current folder."""
 
     model_config = SettingsConfigDict(env_prefix="BELLWETHER_", env_file=".env", extra="ignore", frozen=True)
 
@@ -179,6 +179,7 @@ class Settings(BaseSettings):
     @field_validator("first_day", mode="before")
     @classmethod
     def _utc_day(cls, value: object) -> object:
+        """Convert a date such as 2025-07-01 to the start of that day in UTC."""
         if isinstance(value, str) and len(value) == 10:
             return f"{value}T00:00:00Z"
         return value
@@ -186,6 +187,7 @@ class Settings(BaseSettings):
     @field_validator("venues", "models", "notify", "notify_to", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
+        """Split a text with commas into a list."""
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
     @field_validator("store", "lake", "warehouse", "reports", "recordings", "episodes", "submissions", "site", mode="before")
@@ -194,22 +196,22 @@ class Settings(BaseSettings):
         return str(value) if isinstance(value, Path) else value
 
     def now(self) -> datetime:
-        """Return the current time (UTC) of this world: the sandbox's clock, or else the real time."""
+        """Return the current time (UTC) of the world: that of the sandbox's clock in the sandbox, otherwise the real time."""
         return self.sandbox_now.astimezone(UTC) if self.world is World.SANDBOX else datetime.now(UTC)
 
     @property
     def arena_lineup(self) -> str:
-        """Lineup of the arena's new cohorts."""
+        """Name of the lineup (the competing families) for new cohorts of the arena."""
         return self.lineup or ("sandbox" if self.world is World.SANDBOX else "rules")
 
     @property
     def world_home(self) -> Path:
-        """Absolute folder of this world. Worlds share neither lake nor warehouse nor Dagster storage."""
+        """Absolute folder of this world on this machine. No lake, warehouse or Dagster storage is shared between worlds."""
         return (self.home / self.world.value).expanduser().absolute()
 
     @property
     def world_store(self) -> str:
-        """Absolute folder or object-store URL of the world's files that all machines share."""
+        """Absolute folder or object-store URL for those files of the world that all machines share."""
         if self.store is None:
             return str(self.world_home)
         return (
@@ -220,7 +222,7 @@ class Settings(BaseSettings):
 
     @property
     def alarms_path(self) -> Path:
-        """Absolute path of the log file of alarms."""
+        """Absolute path of the log file to which alarms are written."""
         return self.world_home / "alarms.log"
 
     @property
@@ -230,7 +232,7 @@ class Settings(BaseSettings):
 
     @property
     def durable(self) -> bool:
-        """True if each partition of the lake is flushed to disk.
+        """True if each partition of the lake is flushed to disk when it is written.
 
         False in the sandbox, whose lake can be rebuilt; `bellwether verify` lists damaged files. The journal is always synced.
         """
@@ -238,17 +240,17 @@ class Settings(BaseSettings):
 
     @property
     def warehouse_uri(self) -> str:
-        """Place of the published warehouse: the absolute path of a DuckDB file, or an object-store URL."""
+        """Where the warehouse is published: the absolute path of a DuckDB file, or an object-store URL."""
         place = self.warehouse or (f"{self.world_store}/warehouse" if "://" in self.world_store else f"{self.world_store}/warehouse.duckdb")
         return place.rstrip("/") if "://" in place else str(Path(place).expanduser().absolute())
 
     @property
     def cache_path(self) -> Path:
-        """Absolute folder of local copies of files in an object store. Missing copies are downloaded again."""
+        """Absolute folder for local copies of files in an object store. A deleted copy is downloaded again."""
         return self.world_home / "cache"
 
     def _place(self, name: str, stated: str | None = None) -> Path:
-        """Return a place of files, by default below the store: an absolute local path, or a `UPath` for an object store."""
+        """Return the place of some files, below the world's store unless `stated`: an absolute local path, or a `UPath` for an object store."""
         path = place_of(stated or f"{self.world_store}/{name}")
         return path.expanduser().absolute() if isinstance(path, Path) else path
 
@@ -259,19 +261,19 @@ class Settings(BaseSettings):
 
     @property
     def data_docs_path(self) -> Path:
-        """Folder of Great Expectations' Data Docs, next to the site."""
+        """Folder of Great Expectations' HTML pages (Data Docs), next to the site."""
         return self.site_path.with_name("data-docs")
 
     @property
     def journal_url(self) -> str:
-        """Database URL of the journal. It may contain a password and must not be printed."""
+        """Database URL of the journal. It may contain a password, so it must not be printed."""
         if self.journal is None and self.postgres is not None:
             return self.postgres.get_secret_value()
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
 
     @property
     def shares_limits(self) -> bool:
-        """True if all processes share rate limits of venues and limits of models, through a journal on Postgres."""
+        """True if all processes share the rate limits of venues and the limits of models, which requires a journal on Postgres."""
         return self.journal_url.startswith("postgres")
 
     @property
@@ -286,17 +288,17 @@ class Settings(BaseSettings):
 
     @property
     def restoring_path(self) -> Path:
-        """Absolute path of a file that exists while the restoration of a backup into this home is unfinished."""
+        """Absolute path of a file that exists while a backup is being restored into this home."""
         return self.world_home / "restoring.txt"
 
     @property
     def evaluations_path(self) -> Path:
-        """Folder with the options of evaluations, for `bellwether evaluate --resume`, local or in an object store."""
+        """Folder with the options of each evaluation, which `bellwether evaluate --resume` reads. Local or in an object store."""
         return self._place("evaluations")
 
     @property
     def trajectories_path(self) -> Path:
-        """Folder of the conversations of language models in backtests, local or in an object store."""
+        """Folder with the conversations of language models that traded in backtests. Local or in an object store."""
         return self._place("trajectories")
 
     @property
@@ -306,7 +308,7 @@ class Settings(BaseSettings):
 
     @property
     def recorder_path(self) -> Path:
-        """Local folder into which recordings are written. It differs from `recordings_path` if that is in an object store."""
+        """Local folder in which the recorder writes. It differs from `recordings_path` if recordings are kept in an object store."""
         return path if isinstance(path := self.recordings_path, Path) else self.world_home / "recordings"
 
     @property
@@ -316,18 +318,18 @@ class Settings(BaseSettings):
 
     @property
     def tapes_path(self) -> Path:
-        """Absolute folder of the cache of tapes."""
+        """Absolute folder with tapes, the simulator's form of episodes; a cache."""
         return (self.tapes or self.world_home / "tapes").expanduser().absolute()
 
     @property
     def dagster_home(self) -> Path:
-        """Absolute path of DAGSTER_HOME of this world. For a fleet the run history is in Postgres instead."""
+        """Absolute path of this world's DAGSTER_HOME. A fleet keeps its run history in Postgres instead."""
         return self.world_home / ("fleet" if self.fleet else "dagster")
 
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """Return the settings of this process, which are read once. Raises `ConfigError` with variable and value for an invalid setting."""
+    """Return the settings of this process, read on first use. Raises `ConfigError` that names variable and value of an invalid setting."""
     _require_known_names()
     try:
         return Settings()

@@ -1,4 +1,4 @@
-"""Integer amounts that type checkers distinguish. At run time each is an `int`; the result of arithmetic is a plain `int`, to be converted again.
+"""Types for integer amounts, which type checkers tell apart. At run time they are plain `int`, and so is every result of arithmetic.
 
 Prices in $0.0001, lots and micro-dollars are the units of a replay (`bellwether.replay.units`); micro-dollars, micro-shares and prices of a share those
 of the arena (`bellwether.arena.units`).

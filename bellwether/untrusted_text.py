@@ -1,4 +1,4 @@
-"""Sanitization of untrusted text: removed credentials, single lines, visible control characters."""
+"""Making text from outside safe to show: without credentials, on one line, with visible control characters."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ CREDENTIAL_NAMES = frozenset(
 
 
 def redact(text: str) -> str:
-    """Replace possible credentials in `text` by asterisks."""
+    """Replace parts of `text` that look like credentials by asterisks."""
     return _CREDENTIAL.sub("***", text)
 
 
 def redact_name(text: str) -> str:
-    """Replace possible credentials in a market's name. Text in capitals only, such as a ticker, is kept."""
+    """Replace parts of a market's name that look like credentials. Parts in capitals are kept, because they may be tickers."""
     return _CREDENTIAL.sub(lambda match: match[0] if match[0].isupper() else "***", text)
 
 
 def is_credential_name(name: str) -> bool:
-    """Return True if a field of this name may contain a credential."""
+    """Return True if a field of this name usually contains a credential."""
     return name.lower().replace("-", "_") in CREDENTIAL_NAMES
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Convert text to one line of at most `most` characters. Unprintable characters become spaces."""
+    """Convert text to one line, shortened to `most` characters. Unprintable characters become spaces."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if most is None or len(line) <= most else line[: most - 1] + "…"
 
 
 def visible(text: str, allowed: str = "") -> str:
-    """Replace control characters, except those in `allowed`, by symbols: an escape becomes `␛`."""
+    """Replace control characters, except those in `allowed`, by symbols such as `␛` for an escape."""
     return text if text.isprintable() else "".join(letter if letter in allowed else _sign(letter) for letter in text)
 
 

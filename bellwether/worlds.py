@@ -1,4 +1,4 @@
-"""Addresses of a world's venues. Only this module distinguishes the generated, recorded and live world."""
+"""Addresses of the venues in the current world: a local server with generated or recorded data, or the venues themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of a world's venues, and the key of signed requests.
+    """Where the venues of a world are reached, and with which key requests are signed.
 
     kalshi, kalshi_stream, gamma, clob: base URLs. credentials: returns the key pair for Kalshi's WebSocket; raises `ConfigError` in the live world
     if none is set. models: base URL of the world's own model endpoint; None in the live world, where each provider has one.
@@ -35,7 +35,7 @@ class Addresses:
 
 @contextmanager
 def addresses(config: Settings, *, running: bool = False, served: bool = True) -> Iterator[Addresses]:
-    """Yield the addresses of the venues. Sandbox and playback serve them on a local port until the block ends.
+    """Yield the addresses of the world's venues. In sandbox and playback a local server answers there until the block ends.
 
     running: the sandbox's clock runs at `sandbox_speed` instead of being fixed, for consumers of its streams.
     served: False for a caller that uses only REST, through `transport`: it calls the application without a port, at a third of the cost. With
@@ -60,6 +60,7 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
 
 
 def _own_credentials() -> Credentials:
+    """Return the user's Kalshi key from the environment."""
     from bellwether.venues.kalshi.stream.signing import Credentials
 
     return Credentials.from_environment()
