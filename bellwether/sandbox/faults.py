@@ -271,7 +271,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Create an ASGI `receive` that first returns a body that was already read."""
+    """Create an ASGI `receive` that first returns `body`, which was already read, and then continues with the original `receive`."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -345,7 +345,8 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
 
 
 class FaultMiddleware:
-    """ASGI middleware that applies random faults, or the fault that a request forces by its header. The control service has none.
+    """ASGI middleware that applies faults at random, or the fault that a request's header forces. Requests to the control service never get
+    a fault.
 
     The scope of a WebSocket contains its `StreamFaults` under `SCOPE_KEY`; its handshake can be refused.
     """

@@ -1,4 +1,7 @@
-"""Parsing of query parameters, paging cursors, and the error responses of both venues."""
+"""Parsing of query parameters, paging cursors, and the error responses of both venues.
+
+Instants are microseconds since 1970. A row's sort key or position determines its place in a listing.
+"""
 
 from __future__ import annotations
 

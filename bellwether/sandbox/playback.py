@@ -70,6 +70,7 @@ class Recordings:
         self.latest = self._latest_time(findings)
 
     def _derived_series(self) -> dict[str, Object]:
+        """Build series that were not recorded, from their events."""
         return {
             event["series_ticker"]: {"category": event.get("category") or "", "ticker": event["series_ticker"]}
             for event in self._events.values()

@@ -27,7 +27,7 @@ _TICKER = re.compile(r"[A-Z0-9]+(-[A-Z0-9.]+)*")
 
 @dataclass(frozen=True, slots=True)
 class RecordedObject:
-    """Object, and the instant of its capture (None if not recorded)."""
+    """Recorded JSON object, and the instant at which it was captured (None if not recorded)."""
 
     body: Object
     captured: int | None
@@ -62,7 +62,7 @@ class RecordedObjects:
     clob_books: list[RecordedObject] = field(default_factory=list)
 
     def add_candles(self, ticker: str, period: int, candles: Iterable[Object], captured: int | None = None) -> None:
-        """Add the candles of a market; of equal candles, the one captured last counts."""
+        """Add the candles of a market. If several candles have the same end, the one captured last counts. period: minutes."""
         stored = self.candles.setdefault((ticker, period), {})
         for candle in candles:
             other = stored.get(candle["end_period_ts"])
@@ -99,7 +99,7 @@ class _Context:
 
 
 def read_time(value: object) -> int | None:
-    """Parse a time; return the instant, or None for any other value."""
+    """Parse a time in a JSON value; return microseconds since 1970, or None for any other value."""
     try:
         return parse_time(value) if isinstance(value, str) and value else None
     except ValueError:

@@ -1,4 +1,7 @@
-"""Interface between Kalshi's routes and a generated or recorded world, which supplies rows and their bodies."""
+"""Interface between Kalshi's routes and a generated or recorded world, which supplies rows and their bodies.
+
+Instants are microseconds since 1970.
+"""
 
 from __future__ import annotations
 
@@ -64,10 +67,10 @@ class ListingFilter:
 
 
 class Source(Protocol):
-    """World behind Kalshi's routes. A result for the instant `now` does not depend on later events."""
+    """World behind Kalshi's routes, which supplies the data. Results for the instant `now` do not depend on later events."""
 
     def default_clock(self) -> Clock:
-        """Create the default clock."""
+        """Create the clock that suits the world: the real time, or the time of the recordings."""
 
     def cutoff(self, now: int) -> int:
         """Return the instant before which settled markets are archived."""

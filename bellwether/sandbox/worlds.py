@@ -33,9 +33,8 @@ def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
 
 
 def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
-    """Build the application of the generated world with this seed.
-
-    now: start of its clock; None: the real time. rate: of the clock; 0 is fixed. terms: faults, as in `create_app`.
+    """Build the application of the generated world with this seed. now: start of the world's clock; None: the real time. rate: seconds of
+    the clock per real second; 0 is fixed. terms: faults, as in `create_app`.
     """
     world, polymarket, truth = _world(seed)
     clock = Clock(now, rate=rate)
@@ -43,10 +42,10 @@ def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **ter
 
 
 def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
-    """Build the application of the recordings under `folder`, of any venue.
+    """Build the application that serves the recordings of any venue under `folder`. now: start of the clock; None: the newest recorded
+    response, or the real time if only streams were recorded. rate, terms: as in `build_generated`.
 
-    now: start of its clock; None: the newest recorded response, or the real time if only streams were recorded. rate, terms: as in
-    `build_generated`. Raises `ConfigError` for a folder without recordings.
+    Raises `ConfigError` for a folder without recordings.
     """
     if not folder:
         raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
@@ -60,9 +59,8 @@ def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: flo
 
 
 def build_application(config: Settings, *, running: bool = False) -> Starlette:
-    """Build the application of the world in the settings. Raises `ConfigError` for the live world.
-
-    running: the clock runs at `sandbox_speed`; otherwise it is fixed.
+    """Build the application of the world in the settings. running: the clock runs at `sandbox_speed`; otherwise it is fixed. Raises
+    `ConfigError` for the live world.
     """
     if config.world is World.LIVE:
         raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox or playback")

@@ -37,10 +37,13 @@ class KalshiBooks:
         }
 
     def _live_book(self, ticker: str, now: int) -> ExchangeBook | None:
+        """Return the book of a market; None if it is unknown or archived."""
         return None if self._exchange.is_archived(ticker, now) else self._exchange.book(ticker, now)
 
     def trades(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /markets/trades, newest first, since the historical cutoff; min_ts and max_ts are inclusive."""
+        """Serve GET /markets/trades, newest first; trades before the historical cutoff are only in the archive. The bounds min_ts and
+        max_ts are inclusive.
+        """
         low, high, first = params.seconds("min_ts"), params.seconds("max_ts"), self._exchange.cutoff(now)
         wanted = TradeFilter(
             ticker=params.text("ticker"),

@@ -1,4 +1,4 @@
-"""Reader of captured frames of Kalshi's WebSocket, in several formats that are recognised by content.
+"""Reader of captures, files in which a recorder has stored frames of Kalshi's WebSocket. The format of a file is recognised by its content.
 
 Supported formats are a bare message, `{"frame": message, "received_at": nanoseconds}` (or `received_ms`), a list of those under `frames` of
 a JSON document, and a recorder's event with the message's body as `payload_json`. Anything else is skipped.
@@ -40,7 +40,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CapturedMessage:
-    """Captured message. at: receive time (instant). number: sequence number; 0 without one."""
+    """Message of a capture. at: receive time in microseconds since 1970. number: sequence number; 0 without one."""
 
     at: int
     number: int
@@ -51,7 +51,7 @@ class CapturedMessage:
 
 @dataclass(frozen=True, slots=True)
 class CaptureContents:
-    """Tickers and channels of a file's messages; empty if the file is not a capture."""
+    """Tickers and channels of the messages in a file; empty if the file is not a capture."""
 
     tickers: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
@@ -105,6 +105,7 @@ def _parse_line(node: object) -> tuple[int | None, CapturedMessage] | None:
 
 
 def _is_lines(path: Path) -> bool:
+    """Return True for a file of JSON lines, by its name."""
     return path.name.removesuffix(".gz").endswith(_LINES)
 
 
@@ -140,7 +141,9 @@ def _nodes(path: Path) -> Iterator[object]:
 
 
 def read_capture(path: Path) -> Iterator[CapturedMessage]:
-    """Yield the messages of a capture in order; a message with a missing or earlier time gets that of the previous message."""
+    """Yield the messages of a capture in order of the file. A message whose time is missing, or earlier than the previous message's, gets
+    the previous time.
+    """
     waiting: list[CapturedMessage] = []
     now: int | None = None
     for node in _nodes(path):
@@ -158,7 +161,7 @@ def read_capture(path: Path) -> Iterator[CapturedMessage]:
 
 
 def scan_contents(path: Path) -> CaptureContents:
-    """Return the tickers and channels in a file; empty for a broken file, which the reader of REST responses reports."""
+    """Return the tickers and channels that occur in a file; empty for a broken file, whose error the reader of REST responses raises."""
     tickers, channels = set[str](), set[str]()
     if path.name.removesuffix(".gz").endswith((*_LINES, ".json")) and path.is_file():
         with suppress(BellwetherError, orjson.JSONDecodeError):

@@ -1,4 +1,7 @@
-"""Interface of a generated or recorded exchange, used by the REST routes of books and by the WebSocket."""
+"""Interface of a generated or recorded exchange, used by the REST routes of books and by the WebSocket.
+
+Instants are microseconds since 1970. An interest states to which channels a client has subscribed.
+"""
 
 from __future__ import annotations
 

@@ -183,6 +183,7 @@ class OrderFlow:
         return yes, no
 
     def _draw(self, slot: int) -> SlotDraws:
+        """Draw the orders and replacements of a slot."""
         mean = 1.0 + 22.0 * self.trading.requote
         most = int(1.5 * mean) + 1
         numbers = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 0).integers(0, _WORD, 2 + 7 * most).tolist()
@@ -351,6 +352,7 @@ class OrderFlow:
         return (*events, *self._trade(slot, clock))
 
     def _trade(self, slot: int, clock: int) -> list[Event]:
+        """Return the events of a slot's trade: the prints, and the changes of the levels that it hits."""
         prints = self.prints(slot)
         passive = self._passive(slot)
         if passive is None or prints[0].block:

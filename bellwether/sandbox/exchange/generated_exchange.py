@@ -177,6 +177,7 @@ class GeneratedExchange:
         return sorted((message for message in messages if start <= message.at < start + DAY), key=_AT)
 
     def _lifecycles(self, channels: frozenset[str], start: int, end: int) -> Iterator[StreamMessage]:
+        """Yield the messages about creation, opening, close and settlement of all markets in [start, end)."""
         for number in range(to_day_number(start), to_day_number(end - 1) + 1):
             messages: list[StreamMessage] = self._lives(number)
             first, last = bisect_left(messages, start, key=_AT), bisect_left(messages, end, key=_AT)

@@ -72,6 +72,7 @@ class _Replay:
         self.at = now
 
     def _change(self, body: dict[str, Any]) -> None:
+        """Apply a message about a changed level."""
         side = self._sides[body["side"]]
         price = _price(body.get("price_dollars"), body.get("price"))
         size = side.pop(price, Decimal(0)) + Decimal(str(body.get("delta_fp", body.get("delta"))))

@@ -217,6 +217,7 @@ class Connection:
             await self._release()
 
     async def _execute(self, text: str) -> None:
+        """Parse and execute a command; an invalid command is answered with an error message."""
         command_id: int | None = None
         try:
             command = _parse_command(text)

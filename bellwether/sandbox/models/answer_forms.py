@@ -114,6 +114,7 @@ class Statement:
         return think + "\n".join(f"<{tag}>{values[tag]}</{tag}>" for tag in self.wish.fields or ("answer", "confidence"))
 
     def _member(self, name: str) -> str:
+        """Return the value of a member of the answer's JSON object, as JSON text."""
         if name in ("answer", "prediction", "outcome"):
             return json.dumps(self.label)
         if name in ("reasoning", "rationale", "explanation"):

@@ -187,6 +187,7 @@ class Truth:
         return self._estimates(market_id, now if date <= now < date + DAY else date, now)
 
     def _estimate(self, market_id: str, at: int, now: int) -> MarketEstimate | None:
+        """Return what a model knows of an arena market as of `at`; None if it is not listed at `now` or is already closed."""
         market = self._arena_market(market_id)
         if market is None:
             return None
@@ -210,6 +211,7 @@ class Truth:
         return event.ticker, str(first.terms["yes_sub_title"]).strip(), event.created, first.latent
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
+        """Return the market with this id as a candidate, if it is listed at `now`."""
         market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None
         candidate = _of_kalshi(market, now) if market else self._at_polymarket(market_id, now)
         return candidate if candidate and candidate.created <= now else None

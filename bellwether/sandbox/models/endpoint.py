@@ -32,7 +32,7 @@ Body = dict[str, Any]
 
 
 def count_tokens(text: str) -> int:
-    """Count the tokens of a text."""
+    """Estimate the number of tokens of a text from its length."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 

@@ -229,6 +229,7 @@ def _adjust_bids(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
 
 
 def _sales(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
+    """Build the orders that sell contracts whose bid is above the believed value by a margin."""
     calls = []
     for quote in exchange.quotes:
         for side in ("yes", "no"):
@@ -239,6 +240,7 @@ def _sales(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
 
 
 def _purchase(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
+    """Build the order that buys the contract whose ask is furthest below the believed value, if the margin suffices."""
     best, chosen = EDGE, None
     for quote in exchange.quotes:
         for side in ("yes", "no"):

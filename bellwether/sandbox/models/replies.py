@@ -50,6 +50,7 @@ class ReplyWriter:
         return self._request.personality.manner
 
     def _states(self, subject: Subject, sample: int) -> float:
+        """Return the probability that the model states about a subject."""
         return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
 
     def reply(self, sample: int) -> ModelReply:

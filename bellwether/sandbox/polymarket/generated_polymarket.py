@@ -80,6 +80,7 @@ class GeneratedPolymarket:
         return pair if pair and pair[1].created <= now else None
 
     def _by_token(self, token: str, now: int) -> tuple[ListedEvent, ListedMarket, int] | None:
+        """Return the event and market of a token, and the number of the token's outcome; None if not listed at `now`."""
         number, side = self._ids.token_number(token) or (None, 0)
         pair = self._listed(number, now)
         return (*pair, side) if pair and pair[1].tokens[side] == token else None

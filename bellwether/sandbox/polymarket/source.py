@@ -1,4 +1,7 @@
-"""Interface between Polymarket's routes and a generated or recorded world, which supplies rows and their bodies."""
+"""Interface between Polymarket's routes and a generated or recorded world, which supplies rows and their bodies.
+
+Instants are microseconds since 1970.
+"""
 
 from __future__ import annotations
 
@@ -106,10 +109,10 @@ class TokenBook:
 
 
 class PolymarketSource(Protocol):
-    """World behind Polymarket's routes. A result for the instant `now` does not depend on later events."""
+    """World behind Polymarket's routes, which supplies the data. Results for the instant `now` do not depend on later events."""
 
     def default_clock(self) -> Clock:
-        """Create the default clock."""
+        """Create the clock that suits the world: the real time, or the time of the recordings."""
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
         """Yield Gamma's markets by sort key."""

@@ -47,6 +47,7 @@ def _texts(values: tuple[str, str] | tuple[str, ...]) -> str:
 
 
 def _in_order(market: ListedMarket, yes: str, no: str) -> tuple[str, str]:
+    """Return the values for YES and NO in the order of the market's outcomes."""
     return (yes, no) if market.yes == 0 else (no, yes)
 
 
@@ -99,6 +100,7 @@ def _updated(market: ListedMarket, at: int) -> int:
 
 
 def _resolution(market: ListedMarket, at: int) -> Object:
+    """Build the fields with the state of the resolution."""
     step = market.step(at)
     if market.version == "v2":
         status = "resolved" if step and step.final else "active" if at >= market.opens else "inactive"

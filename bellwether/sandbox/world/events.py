@@ -78,6 +78,7 @@ def format_day(day: date) -> str:
 
 
 def _template_fields(series: QuestionSeries, table: Timetable) -> dict[str, str]:
+    """Return the values of the placeholders in the texts of an event."""
     day = table.local_date
     return {
         "name": series.name,

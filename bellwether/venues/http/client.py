@@ -232,14 +232,15 @@ class HttpClient:
         await self._http.aclose()
 
     async def get(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Send GET `path` with `params` and return the response; see `fetch`."""
+        """Send GET `path` with `params` and return the response. ordinal, accept: as in `fetch`."""
         return await self.fetch(VenueCall(path, params), ordinal=ordinal, accept=accept)
 
     async def fetch(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Send `call`, retry transient failures, and return the response.
+        """Send `call`, retry transient failures, and return the response. accept: HTTP statuses of 400 or more to return instead of
+        raising. ordinal: number that the page gets.
 
-        accept: HTTP statuses of 400 or more that are returned instead of raised. Raises `RefusedError` for every other status that a retry
-        cannot cure, `TooLargeError` for a body beyond the bound, and `VenueError` when attempts or time run out.
+        Raises `RefusedError` for every other status that a retry cannot cure, `TooLargeError` for a body beyond the bound, and `VenueError`
+        when attempts or time run out.
         """
         attempts = 0
 
@@ -317,6 +318,7 @@ class HttpClient:
             await self._shared.pause(failure.retry_after)
 
     async def _exchange(self, call: VenueCall) -> tuple[httpx.Response, bytes]:
+        """Send `call` without retries, and read the whole response."""
         headers = {"Content-Type": "application/json"} if call.body else None
         url = self._base_url + format_target(call.path, call.params)
         async with self._http.stream(call.method, url, content=call.body or None, headers=headers) as response:
@@ -328,11 +330,13 @@ class HttpClient:
                 response.stream = httpx.ByteStream(b"")
 
     def _count(self, **counts: Any) -> None:
+        """Add to the statistics of this client and of the running task."""
         for stats in (self.stats, TASK_STATS.get()):
             if stats is not None:
                 stats.count(**counts)
 
     def _before_sleep(self, call: VenueCall, state: RetryCallState) -> None:
+        """Count and log the failure that a retry follows."""
         failure = state.outcome.exception() if state.outcome else None
         if isinstance(failure, TransientFailure):
             self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)

@@ -36,7 +36,9 @@ _BYTES_AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """Plan of the prices to pull: one every `period_minutes` in the last `days` before a market's close, for at most `markets` markets per day."""
+    """Plan of the past prices to pull: one every `period_minutes` in the last `days` before a market's close, for at most `markets` markets
+    per day.
+    """
 
     days: int = 8
     markets: int = 2000
@@ -163,6 +165,7 @@ class BaseDayPull(ABC):
         }
 
     def _events_of(self, page: VenuePage) -> ParsedRecords:
+        """Parse the events on a page; a page that cannot be processed becomes a reject."""
         return parse_or_reject(partial(self.parse_events, page), self.tables.events.quarantine(self.day, page.origin))
 
     def _event_rejects(self) -> Iterator[pl.DataFrame]:
@@ -203,7 +206,7 @@ D = TypeVar("D", bound=BaseDayPull)
 
 
 class DayWork(ABC, Generic[M, D]):
-    """Requests of a pull of one day, in order; a base class with the steps that all venues share."""
+    """Requests that one pull of a day makes, in order. Subclasses define the venue's requests; this class has what all venues share."""
 
     def __init__(self, client: HttpClient, pages: PageStore, day: date, plan: PullPlan) -> None:
         self.client, self.pages, self.day, self.plan = client, pages, day, plan
@@ -240,10 +243,11 @@ class DayWork(ABC, Generic[M, D]):
 
     @abstractmethod
     def result(self, puller: Puller, markets: M) -> D:
-        """Build the result from a finished pull."""
+        """Build the object that yields the tables of a finished pull."""
 
     async def pull(self, *, refresh: bool = False, today: date | None = None, progress: Progress | None = None) -> D:
-        """Pull the day, or reuse its stored pull.
+        """Pull the day, or reuse the stored pull of the day. today: keep a stored pull whose next attempt is due after this date. refresh:
+        request everything again.
 
         A finished pull with the same price plan is reused if it is final (all markets settled, no holes in its pages, no curable rejects)
         or if its next attempt is due after `today`. If it lacks only settlements, or has curable rejects, just these markets are requested
@@ -260,6 +264,7 @@ class DayWork(ABC, Generic[M, D]):
         return result
 
     async def _work(self, puller: Puller) -> D:
+        """Make the requests of the pull, finish it, and return the result."""
         stats = RequestStats()
         TASK_STATS.set(stats)
         if puller.pull.base is not None:

@@ -103,7 +103,7 @@ class BaseDayMarkets(ABC):
         return set()
 
     def build_completion(self, responded_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
-        """Describe for the pull's note whether the day is final; see `pull_choice.build_completion`."""
+        """Describe for the pull's note (stored as JSON) whether the day is final; see `pull_choice.build_completion`."""
         holes = self.rejects.filter(
             pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
         )
@@ -148,7 +148,7 @@ class BaseMarketCollector(ABC, Generic[M]):
 
     @abstractmethod
     def parse(self, step: str, page: VenuePage) -> ParsedRecords:
-        """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject."""
+        """Parse all markets of a page, whichever day they belong to; a page that cannot be processed becomes a reject."""
 
     @abstractmethod
     def add_parsed(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
@@ -164,7 +164,7 @@ class BaseMarketCollector(ABC, Generic[M]):
 
     @abstractmethod
     def choose_records(self) -> M:
-        """Choose one record per market."""
+        """Choose one record per market, and return the day's markets."""
 
     def add(self, step: str, page: VenuePage, *, last: bool = False) -> bool:
         """Add the markets and rejects of a page; return False, and add nothing, if the page cannot be processed. last: add even such a

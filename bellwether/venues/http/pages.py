@@ -1,6 +1,9 @@
 """Store of verbatim pages, from which a pull can be resumed, and parsed again without requests.
 
 A step is a named group of a pull's requests, and a page's ordinal is its number in the step. A pull may extend a finished one, its base.
+The note of a finished pull is the JSON object in `done.json`.
+
+A step is a named group of a pull's requests, and a page's ordinal is its number in the step. A pull may extend a finished one, its base.
 
 `raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull. During the pull each page is a file, `<step>/00000.page`; finally all
 pages are in one file, `pages.parquet`, and `done.json`, written last, marks the pull as finished. Finished pulls never change: a refresh
@@ -40,6 +43,7 @@ class _PageCache:
         self._bytes = 0
 
     def keep(self, step: str, page: VenuePage) -> None:
+        """Add a page, unless the cached bodies would take too much memory."""
         previous = self._pages.pop((step, page.ordinal), None)
         self._bytes += len(page.body) - (len(previous.body) if previous else 0)
         if self._bytes <= CACHED_BYTES:
@@ -104,9 +108,8 @@ class StoredPull:
         self.cache.keep(step, page)
 
     def finish(self, pages: Mapping[str, int], note: Note) -> StoredPull:
-        """Store all pages in one file with the `note`, and return the finished pull.
-
-        pages: number of pages by step. Raises `LakeError` for a missing or damaged page.
+        """Store all pages in one file, then the `note`, and return the finished pull. pages: number of pages by step. Raises `LakeError`
+        for a missing or damaged page.
         """
         name = f"{self.folder}/{PAGES}"
         stored = ((step, self.page(step, ordinal)) for step, count in pages.items() for ordinal in range(count))
@@ -184,7 +187,7 @@ class PageStore:
         self._root = f"raw/{venue}_pages"
 
     def open(self, listing: str, partition: str, *, refresh: bool = False, reuse: Callable[[Note], bool] = bool) -> StoredPull:
-        """Return the last pull if it is unfinished or `reuse` accepts its note; else a new pull.
+        """Return the last pull of the partition if it is unfinished, or if `reuse` accepts its note; otherwise a new pull.
 
         refresh: always return a new pull, without reading the stored pages and notes, which may be damaged.
         """

@@ -1,5 +1,8 @@
 """Choice of the pull of a day: the stored pull, a new one, or one that requests only the markets that were still open.
 
+A pull's note is the JSON object stored when it finishes. A reject is curable if a later response may contain a valid record. The base of a
+pull is the finished pull whose pages it extends.
+
 A day is pulled once, after it is over. Markets that were open then are requested again by a pull that is based on the first. If only
 curable rejects keep a day from being final, the wait doubles with each attempt.
 """

@@ -1,4 +1,8 @@
-"""Snapshots of Kalshi's events, contracts, books, candles and series: read once for decisions and marks, and not stored as pages."""
+"""Snapshots of Kalshi's events, contracts, books, candles and series: read once for decisions and marks, and not stored as pages.
+
+A contract is a market of Kalshi, because the arena's markets may be events with several contracts. A mark is the value of a position at an
+instant.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ class MarketRows:
 
 
 class _MarketCollector:
-    """Collector of contracts and events from pages; the first record of a contract counts."""
+    """Collector of contracts and events from pages. If a contract occurs repeatedly, its first record counts."""
 
     def __init__(self) -> None:
         self.contracts: dict[str, Row] = {}
@@ -62,6 +66,7 @@ class _MarketCollector:
         return self
 
     def _add(self, page: VenuePage, source: str, wanted: pl.Expr | None) -> None:
+        """Add the contracts and events of a page."""
         day, of_events = page.fetched_at.date(), "events" in page.answer
         objects = extract_nested_markets(page.items("events")) if of_events else page.items("markets")
         parsed = [parse_markets(objects, page.origin, day=day, source=source)]
@@ -188,6 +193,7 @@ async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime
 
 
 def _add_candles(candles: dict[str, dict[datetime, Row]], page: VenuePage, source: str) -> None:
+    """Add the candles of a page to `candles`, by ticker and end."""
     parsed = parse_candles(page.answer, page.origin, day=page.fetched_at.date(), source=source, period_minutes=_HOUR)
     for row in parsed.rows.iter_rows(named=True):
         if row["ticker"] in candles:

@@ -1,4 +1,7 @@
-"""Snapshots of Polymarket's markets, books, past prices and winners: read once for decisions and marks, and not stored as pages."""
+"""Snapshots of Polymarket's markets, books, past prices and winners: read once for decisions and marks, and not stored as pages.
+
+A mark is the value of a position at an instant.
+"""
 
 from __future__ import annotations
 

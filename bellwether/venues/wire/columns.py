@@ -41,9 +41,8 @@ class RejectReasons(dict[int, RejectReason]):
 
 
 def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -> list[Record]:
-    """Convert objects to records; a value that is not a JSON object is noted as a problem and becomes an empty record.
-
-    The keys of recordings of the 2024 client start with an underscore, which is removed if the field `identity` is missing.
+    """Convert objects to records (dictionaries by field); a value that is not a JSON object is noted as a problem and becomes an empty
+    record. identity: field with the id; without it, the keys are those of the 2024 client, whose leading underscore is removed.
     """
     records: list[Record] = []
     for index, item in enumerate(objects):
@@ -149,6 +148,7 @@ class WireColumns:
         return self._strictly(name, pl.Boolean(), bool, "not true or false")
 
     def _strictly(self, name: str, dtype: pl.DataType, kind: type, reason: str) -> pl.Series:
+        """Convert a field to `dtype`; values that are not of the type `kind` are noted as problems and become null."""
         try:
             return pl.Series(name, self.values(name), dtype=dtype)
         except TypeError:
@@ -183,6 +183,7 @@ class WireColumns:
             return None
 
     def _note_no_ticker(self, name: str, texts: pl.Series) -> None:
+        """Note missing and invalid tickers as problems."""
         self.note_where(texts.fill_null("") == "", name, MISSING)
         self.note_where(texts.str.contains(_NO_TICKER), name, "not a ticker")
 

@@ -18,7 +18,8 @@ def format_number(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DecimalRule:
-    """Format of a decimal field `X`.
+    """How a decimal field is written in JSON: as text in the field with a suffix, or as number or text in the field itself; and which
+    values are valid.
 
     suffix: `X` + suffix contains the number as a string. If that is null, `X` contains it, as a string or as a number of one of the types
     `numbers`, which `text` converts to a string. pattern: strings that fit `dtype` exactly. unfit: reason of the reject for other strings.
@@ -37,7 +38,7 @@ class DecimalRule:
 
 @dataclass(frozen=True, slots=True)
 class ObjectShape:
-    """Fields of an object, by type.
+    """Names of the fields that a JSON object has, grouped by type.
 
     tickers: required ids that may be elements of a comma-separated list. texts: verbatim text. text_lists: lists of texts, empty for null.
     times: column -> field with an RFC 3339 time. decimals: field (without suffix) -> rule. flags: booleans. numbers: JSON numbers, stored as

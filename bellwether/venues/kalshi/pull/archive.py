@@ -165,6 +165,7 @@ async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
 
 
 def _finished(pull: StoredPull, requests: int = 0) -> ArchivePull:
+    """Build the result from the note of a stored scan."""
     note = pull.note or {}
     superseded = pl.DataFrame(note["superseded"], schema={**SUPERSEDED, "day": pl.String()}, orient="row").with_columns(
         pl.col("day").str.to_date()

@@ -50,6 +50,7 @@ class CandlePlan(PullPlan):
         return candles.filter(closes.is_not_null() & candles.select(end.is_between(closes - timedelta(days=self.days), closes)).to_series())
 
     def _start(self, close: datetime) -> datetime:
+        """Return the beginning of the plan's days before a close."""
         return close - timedelta(days=self.days)
 
     def _batches(self, markets: list[tuple[str, datetime]]) -> Iterator[list[tuple[str, datetime]]]:
@@ -64,5 +65,6 @@ class CandlePlan(PullPlan):
             yield batch
 
     def _fits(self, count: int, first_close: datetime, last_close: datetime) -> bool:
+        """Return True if one call can request the candles of `count` markets that close between these times."""
         span = last_close - self._start(first_close)
         return count <= MOST_TICKERS and count * (span // timedelta(minutes=self.period_minutes) + 1) <= MOST_CANDLES

@@ -1,4 +1,7 @@
-"""Pull of the markets that closed on one UTC day: live and archived markets, their events and their candles."""
+"""Pull of the markets that closed on one UTC day: live and archived markets, their events and their candles.
+
+Markets settled before the venue's cutoff, an instant, are only in its archive.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def extract_markets(step: str, page: VenuePage) -> list[Any]:
 
 
 def parse_step(step: str, page: VenuePage, day: date) -> ParsedRecords:
-    """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject."""
+    """Parse all markets of a page, whichever day they belong to; a page that cannot be processed becomes a reject."""
     return parse_or_reject(
         lambda: parse_markets(extract_markets(step, page), page.origin, day=day, source="live"),
         TABLES.markets.quarantine(day, page.origin),
@@ -136,6 +136,7 @@ class DayMarkets(BaseDayMarkets):
             yield from self._archived(archive)
 
     def _archived(self, archive: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        """Yield the chosen records that come from the archive."""
         tickers = self.rows.filter("archived")["ticker"]
         for start in range(0, len(tickers), _ROWS_AT_ONCE):
             wanted = (pl.col("day") == self.day) & pl.col("ticker").is_in(tickers[start : start + _ROWS_AT_ONCE].implode())

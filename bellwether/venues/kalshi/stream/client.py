@@ -346,6 +346,7 @@ class _Session:
             self._trading.process(parse_message(data))
 
     async def _process_error(self, message: dict[str, Any]) -> None:
+        """Process an error response: request the books differently, raise, or log it."""
         body, number = read_body(message), message.get("id")
         code = body.get("code")
         cause = f"error {code}: {str(body.get('msg'))[:200]}"
@@ -364,12 +365,14 @@ class _Session:
     # --- commands --------------------------------------------------------------------------------------------------------
 
     async def _send(self, build: Callable[[int], str]) -> int:
+        """Send a command, which `build` formats with its number, and return the number."""
         self._commands += 1
         number = self._commands
         await self._socket.send(build(number))
         return number
 
     async def _subscribe(self, params: dict[str, Any]) -> None:
+        """Send the command that subscribes to channels."""
         self._unconfirmed |= set(params["channels"])
         self._required[self._commands + 1] = (
             f"subscribe to {', '.join(params['channels'])} for {len(params.get('market_tickers', ()))} markets"

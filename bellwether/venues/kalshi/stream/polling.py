@@ -79,6 +79,7 @@ class KalshiPolling:
                 await asyncio.sleep(max(0.0, started + self._interval - time.monotonic()))
 
     def _frame(self, kind: str, page: VenuePage) -> Frame:
+        """Wrap a response as a frame."""
         head = orjson.dumps({"type": kind, "request": page.request, "fetched_at": page.fetched_at.isoformat().replace("+00:00", "Z")})
         frame = Frame(self._clock(), self._connection, self._ordinal, head[:-1] + b',"msg":' + page.body.strip() + b"}")
         self._ordinal += 1

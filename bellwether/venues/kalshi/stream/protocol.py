@@ -117,6 +117,7 @@ class TradingStatus:
             self.open.discard(market)
 
     def _has_closed(self, market: str, message: dict[str, Any]) -> bool:
+        """Return True if a message was sent after the known close of the market."""
         sent = message.get("sending_ts_ms")
         now = sent / 1000 if type(sent) is int and 0 <= sent < END_SECOND * 1000 else time.time()
         closes = self._closes.get(market)

@@ -100,6 +100,9 @@ def _wire_book(index: int, record: Record, problems: RejectReasons) -> _WireBook
 
 
 def _wire_side(index: int, book: str, side: str, plain: Record, problems: RejectReasons) -> _Side:
+    """Return one side of the book of a record, from whichever field contains it. plain: the book. A value that is not a list is noted as a
+    problem.
+    """
     dollars = plain.get(f"{side}_dollars")
     name, levels = (side, plain.get(side)) if dollars is None else (f"{side}_dollars", dollars)
     if levels is not None and type(levels) is not list:

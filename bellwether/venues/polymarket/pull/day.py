@@ -115,6 +115,7 @@ class DayPull(BaseDayPull):
         return COARSE_MINUTES if step == _COARSE else self.plan.period_minutes
 
     def _all_winners(self) -> list[ParsedRecords]:
+        """Return the parsed winners of all pages, cached."""
         if not self._winners:
             self._winners.extend(parse_day_winners(_latest_winners(self.pull.pages), self.day))
         return self._winners
@@ -160,6 +161,7 @@ def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[Ven
 
 
 def _reject_unknown(page: VenuePage, day: date) -> ParsedRecords:
+    """Build the reject of a market that the CLOB does not know."""
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
     reason = f"the CLOB does not know this market: {parse_error_text(page.body)}"
     return ParsedRecords(POLYMARKET_WINNERS.empty(), (), _WINNER.quarantine(day, page.origin).reject_missing([condition], reason))

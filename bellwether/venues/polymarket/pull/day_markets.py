@@ -38,8 +38,8 @@ COLUMNS = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "de
 
 
 def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> ParsedRecords:
-    """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject. by_close: ids of the markets that belong
-    to the day on which they closed.
+    """Parse all markets of a page, whichever day they belong to; a page that cannot be processed becomes a reject. by_close: ids of the
+    markets that belong to the day on which they closed.
     """
     closed = None if step == CLOSINGS else by_close
     return parse_or_reject(
@@ -151,7 +151,7 @@ class DayMarkets(BaseDayMarkets):
 
     @cached_property
     def by_token(self) -> dict[str, dict[str, Any]]:
-        """Map from each price token to its market_id and close_time."""
+        """Return market_id and close_time of each market with a price token (the token whose prices are pulled), by token."""
         rows = self.rows.filter(pl.col("price_token").is_not_null()).select("price_token", "market_id", "close_time")
         return {row.pop("price_token"): row for row in rows.iter_rows(named=True)}
 

@@ -142,6 +142,7 @@ def _protocol(record: Record) -> str | None:
 
 
 def _event(event: Any) -> Any:
+    """Normalize the event inside a market object: its id as text, and the slug of its series."""
     if type(event) is not dict:
         return event
     series = take_first(event.get("series"))
@@ -201,6 +202,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
 
 
 def _check_forms(columns: WireColumns, typed: Typed) -> None:
+    """Note ids of a wrong form, and lists of different lengths, as problems."""
     columns.note_where(~typed["market_id"].str.contains(ID), "id", "not a number in text")
     columns.note_where(~typed["condition_id"].str.contains(CONDITION_ID), "conditionId", "not 0x and 62 or 64 hexadecimal digits")
     columns.note_where(~typed["event_id"].str.contains(ID), "events", "the event's id is not a number in text")
