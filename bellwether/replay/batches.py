@@ -37,7 +37,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Candidate:
-    """Agent with one set of parameters that takes part in a sweep: a backtest in every episode.
+    """Competitor in a sweep: an agent with one set of parameters.
 
     Attributes:
         agent: `module:Class` or `file.py:Class`.

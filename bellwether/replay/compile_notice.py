@@ -1,4 +1,4 @@
-"""Notice that the simulator is being compiled: it takes about a minute, once after an installation without `make`."""
+"""Notice that the simulator is being compiled, which takes about a minute, once after an installation without `make`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def connect(address: str) -> Client:
 
 
 def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> Iterator[BatchResult]:
-    """Run a plan on a cluster, and yield the results of its batches as they finish. length: runs per batch. Default: about 2 seconds of work.
+    """Run all runs of a plan on a cluster, and yield the results of batches as they finish. length: runs per batch. Default: about 2
+    seconds of work.
 
     Workers may join and leave at any time; Dask repeats the batches of a lost one. Raises `BellwetherError` for a batch that ends every
     worker that runs it, and `ConfigError` for workers with another version of the engine.
@@ -95,8 +96,8 @@ def _agent_files(candidates: Sequence[Candidate]) -> dict[str, bytes]:
 
 
 def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
-    """Run a batch in a Dask worker, which keeps tapes and agents' source files in its own folders. engine: required engine version; raises
-    `ConfigError` if the worker has another.
+    """Run a batch in a Dask worker, which keeps tapes and agents' source files in its own folders. Raises `ConfigError` if the worker's
+    engine version is not `engine`.
     """
     from distributed import get_client, get_worker
 

@@ -1,4 +1,4 @@
-"""Preparation of an episode, or of a portfolio of several, for a replay under rules."""
+"""Preparation of an episode, or of several episodes as one portfolio, for a replay under a rule set."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ FILE = "agents.toml"
 
 
 class RegisteredAgent(BaseModel):
-    """An agent as it is registered: name, class, parameters and texts.
+    """Agent as it is registered: name, class, parameters and texts.
 
     Attributes:
         name: Unique name.
@@ -71,7 +71,8 @@ class RegisteredAgent(BaseModel):
 
 
 def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:
-    """Return all registered agents by name: built-in agents, then those of `folder`. Default: the registry folder of the settings.
+    """Return all registered agents by name: built-in agents, then the user's own. folder: registry of the user's agents. Default: that of
+    the settings.
 
     Raises `ConfigError` naming file, entry, field and value for an invalid entry. Classes are not imported.
     """

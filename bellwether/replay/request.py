@@ -87,8 +87,8 @@ class Request:
                 yield candidate.run(prepared, self.settings, self.isolated)
 
     def titles(self) -> dict[str, str]:
-        """Return the name of each candidate in tables, by label: the agent's title and the varied parameters. The title is left out where
-        all candidates are variants of one agent.
+        """Return the name of each candidate in tables, by label: the agent's title and the varied parameters, or only these if all
+        candidates are variants of one agent.
         """
         several = len({candidate.name for candidate in self.candidates}) > 1
         titles = {}

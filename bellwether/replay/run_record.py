@@ -1,4 +1,4 @@
-"""Settings of a backtest, and the record of a finished one."""
+"""Settings of a backtest, and the record of a finished backtest."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _BATCHES_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Sweep:
-    """Metrics of all runs of a sweep, and their cost.
+    """Metrics of all runs of a sweep, and the CPU time that they took.
 
     Attributes:
         rows: Row of replay/backtests for each run, by source and candidate in the given order, with the candidate's label as `agent`.
@@ -64,7 +64,7 @@ class Sweep:
     confinements: frozenset[Confinement] = frozenset()
 
     def frame(self) -> pl.DataFrame:
-        """Return the rows as a frame of replay/backtests."""
+        """Return the metrics of all runs as a frame, with the columns of replay/backtests."""
         from bellwether.tables.replay import BACKTESTS
 
         return BACKTESTS.validate(BACKTESTS.frame(self.rows))

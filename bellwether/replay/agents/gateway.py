@@ -141,7 +141,7 @@ class Gateway:
             self._freeze()
 
     def wake(self, *, stopped: bool) -> None:
-        """Start a callback, or a pause of the session between two decisions (`stopped`), with a full budget of tool calls."""
+        """Start a callback with a full budget of tool calls. stopped: no callback yet, but the session has just paused between two decisions."""
         self._left, self._sends, self._between, self._is_over = self._limit, True, True, self._is_over or stopped
         if self._frozen:
             self._freeze()

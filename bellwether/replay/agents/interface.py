@@ -160,9 +160,8 @@ class Simulator(Protocol):
         ...
 
     def at(self, time: int) -> int | None:
-        """Set a timer that calls `on_timer` at a time, ns UTC.
-
-        Returns `TIMER_SET`, `TIMER_PAST`, `TIMER_WITHOUT_CALLBACK`, or `TIMERS_USED_UP` if `MOST_TIMERS` are pending.
+        """Set a timer that calls `on_timer` at `time`, ns UTC. Returns `TIMER_SET`, `TIMER_PAST`, `TIMER_WITHOUT_CALLBACK`, or
+        `TIMERS_USED_UP` if `MOST_TIMERS` are pending.
         """
         ...
 
@@ -204,17 +203,16 @@ class Simulator(Protocol):
     def quote(  # noqa: PLR0917
         self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int, tag: Tag
     ) -> tuple[int, int, int] | None:
-        """Keep one post-only bid for YES and one for NO in a market. A price of 0 cancels the bid of that side, -1 leaves it unchanged.
-
-        Each order placed or cancelled costs one call. calls: maximum number of calls. Returns the remaining calls (-1 if they did not suffice) and the numbers of the quotes for YES and
-        NO (-1 without one).
+        """Keep a post-only bid for YES and one for NO in a market. A price of 0 cancels the bid of that side, -1 leaves it unchanged. Each
+        order placed or cancelled costs one call. calls: maximum number of calls. Returns the remaining calls (-1 if they did not suffice)
+        and the numbers of the quotes for YES and NO (-1 without one).
         """
         ...
 
     @_change
     def quote_many(self, prices: BySide, lots: Lots, calls: int, tag: Tag) -> tuple[int, list[int]] | None:
-        """Keep the bids of `quote` in all markets. prices: of the bids for YES and NO by market. Returns the remaining calls, and the order
-        numbers by market and side.
+        """Keep a post-only bid for YES and one for NO in every market, as `quote` does. prices: by market and side. Returns the remaining
+        calls, and the order numbers by market and side.
         """
         ...
 

@@ -99,9 +99,8 @@ class AgentReference:
         return agent
 
     def check(self, seconds: float) -> type[Agent]:
-        """Load the class and try the parameters. Returns the class. Raises `ConfigError` if it cannot be loaded or rejects the parameters.
-
-        Other errors of `__init__` are ignored. seconds: time limit of `__init__`.
+        """Load the class and create an agent to check the parameters. Returns the class. Raises `ConfigError` if the class cannot be loaded
+        or rejects the parameters. Other errors of `__init__` are ignored. seconds: time limit of `__init__`.
         """
         kind = load_agent_class(self.reference)
         with StepLimit(seconds) as limit:

@@ -60,9 +60,8 @@ def check_api(kind: type[agents.Agent]) -> None:
 
 
 def price_unit(name: str, api: int, grids: Iterable[np.ndarray]) -> int:
-    """Return the unit of an agent's prices, as a multiple of $0.0001: 1 for version 3 of the interface, 10 for version 2.
-
-    Version 2 gives a `DeprecationWarning`, and `ConfigError` if a market has finer prices. grids: allowed prices of the markets, $0.0001.
+    """Return the unit of an agent's prices, as a multiple of $0.0001: 1 for version 3 of the interface, 10 for version 2. Version 2 gives a
+    `DeprecationWarning`, and `ConfigError` if a market has finer prices. grids: allowed prices of the markets, $0.0001.
     """
     if api == API:
         return 1

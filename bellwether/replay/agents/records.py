@@ -293,7 +293,7 @@ class Callbacks:
         return self.on_fill or self.on_order
 
     def functions(self, agent: type) -> dict[str, Any]:
-        """Return the functions of a class that are these callbacks, by name."""
+        """Return the methods of class `agent` for these callbacks, by name."""
         return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
 
     @classmethod

@@ -40,22 +40,22 @@ class Market:
 
     @property
     def yes_bid(self) -> CentiCents | None:
-        """Best bid for YES, $0.0001."""
+        """Best bid for YES, $0.0001; None without a bid."""
         return self._ctx._bid_rows()[self.code][YES] or None
 
     @property
     def no_bid(self) -> CentiCents | None:
-        """Best bid for NO, $0.0001."""
+        """Best bid for NO, $0.0001; None without a bid."""
         return self._ctx._bid_rows()[self.code][NO] or None
 
     @property
     def yes_ask(self) -> CentiCents | None:
-        """Best ask for YES, $0.0001: a dollar less the best bid for NO."""
+        """Best ask for YES, $0.0001: a dollar less the best bid for NO; None without such a bid."""
         return self._ask(NO)
 
     @property
     def no_ask(self) -> CentiCents | None:
-        """Best ask for NO, $0.0001: a dollar less the best bid for YES."""
+        """Best ask for NO, $0.0001: a dollar less the best bid for YES; None without such a bid."""
         return self._ask(YES)
 
     def _ask(self, other: int) -> Any:
@@ -141,7 +141,7 @@ class Book:
 
 
 class Order:
-    """Present state of an order.
+    """Present state of one of the agent's orders.
 
     Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars. An order is accepted wherever an order id is expected. An order
     that the venue does not record has the id -1 and the status rejected; other attributes of it raise `OrderError`.
@@ -267,27 +267,27 @@ class Quotes:
 
     @property
     def bids(self) -> np.ndarray:
-        """Best bids for YES and NO, int64[T, 2], $0.0001."""
+        """Best bids for YES and NO, int64[T, 2], $0.0001; 0 without a bid."""
         return self._ctx._best()
 
     @property
     def yes_bid(self) -> np.ndarray:
-        """Best bids for YES, $0.0001."""
+        """Best bids for YES, $0.0001; 0 without a bid."""
         return self._ctx._best()[:, YES]
 
     @property
     def no_bid(self) -> np.ndarray:
-        """Best bids for NO, $0.0001."""
+        """Best bids for NO, $0.0001; 0 without a bid."""
         return self._ctx._best()[:, NO]
 
     @property
     def yes_ask(self) -> np.ndarray:
-        """Best asks for YES, $0.0001."""
+        """Best asks for YES, $0.0001; a dollar without an ask."""
         return self._ctx._dollar - self.no_bid
 
     @property
     def no_ask(self) -> np.ndarray:
-        """Best asks for NO, $0.0001."""
+        """Best asks for NO, $0.0001; a dollar without an ask."""
         return self._ctx._dollar - self.yes_bid
 
     @property

@@ -116,8 +116,8 @@ class IsolatedAgent:
         self._stop()
 
     def describe(self) -> AgentDescription:
-        """Load the agent's class in a process of its own and return the description. Raises `ConfigError` as on entry, and for agents that
-        cannot be isolated.
+        """Load the agent's class in a process of its own and return the description. Raises `ConfigError` if this system cannot isolate
+        agents, and for agents that cannot be isolated.
         """
         self._start(class_alone=True)
         try:
@@ -264,9 +264,8 @@ class IsolatedAgent:
     # The run.
 
     def run(self, session: Session, gateway: Gateway, info: EpisodeInfo, **about: Any) -> Failure | None:
-        """Run the agent through all phases of a session. Returns the failure that stopped the agent early; None without one.
-
-        about: seed, calls_per_step, max_orders, series and unit of `AgentContext`.
+        """Run the agent through all phases of a session. Returns the failure that stopped the agent early; None without one. about: seed,
+        calls_per_step, max_orders, series and unit of `AgentContext`.
         """
         self._session, self._gateway, self._calls = session, gateway, about["calls_per_step"]
         fields = {**asdict(info), "markets": [astuple(market) for market in info.markets]}

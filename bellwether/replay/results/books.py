@@ -29,10 +29,7 @@ MOST_PANELS = 12
 
 
 def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
-    """Build the rows of `replay/books`: by market in the order of the tape, then by time.
-
-    known_at: time from which the episode is known.
-    """
+    """Build the rows of `replay/books`: by market in the order of the tape, then by time. known_at: time from which the episode is known."""
     times = sample_times(tape)
     parts, states, trades = [BOOKS.empty().drop("episode", "known_at")], tops_at(tape, times), _sum_trades(tape, times)
     for start in range(0, len(states), _MARKETS):
@@ -76,9 +73,8 @@ def _sum_trades(tape: Tape, times: np.ndarray) -> np.ndarray:
 
 def _build_rows(ticker: str, times: np.ndarray, state: np.ndarray, lots: np.ndarray, trades: np.ndarray) -> pl.DataFrame:
     """Build the rows of one market: for the first and the last time, and for each time at which the book has changed or there were trades
-    since the previous time.
-
-    state: rows of `tops_at`. lots: lots by side, cent and time, from `depth`. trades: sums by time, from `_sum_trades`.
+    since the previous time. state: rows of `tops_at`. lots: lots by side, cent and time, from `depth`. trades: sums by time, from
+    `_sum_trades`.
     """
     near = np.stack([_best_prices(lots[0, ::-1])[::-1], _best_prices(lots[1])]) * (state[:, IS_VALID] == 1)
     changed = (state[1:] != state[:-1]).any(axis=1) | (near[..., 1:] != near[..., :-1]).any(axis=(0, 1)) | (trades[0, 1:] > 0)
@@ -103,9 +99,8 @@ def _best_prices(lots: np.ndarray) -> np.ndarray:
 
 
 def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
-    """Return the prices and the sizes of a side as two columns. Each row is a time and contains a list, best price first.
-
-    lots: lots by cent and time. best: 1 if the lowest price is best, else -1.
+    """Return the prices and the sizes of a side as two columns. Each row is a time and contains a list, best price first. lots: lots by
+    cent and time. best: 1 if the lowest price is best, else -1.
     """
     instants, places = np.nonzero(lots[::best].T)
     cents = places if best > 0 else len(lots) - 1 - places
@@ -135,9 +130,8 @@ def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.Data
 
 
 def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the prices of markets and an agent's fills as an Altair chart: that of `bellwether.figures.books.price_with_fills`.
-
-    fills: rows of replay/fills of one agent in the episode. tickers: markets. Default: the most active ones.
+    """Draw the prices of markets and an agent's fills as an Altair chart, with `bellwether.figures.books.price_with_fills`. fills: rows of
+    replay/fills of one agent in the episode. tickers: markets. Default: the most active ones.
     """
     from bellwether.figures.books import price_with_fills as chart
 
@@ -147,9 +141,8 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
 
 
 def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the depth of books over time as an Altair chart: that of `bellwether.figures.books.book_heat_map`.
-
-    tickers: markets. Default: the most active ones.
+    """Draw the depth of books over time as an Altair chart, with `bellwether.figures.books.book_heat_map`. tickers: markets. Default: the
+    most active ones.
     """
     from bellwether.figures.books import book_heat_map as chart
 

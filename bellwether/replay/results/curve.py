@@ -13,9 +13,8 @@ YEAR = 31_557_600_000_000_000
 
 
 class Sharpe(NamedTuple):
-    """Sharpe ratio: mean of simple returns divided by their standard deviation (n - 1), with a risk-free rate of 0.
-
-    ratio: ratio per sample; null if undefined. annualised: ratio times the square root of the samples per year. returns: number of returns.
+    """Sharpe ratio: mean of simple returns divided by their standard deviation (n - 1), with a risk-free rate of 0. ratio: ratio per
+    sample; null if undefined. annualised: ratio times the square root of the samples per year. returns: number of returns.
     """
 
     ratio: float | None

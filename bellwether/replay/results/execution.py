@@ -11,9 +11,8 @@ from bellwether.units import Lots, MicroDollars
 
 
 class Slippage(NamedTuple):
-    """Total cost of fills relative to the mid price.
-
-    micros: micro-dollars paid beyond the mid price; negative for better prices. lots: total size of the fills that have a mid price.
+    """Total cost of fills relative to the mid price. micros: micro-dollars paid beyond the mid price; negative for better prices. lots:
+    total size of the fills that have a mid price.
     """
 
     micros: MicroDollars
@@ -42,9 +41,8 @@ def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.nd
 
 
 def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.ndarray) -> Slippage:
-    """Compute the total cost of taker fills, without fees, relative to the mid price at the arrival of their orders.
-
-    price: price of the order's side, $0.0001. mid2: best bid plus best ask of that side, $0.0001. Fills with -1 (an empty side) are left out.
+    """Compute the total cost of taker fills, without fees, relative to the mid price at the arrival of their orders. price: price of the
+    order's side, $0.0001. mid2: best bid plus best ask of that side, $0.0001. Fills with -1 (an empty side) are left out.
     """
     has_mid = mid2 >= 0
     signed = np.where(action == BUY, 1, -1) * (2 * price - mid2) * lots

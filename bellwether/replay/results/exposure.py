@@ -26,10 +26,9 @@ class Settlements(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """Time in market, and realised profit before fees.
-
-    share: share of the tape's duration with an open position; null for a tape without duration. traded, settled: profit of positions closed by
-    trading and by settlement, micro-dollars; their sum is the engine's realised profit.
+    """Time in market, and realised profit before fees. share: share of the tape's duration with an open position; null for a tape without
+    duration. traded, settled: profit of positions closed by trading and by settlement, micro-dollars; their sum is the engine's realised
+    profit.
     """
 
     share: float | None
@@ -44,10 +43,9 @@ def settlements_of(tape: Tape) -> Settlements:
 
 
 def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
-    """Compute time in market and realised profit from the fills of a backtest, int64[m, F_COLS] in chronological order.
-
-    apart: YES and NO of a market are separate positions and may be short; otherwise they are netted. Closing a part of a position removes its
-    share of the cost, rounded down.
+    """Compute time in market and realised profit from the fills of a backtest, int64[m, F_COLS] in chronological order. apart: YES and NO
+    of a market are separate positions and may be short; otherwise they are netted. Closing a part of a position removes its share of the
+    cost, rounded down.
     """
     until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end
     duration = until - tape.start

@@ -30,10 +30,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
-    """Compute a row of replay/backtests: money in exact Decimal dollars, ratios as floats, undefined values null.
-
-    known_at: time from which the episode is known. Default: its end. horizons: horizons of the adverse selection, seconds; those left out are
-    null. See docs/trading-metrics.md for the formulas.
+    """Compute a row of replay/backtests: money in exact Decimal dollars, ratios as floats, undefined values null. known_at: time from which
+    the episode is known. Default: its end. horizons: horizons of the adverse selection, seconds; those left out are null. See
+    docs/trading-metrics.md for the formulas.
     """
     outcome, settings, end = backtest.outcome, backtest.settings, end_time(backtest)
     return {

@@ -1,4 +1,4 @@
-"""White's reality check of a sweep: the probability that the best of N agents without an edge does as well as the best one did."""
+"""White's reality check of a sweep: the probability that the best of N agents without an edge does as well as the best agent did."""
 
 from __future__ import annotations
 
@@ -59,9 +59,8 @@ class RealityCheck:
 
 
 def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> RealityCheck:
-    """Compute the reality check from rows of replay/backtests. An agent under two rule sets counts as two agents.
-
-    unsettled: count episodes with an unsettled position, at its mark.
+    """Compute the reality check from rows of replay/backtests. An agent under two rule sets counts as two agents. unsettled: count episodes
+    with an unsettled position, valued at its mark.
 
     Null hypothesis: no agent earns more than 0 per episode. Under it, P&L of x and -x are equally likely, so the signs of whole episodes
     may be exchanged for all agents at once. The p-value is the share of such exchanges in which any agent reaches the best agent's

@@ -38,7 +38,7 @@ class Estimate:
 
 
 def mean_over(values: np.ndarray) -> Estimate:
-    """Compute the mean of the values that are not NaN, and its interval as in `bellwether.calibration.mean_inference`.
+    """Compute the mean of the values that are not NaN, with the 95 % interval of `bellwether.calibration.mean_inference`.
 
     values: float64, one per episode. An interval needs at least `LEAST_EPISODES` of them.
     """
@@ -86,9 +86,8 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
 
 
 def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
-    """Build the rows of replay/summary, one per agent and rule set. Each number covers the episodes in which it is defined.
-
-    unsettled: include episodes with an unsettled position, at its mark; otherwise such episodes are only counted.
+    """Build the rows of replay/summary, one per agent and rule set. Each number covers the episodes in which it is defined. unsettled:
+    include episodes with an unsettled position, valued at its mark; otherwise such episodes are only counted.
     """
     return SUMMARY.frame(
         [{"agent": agent, "rules": rules, **_summary(rows, unsettled=unsettled)} for (agent, rules), rows in _group(backtests)]
@@ -148,8 +147,8 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
 
 
 def _band_kind(rows: pl.DataFrame, every: pl.DataFrame) -> str:
-    """Return how the bands of P&L of the counted `rows` were made: fills, rerun or none; mixed if they differ. If `rows` is empty, the rows
-    `every` decide.
+    """Return how the bands of P&L of the counted `rows` were made: fills, rerun or none; mixed if they differ. Without counted rows, all
+    rows (`every`) are used.
     """
     kinds = (every if rows.is_empty() else rows)["band"].unique().to_list()
     return kinds[0] if len(kinds) == 1 else MIXED

@@ -211,7 +211,7 @@ def book_rows(book: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
 
 
 def book_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fills: Rows) -> Chart:
-    """Draw the books of markets with trades and fills, in prices of YES. The first market is selected at first."""
+    """Draw the books of markets with trades and fills, in prices of YES. Readers select markets; at first the chart shows the first market."""
     rows = []
     for ticker in tickers:
         rows += [{**{name: row[name] for name in ("name", "x", "until", *_BOOK)}, **dict.fromkeys(_FILL)} for row in book.get(ticker, ())]

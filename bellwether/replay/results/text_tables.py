@@ -47,7 +47,9 @@ class Lines:
 
 
 def agent_tables(results: pl.DataFrame, titles: Mapping[str, str] | None = None) -> list[Lines]:
-    """Build a table per agent and rule set from rows of replay/results: its episodes and the total. titles: agents' names in the tables."""
+    """Build a table per agent and rule set, with a line per episode and the total, from rows of replay/results. titles: agents' names in
+    the tables.
+    """
     parts = results.sort("agent", "rules", "ordinal").partition_by("agent", "rules", as_dict=True, maintain_order=True)
     return [_agent_table((titles or {}).get(str(agent), str(agent)), str(rules), rows) for (agent, rules), rows in parts.items()]
 

@@ -250,7 +250,7 @@ class LLMReplay(_TrajectoryAgent):
         require_same(self._trajectory.head.identity, self._prepare(ctx, episode), self._trajectory.folder)
 
     def act(self, ctx: AgentContext) -> None:
-        """Repeat one step. Raises `Mismatch` if its results differ."""
+        """Repeat one stored step. Raises `Mismatch` if the results differ from the stored results."""
         with _stop_run_on_error():
             stored = self._trajectory.step(ctx.step)
         if stored is None:

@@ -78,8 +78,8 @@ def to_round(answer: Answer | NoAnswer, number: int) -> Round:
 
 
 def _calls(answer: Answer, number: int) -> tuple[CalledTool, ...]:
-    """Return the tool calls of an answer, each with a unique id. Calls after the first `MOST_CALLS` + 1 are dropped. number: number of the
-    round.
+    """Return the tool calls of an answer, each with a unique id. An answer with too many calls is cut after `MOST_CALLS` + 1. number:
+    number of the round.
     """
     calls: list[CalledTool] = []
     ids: set[str] = set()

@@ -1,4 +1,4 @@
-"""Synchronous access to a model client, whose event loop runs in its own thread from the first request of a run to its end."""
+"""Synchronous access to a model client, whose event loop runs in its own thread from the first request to the end of a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PURPOSE = "replay/agent"
 
 @dataclass(frozen=True, slots=True)
 class WorldModels:
-    """Source of model clients that use the journal of this process's world.
+    """Source of model clients that use the journal of this process's world (sandbox, playback or live).
 
     run: name under which costs are counted. dollars: maximum cost of all runs of that name.
     """

@@ -1,4 +1,4 @@
-"""Record of a step: the state shown to the model, its answers, their tool calls and results, and the end of the step."""
+"""Record of a step: the state shown to the model, the model's answers, the results of their tool calls, and how the step ended."""
 
 from __future__ import annotations
 
