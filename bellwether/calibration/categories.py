@@ -62,6 +62,7 @@ def category_losses(probability: Floats, outcome: np.ndarray) -> dict[str, Float
 
 
 def _estimate(name: str, loss: Floats, weight: Floats, clusters: Clusters | None, level: float) -> Estimate:
+    """Return the weighted mean of a loss with its interval. name: name of the score."""
     if not len(loss):
         return Estimate(None, reason=UNDEFINED)
     value = float((weight * loss).sum() / weight.sum())
@@ -75,6 +76,7 @@ def _estimate(name: str, loss: Floats, weight: Floats, clusters: Clusters | None
 
 
 def _probabilities(p: ArrayLike) -> Floats:
+    """Validate probabilities of categories and return them as float64 (N, K)."""
     try:
         probability = np.asarray(p, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -93,6 +95,7 @@ def _probabilities(p: ArrayLike) -> Floats:
 
 
 def _outcomes(y: ArrayLike, size: int, count: int) -> np.ndarray:
+    """Validate the indices of the observed categories, intp (N,). size: number of forecasts. count: number of categories."""
     outcome = np.asarray(y)
     if outcome.shape != (size,):
         raise ScoringError(f"scoring categories: y has the shape {outcome.shape} and p {size} rows; give one category per forecast")

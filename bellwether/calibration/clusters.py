@@ -113,6 +113,7 @@ def _is_column(values: Any, size: int) -> bool:
 
 
 def _group(name: str, values: Any, size: int) -> Grouping:
+    """Number the labels of one column. Raises `ScoringError` for a missing label or another length. name: the column's name in messages."""
     if isinstance(values, range):
         values = np.asarray(values)
     if len(values) != size:

@@ -99,7 +99,7 @@ def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -
 
 
 def _columns(forecasts: Any) -> dict[str, Any]:
-    """Return name of the forecaster -> forecasts, from a mapping or from a frame with one column per forecaster."""
+    """Return the forecasts by name of the forecaster, from a mapping or from a frame with one column per forecaster."""
     if isinstance(forecasts, Mapping):
         return {str(name): values for name, values in forecasts.items()}
     if hasattr(forecasts, "columns"):

@@ -65,8 +65,8 @@ class CategoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Labels whose absence leaves a published number undetermined. column: the missing label, ground_truth or category. entries: number of
-    predictions without it. question: id of the first such prediction.
+    """Missing labels that a published number needs. column: the missing label, ground_truth or category. entries: number of predictions
+    without it. question: id of the first such prediction.
     """
 
     column: str
@@ -94,7 +94,7 @@ class Published:
     ace_range: AceRange | None = None
 
     def flat(self) -> dict[str, Number]:
-        """Return every number that no missing label leaves undetermined, by name: `accuracy`, `reliability[0.3-0.4].count`,
+        """Return every number for which all needed labels are known, by name: `accuracy`, `reliability[0.3-0.4].count`,
         `category[Sports].brier_score`, ….
         """
         numbers = dict(self.scalars)
@@ -180,6 +180,7 @@ def recompute(
 
 
 def _valid(frame: pl.DataFrame) -> _ValidPredictions:
+    """Select and validate the predictions that have an answer, and look up their labels by id."""
     labels = dict(zip(frame["question_id"], frame["ground_truth"], strict=True))
     category = frame["category"].cast(pl.String) if "category" in frame.columns else pl.Series([None] * frame.height, dtype=pl.String)
     categories = dict(zip(frame["question_id"], category, strict=True))
@@ -258,6 +259,7 @@ def _confidence(valid: _ValidPredictions) -> dict[str, Number]:
 
 
 def _confident(p: Floats, threshold: float) -> Bools:
+    """Return a mask of the forecasts that give yes or no a probability above `threshold`."""
     return (p > threshold) | (p < (1 - threshold))
 
 

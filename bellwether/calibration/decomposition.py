@@ -216,8 +216,8 @@ def _clip_negative(value: Floats) -> Floats:
 
 
 def _fields(kind: type, prefix: str, sums: Sums, terms: Mapping[str, Floats]) -> dict[str, float | None]:
-    """Return the values of the fields of `kind` (Murphy, Yates or Corp); None where undefined. prefix: beginning of a metric's name that
-    field names omit.
+    """Return the values of the fields of `kind` (Murphy, Yates or Corp); None where undefined. prefix: beginning of the metrics' names,
+    such as murphy in murphy_resolution.
     """
     named = {"brier": ratio(sums["squared_error"], sums["n"]), "uncertainty": variance_of_outcomes(sums), **terms}
     values = {field.name: float(named.get(field.name, named.get(f"{prefix}_{field.name}", np.nan))) for field in fields(kind)}

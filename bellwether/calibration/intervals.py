@@ -90,6 +90,7 @@ def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Sca
 
 
 def _leave_out(values: Floats, weight: Floats, grouping: Grouping) -> LeaveOneOut:
+    """Compute for each group the weighted mean of the values outside it."""
     total, size = grouping.sums(weight * values), grouping.sums(weight)
     rest = size.sum() - size
     without = np.divide(total.sum() - total, rest, out=np.full(grouping.count, np.nan), where=rest > 0)

@@ -72,7 +72,8 @@ class Jackknife:
 def jackknife(
     ways: tuple[LeaveOneOut, ...], both: LeaveOneOut | None, name: str, *, size: str, value: float, scale: Callable[[Floats], Floats]
 ) -> Jackknife:
-    """Compute the jackknife of one metric over one-way or two-way clusters.
+    """Compute the jackknife variance of the metric `name`, from the metrics without each cluster. ways, both: one-way or two-way clusters,
+    and intersections of two-way clusters.
 
     name, size: of the metric and of its denominator. value: the metric on all forecasts. scale: the transformation before taking the variance.
     """
@@ -112,6 +113,7 @@ def satterthwaite(size: Floats, variance: Floats) -> Floats:
 
 
 def _one_way(way: LeaveOneOut, name: str, size: str, at: Floats, scale: Callable[[Floats], Floats]) -> Jackknife:
+    """Compute the jackknife over one grouping. at: the transformed metric on all forecasts."""
     contributes = way.sizes[size] > 0
     weight = way.sizes[size][contributes]
     if len(weight) < 2:

@@ -62,7 +62,7 @@ def mean_tests(
     min_variance: Callable[[int], float] | None = None,
     floor: Floats | None = None,
 ) -> MeanTests:
-    """Test each mean against 0, over one-way or two-way clusters.
+    """Test whether each mean differs from 0, with one-way or two-way clusters. min_variance, floor: lower bounds of the variance.
 
     ways: sums over the clusters of each way. both: over the intersections of two ways.
     min_variance: minimum variance of one mean by its position; used when fewer than 20 clusters contribute.

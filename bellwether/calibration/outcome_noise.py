@@ -45,10 +45,10 @@ def pool_with_base_rate(forecasts: Forecasts) -> Floats:
 
 
 def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> float:
-    """Return the variance of a score if outcomes are drawn from `probability`, correlated inside clusters.
+    """Return the variance of a score if outcomes are drawn from `probability` (N,), correlated inside clusters. slope: derivative of the
+    score by each outcome, (N,).
 
-    slope: derivatives of the score with respect to the outcomes, (N,). probability: probabilities of the outcomes, (N,). With two-way
-    clusters it is the larger of the two variances.
+    With two-way clusters it is the larger of the two variances.
     """
     deviation = slope * np.sqrt(probability * (1 - probability))
     independent = np.square(deviation).sum()

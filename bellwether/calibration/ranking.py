@@ -78,10 +78,14 @@ def group_letters(loss: Floats, p: Floats, pairs: tuple[Ints, Ints], significanc
 
 
 def _split(group: frozenset[int], index: int, other: int) -> tuple[frozenset[int], ...]:
+    """Replace a group that contains both forecasters by one without the first and one without the second. index, other: the two
+    forecasters.
+    """
     return (group - {index}, group - {other}) if {index, other} <= group else (group,)
 
 
 def _absorb(groups: list[frozenset[int]]) -> list[frozenset[int]]:
+    """Remove groups that are contained in another group; the others are returned, the largest first."""
     distinct = sorted(set(groups), key=lambda group: (-len(group), sorted(group)))
     maximal: list[frozenset[int]] = []
     for group in distinct:

@@ -216,6 +216,7 @@ def _coverage_scores(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
 
 
 def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], forecasts: Forecasts, clusters: Clusters) -> Iterator[dict[str, Any]]:
+    """Yield a row per metric. by_sheet: metrics that replace those of `scores`."""
     priced = ~np.isnan(forecasts.market)
     for metric, estimate in {**scores, **by_sheet}.items():
         with_price = metric == "skill_vs_market"
@@ -242,6 +243,7 @@ def _forecasts(rows: pl.DataFrame) -> Forecasts:
 
 
 def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
+    """Return the columns of the ranking that the leaderboard shows; no rows without a comparison."""
     columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
     if comparison is None:
         schema = {name: LEADERBOARD.schema[name] for name in columns}

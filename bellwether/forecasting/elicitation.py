@@ -55,7 +55,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Elicitation protocol: how a model is asked for a probability.
+    """Elicitation protocol: how a model states a probability.
 
     instructions: system message. form: format of an answer without reasoning. response_format: parameter for structured output, if any.
     """

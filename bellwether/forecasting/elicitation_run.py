@@ -183,6 +183,7 @@ def _format_parameters(model: Model) -> dict[str, Any] | None:
 
 
 def _answered_row(answer: Answer, reading: Reading) -> Row:
+    """Return the columns of a row that come from the model's answer."""
     return {
         "answer": reading.answer,
         "confidence": reading.confidence,

@@ -110,7 +110,7 @@ class Evaluations:
         self.store(replace(evaluation, finished=True))
 
     def read_unfinished(self, release: str | None = None) -> Evaluation:
-        """Return the latest unfinished evaluation. release: only of this release. Raises `ConfigError` if there is none."""
+        """Return the latest unfinished evaluation. release: only of this release. Raises `ConfigError` if none is found."""
         stored = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
         for name in sorted((path.stem for path in stored if _RUN.fullmatch(path.stem)), reverse=True):
             evaluation = self._read(name)

@@ -61,7 +61,7 @@ class ModelExamination:
 
     @property
     def labelled(self) -> int:
-        """Number of entries (predictions of the model) whose own outcome is known."""
+        """Number of entries (predictions of the model) whose own outcome is known, as opposed to that of another entry with the same id."""
         return self.entries["true"].count()
 
     @property
@@ -244,6 +244,7 @@ def _entry_labels(model: ModelResult, labels: Labels | None) -> tuple[EntryLabel
 
 
 def _lacking(entries: pl.DataFrame) -> bool:
+    """Return True if the outcome that scoring used is unknown for any answered entry."""
     return entries.filter(pl.col("predicted_answer").is_not_null())["scored"].null_count() > 0
 
 

@@ -214,4 +214,5 @@ def _corrected(model: ModelExamination) -> ScoreInterval:
 
 
 def _share_inverted(model: ModelExamination) -> float:
+    """Return the share of a model's answers whose probability the published scoring inverted."""
     return model.findings.inverted / model.findings.answered

@@ -54,7 +54,7 @@ class Labels:
     family: Callable[[str], str] = event_family
 
     def of(self, model: ModelResult) -> EntryLabels:
-        """Return the labels of a model's entries, from its own question set; if there is none, those that other sets determine with
+        """Return the labels of a model's entries, from its own question set; if that is missing, those that other sets determine with
         certainty (`matching`).
 
         Rows that name the model are preferred. Rows of other models are used too, except their ace_bin. Raises `ConfigError` if several sets
@@ -70,6 +70,9 @@ class Labels:
         )
 
     def _own(self, model: ModelResult, questions: list[str], sets: list[tuple[str, pl.DataFrame]], *, named: bool) -> EntryLabels | None:
+        """Return the labels of the question set that matches the model's entries; None if none does. Raises `ConfigError` if several match.
+        named: the sets name the model.
+        """
         candidates = [(name, match_labels(questions, rows, indexed=self.indexed, named=named)) for name, rows in sets]
         matches = [(name, match) for name, match in candidates if match is not None]
         in_order = [(name, match) for name, match in matches if match.in_order]
@@ -142,6 +145,8 @@ def _load(file: Path) -> pl.DataFrame:
 
 
 def _normal(frame: pl.DataFrame) -> pl.DataFrame:
+    """Convert a file's columns to those of `Labels.frame`."""
+
     def column(name: str, dtype: type[pl.DataType] | pl.DataType = pl.String) -> pl.Expr:
         return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
 
@@ -172,6 +177,7 @@ def _check(file: Path, labels: pl.DataFrame) -> None:
 
 
 def _problems() -> Iterator[tuple[str, pl.Expr]]:
+    """Yield (message, condition) for each kind of invalid label."""
     for name in ("question_id", "entry_index"):
         yield f"{name} is null", pl.col(name).is_null()
     for name in ("true", "scored"):

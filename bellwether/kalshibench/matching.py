@@ -46,6 +46,8 @@ class LabelMatch:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
+    """Label of one entry, with the columns of `LabelMatch`; None if unknown."""
+
     category: str | None = None
     series: str | None = None
     true: str | None = None

@@ -156,6 +156,7 @@ def _model(document: Document) -> ModelResult:
 
 
 def _published(document: Document) -> Iterator[tuple[str, Number]]:
+    """Yield (name, number) for every published number of a result file, under the names of `compat.Published.flat`."""
     for name, value in document.fields.items():
         if name not in _NO_METRIC and _is_number(value):
             yield name, document.number(name, None)
@@ -200,6 +201,7 @@ def _predictions(document: Document) -> pl.DataFrame:
 
 
 def _summary(document: Document) -> Iterator[tuple[str, str, Mapping[str, Number]]]:
+    """Yield (model, file, numbers) for each model in a summary file."""
     models = document.mapping("models", {})
     for model in models.fields:
         row = models.mapping(model)

@@ -70,6 +70,7 @@ def _cell(value: float | int | str | None) -> dict[str, Any]:
 
 
 def _parts(questions: pl.DataFrame) -> Iterator[Part]:
+    """Yield the statistics as (section, item, statistics by name)."""
     yield from _temporal(questions)
     yield "ground_truth", ALL, _outcomes(questions)
     yield from _groups("month", questions.with_columns(pl.col("close_time").dt.strftime("%Y-%m").alias("month")), "month")
@@ -83,6 +84,7 @@ def _parts(questions: pl.DataFrame) -> Iterator[Part]:
 
 
 def _temporal(questions: pl.DataFrame) -> Iterator[Part]:
+    """Yield the time range of the questions, and statistics of the durations between cutoff, opening, close and settlement."""
     closes = questions["close_time"]
     first, last = closes.min(), closes.max()
     assert isinstance(first, datetime) and isinstance(last, datetime)
@@ -123,6 +125,7 @@ def _outcomes(questions: pl.DataFrame) -> Statistics:
 
 
 def _groups(section: str, questions: pl.DataFrame, by: str) -> Iterator[Part]:
+    """Yield outcomes and size of each group of questions. by: column of the groups."""
     for (name,), members in sorted(questions.partition_by(by, as_dict=True).items()):
         share = members.height / questions.height
         spread = {
@@ -162,6 +165,7 @@ def _diversity(categories: pl.Series) -> Statistics:
 
 
 def _complexity(questions: pl.DataFrame) -> Iterator[Part]:
+    """Yield lengths and vocabulary of questions and descriptions."""
     cut = questions["description"].str.slice(0, PUBLISHED_DESCRIPTION)
     for name, texts in (("question", questions["question"]), ("description", questions["description"]), (f"{PUBLISHED} description", cut)):
         yield "length", name, _moments(texts.str.len_chars().cast(pl.Float64))
@@ -200,6 +204,9 @@ def _clusters(labels: pl.Series, y: pl.Series) -> Statistics:
 
 
 def _intraclass(sizes: np.ndarray, means: np.ndarray, mean: float) -> float | None:
+    """Return the intraclass correlation of the outcomes; None if undefined. sizes, means: number of questions and share of yes of each
+    cluster. mean: share of yes overall.
+    """
     n, k = float(sizes.sum()), len(sizes)
     if k < 2 or n <= k:
         return None

@@ -155,6 +155,7 @@ def _release(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) ->
 
 
 def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) -> datetime | None:
+    """Return the latest knowledge cutoff of the forecasters in the entry's field `models`; None without any."""
     named = entry.fields.get("models", ())
     if not isinstance(named, list):
         return None

@@ -247,6 +247,7 @@ def _summary(inputs: ReportInputs, forecaster: str, predictions: Predictions) ->
 
 
 def _board(inputs: ReportInputs, metric: str, name: str, fields: Sequence[str], *, best: Any) -> list[dict[str, Any]]:
+    """Build the leaderboard of one metric. name: KalshiBench's name of the metric. fields: further columns. best: `min` or `max`."""
     rows = [row for row in _lines(inputs) if row["rank"] is not None and row[metric] is not None]
     sign = 1 if best is min else -1
     ordered = sorted(rows, key=lambda row: (sign * row[metric], row["forecaster"]))
@@ -262,6 +263,7 @@ def _board(inputs: ReportInputs, metric: str, name: str, fields: Sequence[str], 
 
 
 def _lines(inputs: ReportInputs) -> list[dict[str, Any]]:
+    """Return the rows of the leaderboard in its order."""
     return inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
 
 

@@ -87,8 +87,8 @@ def drop_bounds(table: ForecastTable, series: dict[str, pl.Series]) -> tuple[dic
 
 
 def _find_bounds(series: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
-    """Yield the names of pairs of columns that are lower and upper bounds: ordered in every row, of enough rows to exclude chance. low,
-    high: suffixes of the names.
+    """Yield the names of columns that are pairs of lower and upper bounds: every row is in order, and the rows are enough to exclude
+    chance. low, high: suffixes of the names.
     """
     for lower, values in series.items():
         stem = lower[: -len(low)]
@@ -115,7 +115,7 @@ _COMPLEMENTS = 30
 
 
 def _raise_missing_probability(table: ForecastTable, columns: ColumnRoles) -> NoReturn:
-    """Raise `ScoringError` for a missing probability column. The message names candidates, or says what is wrong with a column that is
+    """Raise `ScoringError` for a missing probability column. The message names candidates, or states what is wrong with a column that is
     named like a probability.
     """
     present = table.frame.columns

@@ -14,7 +14,7 @@ from bellwether.errors import ScoringError
 
 
 class Role(StrEnum):
-    """Role of a column; the value is the name of its option."""
+    """Role of a column, such as outcome or weight; the value is the name of the command-line option."""
 
     PROBABILITY = "probability"
     OUTCOME = "outcome"
@@ -225,5 +225,6 @@ def is_number(text: str) -> bool:
 
 
 def _normalise(column: str) -> str:
+    """Convert a column name to lower case with words joined by underscores."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.strip())
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")

@@ -94,6 +94,7 @@ def check_questions(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
 
 
 def _column(part: TableRows, name: str) -> str:
+    """Return the name that the sheet's column `name` has in the table."""
     if name.startswith("cluster_"):
         return part.columns.cluster[int(name.removeprefix("cluster_"))]
     return str(part.columns.outcome if name == "outcome" else part.columns.weight)

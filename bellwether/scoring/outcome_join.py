@@ -86,6 +86,7 @@ def note_unused(outcomes: ForecastTable, used: frozenset[int]) -> list[str]:
 
 
 def _find_outcome(outcomes: ForecastTable, roles: ColumnRoles) -> str:
+    """Return the outcome column of `outcomes`: the one that the user named, else the one recognised by name."""
     if roles.outcome is not None:
         check_present(outcomes.source, outcomes.frame.columns, roles.outcome, "--outcome")
         return roles.outcome

@@ -51,7 +51,7 @@ def check_final(table: ForecastTable, roles: ColumnRoles) -> None:
 
 
 def note_unread_final(table: ForecastTable, columns: ColumnRoles) -> list[str]:
-    """Return a note on columns of final prices that are ignored; an empty list if there are none, or if market prices are given."""
+    """Return a note on columns of final prices that are ignored; an empty list without such columns, or if market prices are given."""
     final = [column for column in find_named(table.frame.columns, FINAL_PRICES) if column not in columns.probability]
     if not final or columns.market is not None:
         return []

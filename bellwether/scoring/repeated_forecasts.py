@@ -82,8 +82,8 @@ def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list
 
 
 def select_one(frame: pl.DataFrame, parts: Sequence[TableRows], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:
-    """Select one row per forecaster and question; return these rows, and a note on the rows left out. at: column of forecast times. A row
-    without a forecast remains only if there is none with one.
+    """Select one row per forecaster and question; return these rows, and a note on the rows left out. at: column of forecast times. Rows
+    without a forecast are only kept if no other row exists.
     """
     if not parts[0].columns.question:
         raise ScoringError(f"{parts[0].table.source}: --keep needs the column that names the question; give --question COLUMN")

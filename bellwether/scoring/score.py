@@ -168,6 +168,7 @@ class _ScoreGroup:
 
 
 def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: Progress) -> ScoreResult:
+    """Score every forecaster and group of a sheet, and compare the forecasters."""
     parts = list(_split_groups(sheet))
     frames: list[pl.DataFrame] = []
     reliability = []
@@ -217,6 +218,7 @@ def _select_ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
 
 
 def _split_groups(sheet: Sheet) -> Iterator[_ScoreGroup]:
+    """Yield the rows to score: all of each forecaster, then for each group column those of each group and forecaster."""
     for columns in ([], *([f"by_{index}"] for index in range(len(sheet.by)))):
         name = sheet.by[int(columns[0].removeprefix("by_"))] if columns else None
         groups = sheet.frame.sort(*columns, "forecaster_index", maintain_order=True)

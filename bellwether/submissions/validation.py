@@ -102,7 +102,7 @@ def _join_markets(frame: pl.DataFrame, markets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame | None:
-    """Return (row, misfit) for the rows that name an arena week; `misfit` says why a row does not fit its week, null if it fits. None if no
+    """Return (row, misfit) for the rows that name an arena week; `misfit` states why a row does not fit its week, null if it fits. None if no
     row names a week.
     """
     if frame["wanted"].null_count() == frame.height:
@@ -143,7 +143,7 @@ def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
 
 
 def _clip_rounding(p: pl.Expr) -> pl.Expr:
-    """Clip probabilities to [0, 1] if they exceed it only by a rounding error."""
+    """Clip probabilities that lie outside [0, 1] only by a rounding error; all others stay unchanged."""
     return pl.when(p.is_between(-ROUNDING, 1 + ROUNDING)).then(p.clip(0, 1)).otherwise(p)
 
 

@@ -20,7 +20,7 @@ _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
 def read(text: str | None) -> Reading:
-    """Parse an answer as KalshiBench's published parser does. Never raises. The field `reasoning` is "" if there is none.
+    """Parse an answer as KalshiBench's published parser does. Never raises. The field `reasoning` is "" without reasoning.
 
     `p_yes` is a number even if `answer` is None; the published scores drop such predictions. `confidence` is the stated number, 0.5 if
     none was found. Floats are computed as published, without rounding: c / 100, then 1.0 - p.
@@ -46,6 +46,9 @@ def _first_thought(text: str) -> str:
 
 
 def _guess(lowered: str) -> tuple[Answer | None, str]:
+    """Guess an answer without a tag, from phrases or from the numbers of " yes" and " no"; return answer and path. lowered: the text in
+    lower case.
+    """
     if "the answer is yes" in lowered:
         return "yes", "compat_phrase"
     if "the answer is no" in lowered:

@@ -95,6 +95,8 @@ class Statements(NamedTuple):
 
 
 class _Span(NamedTuple):
+    """Statement with its position in the text."""
+
     at: int
     end: int
     kind: Kind
@@ -206,6 +208,7 @@ def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
 
 
 def _tags(text: str) -> Iterator[_Span]:
+    """Yield the statements in tags."""
     name, at, start = "", 0, 0
     for tag in _TAG.finditer(text):
         closes, this = tag[1], tag[2].lower()
@@ -221,6 +224,7 @@ def _tags(text: str) -> Iterator[_Span]:
 
 
 def _members(text: str) -> Iterator[_Span]:
+    """Yield the statements in members of JSON objects."""
     if "//" in text or "/*" in text or "#" in text:
         text = _COMMENT.sub(_blank, text)
     end = 0
@@ -244,7 +248,7 @@ def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
 
 
 def _whole(text: str, raw: str, end: int) -> str | None:
-    """Return the value of a JSON member, or None if its end is missing. After a comma the value goes on if digits follow, as in a decimal
+    """Return the value of a JSON member, or None if its end is missing. After a comma the value continues if digits follow, as in a decimal
     comma, or in a list.
     """
     if raw[:1] in ("'", '"'):
@@ -259,6 +263,7 @@ def _whole(text: str, raw: str, end: int) -> str | None:
 
 
 def _labels(text: str, others: list[_Span], *, ended: bool) -> Iterator[_Span]:
+    """Yield the statements on labelled lines, such as "Answer: yes". others: statements in other notations."""
     if ":" not in text and "=" not in text:
         return
     starts = {span.at for span in others}
@@ -272,5 +277,6 @@ def _labels(text: str, others: list[_Span], *, ended: bool) -> Iterator[_Span]:
 
 
 def _kind(name: str, *, requested: str = "") -> Kind:
+    """Return the kind of statement that has this name. requested: the name under which the prompt requests P(yes)."""
     name = name.lower()
     return "p_yes" if name == requested else _KINDS.get(name, "probability")

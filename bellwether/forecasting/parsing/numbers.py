@@ -42,6 +42,8 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
+    """Number as written. of_hundred: it is marked as a percentage."""
+
     value: Decimal
     of_hundred: bool
     in_words: bool

@@ -146,6 +146,7 @@ def _read_form(form: Form) -> Reading:
 
 
 def _conclude(statements: tuple[Field, ...], form: str) -> Reading:
+    """Return the reading of the statements of one form."""
     texts = [field.raw for field in statements if field.kind == "answer"]
     answers = _answers(statements)
     answer = answers[-1] if answers else None
@@ -176,6 +177,7 @@ def _parse_answer(raw: str) -> Answer | None:
 
 
 def _conclude_probability(answer: Answer | None, stated: list[Number | str], confidences: list[Number | str], form: str) -> Reading:
+    """Return the reading of stated values of P(yes), of which the last counts, unless they or the answer contradict each other."""
     number = stated[-1]
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)
@@ -192,6 +194,7 @@ def _conclude_probability(answer: Answer | None, stated: list[Number | str], con
 
 
 def _conclude_confidence(answer: Answer, stated: list[Number | str], form: str) -> Reading:
+    """Return the reading of an answer and its stated confidences, of which the last counts."""
     number = stated[-1]
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)
@@ -210,6 +213,7 @@ def _path(form: str, number: Number) -> str:
 
 
 def _several(stated: list[Number | str]) -> str | None:
+    """Describe several different numbers for the field `contradiction`; None if there is only one."""
     values = list(dict.fromkeys(number.value for number in stated if isinstance(number, Number)))
     if len(values) < 2:
         return None
