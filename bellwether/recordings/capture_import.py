@@ -75,7 +75,10 @@ def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[
 
 
 def make_recording(root: Path, capture: Capture, name: str) -> Recording:
-    """Write a capture as the recording `name` below `root`, or return it if it exists. Raises `ConfigError` for another capture's name."""
+    """Write a capture as the recording `name` below `root`, or return the recording if it was imported before.
+
+    Raises `ConfigError` if the name belongs to the recording of another capture.
+    """
     digests = capture.digests()
     target = root / name
     if is_stored(target):

@@ -315,7 +315,7 @@ class _Merge:
         return sid not in self._lowest or self._lowest[sid][0][1] == file
 
     def __iter__(self) -> Iterator[int]:
-        """Yield for each message, in merged order, the index of the file that contains it."""
+        """Yield the index of the file that contains the next message, once for each message."""
         heads = {file: (*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None}
         while heads:
             # Conflicting files have no next head: the oldest is taken, and the gap report shows the inversion.

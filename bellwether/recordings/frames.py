@@ -30,7 +30,7 @@ def to_rows(name: str, frames: list[Frame]) -> pl.DataFrame:
 
 
 def read_batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFrame]:
-    """Yield all rows of a recording in order, as frames of up to `size` rows."""
+    """Yield all rows of a recording in order, as data frames of up to `size` rows."""
     frames = recording.frames()
     while batch := list(islice(frames, size)):
         yield to_rows(recording.name, batch)

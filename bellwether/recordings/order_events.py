@@ -65,7 +65,7 @@ def is_order_events(path: Path) -> bool:
 
 
 def read_messages(path: Path, name: str) -> Iterator[CapturedMessage]:
-    """Yield the messages of a list. The market of instrument n has the ticker `<name>-<n>`.
+    """Yield the messages of the stream from which a list of order events was made. The market of instrument n has the ticker `<name>-<n>`.
 
     Raises `LakeError` naming file, row, column and value.
     """

@@ -97,7 +97,7 @@ class Recorder:
         self._segment_since = self._flushed_at = self._monotonic()
 
     def write(self, frame: Frame) -> None:
-        """Append a frame. It is flushed within the limits of `pace`, checked at each frame, or by `flush`."""
+        """Append a frame. Lines are flushed by `flush`, or by the first frame after a limit of `pace` is reached."""
         text = framing.format_frame(frame)
         self._last = frame
         self._buffer.append(text)
@@ -141,7 +141,7 @@ class Recorder:
             raise self._failure from error
 
     def sync(self) -> None:
-        """Write flushed lines to the disk; may run in another thread during `write`. The end of a segment also syncs it.
+        """Write flushed lines to the disk; may run in another thread during `write`. Segments are also synced when they end.
 
         Raises `LakeError` when that fails, and on every later call, as `flush` does.
         """

@@ -33,7 +33,7 @@ def is_wrapped(first: dict[str, Any]) -> bool:
 
 
 def read_messages(files: Sequence[Path]) -> Iterator[CapturedMessage]:
-    """Yield the messages of a data set in order of receipt. Raises `LakeError` with file, record and field."""
+    """Yield the messages of one capture's files in order of receipt. Raises `LakeError` with the file, record and field of an error."""
     replay = _MessageBuilder([event for path in files if _is_of_controls(path) for event in _events(path)])
     merged = heapq.merge(*map(_events, files), key=_received)
     for at, group in groupby(merged, key=_received):

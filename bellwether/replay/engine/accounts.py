@@ -26,7 +26,7 @@ def prorate(total, part, whole):
 
 @inlined
 def booked_price(state, order, price, role):
-    """Return the price recorded for a fill at canonical `price`: the price of the order's own side. Some rules keep a maker's canonical."""
+    """Return the price to record for a fill at canonical `price`: of the order's own side, or, for makers under some rules, `price`."""
     if order.action == 0 or (role == _MAKER and state.canonical_sell == 1):
         return price
     return DOLLAR - price

@@ -102,13 +102,13 @@ def tag_of(sim, order):
 
 @compiled
 def place(sim, ticker, side, action, price, lots, tif, expires):
-    """Send an order; price 0 is a market order. Returns its number, even if it is rejected, or -1 if it is not recorded."""
+    """Send an order; price 0 is a market order. Returns the order's number, even if it is rejected, or -1 if it is not recorded."""
     return call_engine(sim, PLACE, ticker, side, action, price, lots, tif, expires)
 
 
 @compiled
 def cancel(sim, order):
-    """Cancel an order. Returns 1 if it rested (with latency: if it may when the cancel arrives), 0 if not, FULL if an array must grow."""
+    """Cancel an order. Returns 1 if it rested (with latency: if it may still rest on arrival), 0 if not, FULL if an array must grow."""
     return call_engine(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 

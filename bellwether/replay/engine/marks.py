@@ -9,7 +9,7 @@ from bellwether.units import CentiCents, Lots, MicroDollars
 
 
 def unrealised_pnl(lots: Sequence[Lots], costs: Sequence[MicroDollars], bids: Sequence[CentiCents], missing: CentiCents) -> MicroDollars:
-    """Return the unrealised P&L of lots held of YES and NO: their value at the bids less their cost, micro-dollars.
+    """Return the liquidation value (bid if long, ask if short) of the lots held of YES and NO, less their cost, micro-dollars.
 
     bids: best bids for YES and NO, $0.0001, 0 for none. missing: price of a side without a quote, $0.0001; 0: bids at 0, asks at a dollar.
     """

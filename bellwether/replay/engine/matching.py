@@ -86,7 +86,7 @@ def _is_bad_price(sim, m, price, level, tif):
 
 @inlined
 def _closure_reason(status):
-    """Return the reason why a market with these status bits accepts no orders, or NONE if it does."""
+    """Return the reason why a market with these status bits accepts no orders, or NONE if it accepts orders."""
     if status == 0:
         return _NO_REASON
     if status & _IS_SETTLED:

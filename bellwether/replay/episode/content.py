@@ -78,7 +78,7 @@ class Trades:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """All data on which a replay depends. exogenous: by name of the series (ts int64, ns UTC, non-decreasing; value float64)."""
+    """All data on which a replay depends. exogenous: (ts int64, ns UTC, non-decreasing; value float64) by name of the series."""
 
     metadata: Metadata
     settlements: tuple[Settlement, ...]

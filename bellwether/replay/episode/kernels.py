@@ -126,7 +126,7 @@ def build_messages(
 def compute_tops(
     ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, prices: np.ndarray, level_of: np.ndarray, tickers: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return after each message: best YES and NO bid (0: none), whether the book is valid, and whether it is its ticker's last at a time."""
+    """Return for each message: best YES and NO bid after it (0: none), whether the book is valid, whether the ticker's instant ends."""
     n = len(ts)
     book = np.zeros((tickers, 2, len(prices)), np.int64)
     best = np.full((tickers, 2), -1, np.int64)

@@ -205,7 +205,7 @@ def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.nd
 
 
 def _convert_prices(content: Content, levels: PriceLevels, trade_price: str, file: str, findings: Findings) -> Content:
-    """Convert the trades' prices, which may be of the taker's side, to prices of YES. Records in the metadata which they were.
+    """Convert the trades' prices, which may be of the taker's side, to prices of YES. Records the side in the metadata.
 
     trade_price: taker, yes, or auto for the side that agrees with the books.
     """

@@ -16,7 +16,7 @@ PAID = {"YES": MicroDollars(units.MICROS), "NO": MicroDollars(0)}
 
 
 def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settlement, ...], dict[str, int]]:
-    """Parse `settlement.json` to the settlement of each of `tickers`, and the close times (ns UTC) that PredictionMarketBench states there.
+    """Parse `settlement.json`. Returns the settlement of each of `tickers`, and the close times (ns UTC) that some files also state.
 
     values: the JSON: an object keyed by ticker, or the original's first form {"settlements": [{"ticker": …}, …]}. Raises `SchemaError` for
     an unknown ticker, a ticker named twice, an unknown result, or a value that contradicts it.

@@ -66,7 +66,7 @@ def no_trades() -> Trades:
 
 
 def _refuse_duplicates(columns: FileColumns, trade_id: pa.Array) -> None:
-    """Raise an error for a trade id that occurs twice; empty ids may."""
+    """Raise `RowError` for a trade id that occurs twice; empty ids may."""
     encoded = trade_id.dictionary_encode()
     if len(encoded.dictionary) == len(encoded):
         return

@@ -110,7 +110,7 @@ class Books:
             self._write_snapshot(frame, market, previous, place)
 
     def end(self, ended: BookEnd) -> None:
-        """Process the end of a copy. If the copy is displayed, another with the same changes replaces it; without one the book is lost."""
+        """Process the end of a copy. If the copy is displayed, an equal copy replaces it; without an equal one, the book is lost."""
         market = self.markets.get(ended.market)
         if market is None or ended.key not in market.copies:
             return
@@ -379,7 +379,7 @@ class Books:
         market.copies = {}
 
     def _invalidate_displayed(self, market: TrackedMarket, since: int, cause: str, *, by_time: bool = False) -> None:
-        """Begin a loss of a market's book after the frame at place `since`. by_time: only the time of that place is known."""
+        """Stop displaying a market's book: it is lost after the frame at place `since`. by_time: only the time of that place is known."""
         if market.displayed is None and market.shown is None:
             return
         for other in market.others():

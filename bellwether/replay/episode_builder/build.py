@@ -60,7 +60,7 @@ NOTHING_STATED = Outcomes()
 
 
 def events_of(about: RecordingRequest) -> dict[str, tuple[str, ...]]:
-    """Return the tickers of a recording's markets, grouped by event; both sorted."""
+    """Return the tickers of each event of a recording. Events and tickers are sorted."""
     tickers: dict[str, list[str]] = {}
     for ticker in sorted(set(about.tickers)):
         requested = [event for event in about.events if ticker.startswith(f"{event}-")]

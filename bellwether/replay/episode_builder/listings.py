@@ -117,7 +117,7 @@ def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
 
 
 def load_series_terms(lake: Lake) -> dict[str, Mapping[str, Any]]:
-    """Load the fee terms of every series in the lake by its ticker. Raises `LakeError`."""
+    """Load the fee terms of every series in the lake, by the ticker of the series. Raises `LakeError`."""
     rows = _select_latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
     return {row["series_ticker"]: _build_fee({}, {}, row) for row in rows if row["fee_type"]}
 

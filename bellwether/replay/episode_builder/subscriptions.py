@@ -57,7 +57,7 @@ class Comparison:
         self.display_changed = self.is_stopped = self._has_matched = False
 
     def take(self, change: Change, *, of_displayed: bool) -> bool:
-        """Process a change of the displayed copy (`of_displayed`) or of the other. Returns False if the two contradict each other."""
+        """Process a change of the displayed copy (`of_displayed`) or of the compared one. Returns False if the copies are contradictory."""
         self.display_changed |= of_displayed
         mine, theirs = (self.behind, self.ahead) if of_displayed else (self.ahead, self.behind)
         place = next((place for place, other in enumerate(theirs) if other.content == change.content), None)

@@ -19,7 +19,7 @@ MESSAGES, WITHIN = 40, 2_000_000_000
 
 @njit(cache=True, nogil=True)
 def count_levels(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
-    """Count the non-empty levels in the book of each ticker at its time `until`, int64[tickers]. levels: maximum per market."""
+    """Count the non-empty levels of each ticker's book at the ticker's time in `until`, int64[tickers]. levels: maximum per market."""
     shown = np.zeros((len(until), 2, levels), np.bool_)
     count = np.zeros(len(until), np.int64)
     at = 0
@@ -162,7 +162,7 @@ def merge_events(
     tickers: int,
     levels: int,
 ) -> Columns:
-    """Merge book rows, prints and lifecycle events by time. Returns ts and word of each event, and the event index at each row's end.
+    """Merge book rows, prints and lifecycle events by time. Returns each event's ts and word, and the index after each row's last event.
 
     In an instant: book rows, then prints with unmatched lots, then lifecycle (halts, closes, settlements and the like).
 
