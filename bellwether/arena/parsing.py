@@ -38,12 +38,12 @@ class Limits:
 
     @classmethod
     def of(cls, methodology: Methodology, cash: MicroDollars) -> Limits:
-        """Return the limits of an agent with the given cash (micro-dollars) before its decision."""
+        """Return the limits of a decision. cash: of the agent before the decision, in micro-dollars."""
         return cls(methodology.smallest_bet, methodology.largest_bet(cash), max(cash, MicroDollars(0)), methodology.limit)
 
     @property
     def accepted(self) -> MicroDollars:
-        """Largest accepted amount: `most` plus one cent."""
+        """Largest amount that is accepted: `most` plus one cent."""
         return MicroDollars(self.most + CENT)
 
 
@@ -53,7 +53,9 @@ class _InvalidAnswer(Exception):
 
 
 def validate_answer(answer: Mapping[str, Any], limits: Limits, *, tolerated: bool = False) -> Decision:
-    """Validate a JSON object and return its decision, or an INVALID one that names the problem. Numbers are ints and Decimals."""
+    """Return the decision that a parsed JSON object states; INVALID, with the problem, if it violates form or limits. answer: numbers are ints
+    and Decimals. tolerated: the text contained more than this object.
+    """
     try:
         action = _parse_action(answer)
         reasoning = _parse_reasoning(answer)
@@ -181,7 +183,7 @@ def _value_text(value: Any) -> str:
 
 
 def _strip_surrogates(text: str) -> str:
-    """Remove lone surrogates, which JSON can express and UTF-8 cannot."""
+    """Replace lone surrogates, which JSON can express and UTF-8 cannot, with question marks."""
     return text.encode(errors="replace").decode()
 
 
@@ -197,10 +199,11 @@ _LONGEST = 1_000_000
 
 
 def parse_decision(text: str | None, limits: Limits, *, ended: bool = True) -> Decision:
-    """Parse the decision of an answer and check its limits. Never raises.
+    """Parse a model's answer and return its decision; INVALID if the answer is unusable or violates the limits. Never raises. ended: whether the
+    model finished the text, by its finish reason.
 
-    Marked reasoning is ignored. ended: whether the model finished the text, by its finish reason; in an unfinished answer an object followed by
-    other text is rejected, because another one may have been meant to follow.
+    Marked reasoning is ignored. In an unfinished answer an object followed by other text is rejected, because a second object may have been
+    meant to follow.
     """
     content = _strip_reasoning(text[:_LONGEST] if isinstance(text, str) else "")
     if not content:
@@ -249,7 +252,7 @@ def _validate_object(value: Any, limits: Limits, *, tolerated: bool) -> Decision
 
 
 def _load_whole_answer(answer: str) -> Any:
-    """Load an answer that is JSON as a whole, apart from a fence or quotes; return `_NOTHING` if it is not."""
+    """Load an answer that is JSON as a whole, possibly in a code fence or in quotes; return `_NOTHING` for any other answer."""
     fence = _FENCE.fullmatch(answer) if answer.startswith("```") else None
     inner = fence.group(1) if fence else answer
     for text in (inner, _strip_quotes(inner)):
@@ -271,7 +274,7 @@ def _reject_constant(name: str) -> NoReturn:
 
 
 def _build_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object; raise ValueError if a name is repeated with a different value."""
+    """Build a JSON object from its (name, value) members. Raises ValueError if a name is repeated with a different value."""
     fields = dict(members)
     if len(fields) < len(members) and any(fields[name] != value for name, value in members):
         raise ValueError("a name is stated twice, and differently")
@@ -289,7 +292,7 @@ def _load_json(text: str) -> Any:
 
 
 def _find_objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
-    """Return the objects with an `action` from left to right, whether a brace stays open, and the text after the last object.
+    """Return the objects with the key `action` from left to right, whether a brace is open at the end, and the text after the last object.
 
     Objects within other objects are ignored, also within objects that cannot be parsed.
     """
@@ -311,7 +314,7 @@ def _find_objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
 
 
 def _brace_depth(text: str, depth: int) -> int:
-    """Return the number of braces that are open at the end of a text. depth: open braces at its beginning. Quoted text is ignored."""
+    """Return how many braces are open at the end of a text, if `depth` are open at its beginning. Braces in quoted text are ignored."""
     at = 0
     while True:
         if not depth:
@@ -330,7 +333,7 @@ def _brace_depth(text: str, depth: int) -> int:
 
 
 def _fault_position(text: str) -> str:
-    """Return a message about the position at which the JSON of an answer is invalid; "" if unknown."""
+    """Return at which character the JSON of an answer is invalid, and why, as text in parentheses; "" if unknown."""
     start = text.find("{")
     try:
         _DECODER.raw_decode(text, max(start, 0))

@@ -1,7 +1,7 @@
-"""Prompts of decisions: portfolio, markets and limits, and the retry after an unusable answer.
+"""Prompts that ask for decisions: rules, portfolio, markets and limits; and the prompt that follows an unusable answer.
 
 Questions, categories and outcome names are untrusted: each is a JSON string on one line, so that no quotation mark, line break or tag can end
-it. Every printed limit is accepted.
+the string. A bet of exactly a printed limit is accepted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Open position in a prompt.
+    """Open position as a prompt shows it.
 
     shares: micro-shares. cost, value: micro-dollars. price: of the valuation. open_market: whether the position can be sold.
     """
@@ -75,7 +75,7 @@ class Portfolio:
 def build_messages(
     methodology: Methodology, portfolio: Portfolio, markets: Sequence[Market], *, today: date, week: int, version: str = VERSION
 ) -> list[Message]:
-    """Return the system message and the user message. week: of the cohort, from 1."""
+    """Return the system message and the user message of a prompt. week: number of the cohort's week, from 1. version: of the prompt."""
     return [
         {"role": "system", "content": system_message(methodology, version)},
         {"role": "user", "content": user_message(methodology, portfolio, markets, today=today, week=week, version=version)},
@@ -83,7 +83,9 @@ def build_messages(
 
 
 def retry_messages(messages: Sequence[Message], answer: str | None, decision: Decision) -> list[Message]:
-    """Return the messages of a retry: the original prompt, the error, the beginning of the previous answer, and a request for bare JSON."""
+    """Return the messages after an unusable answer: the original prompt, the problem that `decision` states, the beginning of the answer, and a
+    request for bare JSON.
+    """
     beginning = json.dumps((answer or "")[:SHOWN].encode(errors="replace").decode(), ensure_ascii=False)
     request = f"""{messages[-1]["content"]}
 
@@ -94,7 +96,7 @@ Answer again with one JSON object and nothing else, without markdown."""
 
 
 def system_message(methodology: Methodology, version: str = VERSION) -> str:
-    """Return the rules, which are the same for all agents of a methodology and prompt version."""
+    """Return the text of the system message: the rules, which are the same for all agents of a methodology and prompt version."""
     fraction = f"{methodology.bet_fraction * 100:f}".rstrip("0").rstrip(".")
     most = (
         f"One bet may be at most {fraction}% of your cash before the decision, and all bets together at most your cash."
@@ -131,7 +133,7 @@ Rules:
 def user_message(
     methodology: Methodology, portfolio: Portfolio, markets: Sequence[Market], *, today: date, week: int, version: str = VERSION
 ) -> str:
-    """Return portfolio and markets of one decision."""
+    """Return the text of the user message: date, cash and limits, open positions and markets. week: number of the cohort's week, from 1."""
     gain = MicroDollars(portfolio.total - methodology.cash)
     sign = "-" if gain < 0 else "+"
     positions = "\n".join(map(_holding_line, portfolio.holdings)) or "none"
@@ -173,7 +175,7 @@ def _holding_line(holding: Holding) -> str:
 
 @lru_cache(maxsize=4)
 def _market_lines(markets: tuple[Market, ...], unpriced: str) -> str:
-    """Return the lines of the markets, cached because they are the same for all agents of a run."""
+    """Return the lines that describe the markets; cached, because all agents of a run see the same lines. unpriced: text for a missing price."""
     return "\n".join(_market_line(market, unpriced) for market in markets) or "none"
 
 
@@ -207,7 +209,7 @@ def _signed_money(amount: MicroDollars) -> str:
 
 
 def build_portfolio(account: Account, prices: Mapping[PriceKey, HeldPrice], markets: Mapping[str, Market]) -> Portfolio:
-    """Build the portfolio of an account at the latest prices, with positions by opening time.
+    """Build the portfolio that a prompt shows: an account at the latest prices, with positions sorted by opening time.
 
     markets: known markets by id, within and outside the universe; positions on other markets are shown as not sellable.
     """

@@ -1,4 +1,5 @@
-"""Write-once records of the arena in the journal, as JSON: universes, cohorts, prompts, intents, executions and interventions.
+"""Records that the arena stores once in the journal, as JSON: universes, cohorts, prompts, parsed decisions (intents), executions, and
+interventions of operators.
 
 Records of earlier versions can be read; missing fields have their defaults.
 """
@@ -41,7 +42,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class FrozenUniverse:
-    """Universe of a week on a venue as of an instant. source: origin of the data. rejects: number of listed objects that are not markets."""
+    """Universe (the markets offered to agents) of a week on one venue, as of the instant `at`. source: origin of the data. rejects: number of
+    listed objects that are not valid markets.
+    """
 
     universe: Universe
     at: datetime
@@ -53,7 +56,7 @@ class FrozenUniverse:
 
 @dataclass(frozen=True)
 class FrozenCohort:
-    """A cohort as stored at its start. members: model of the registry or rule, by family.
+    """A cohort (the agents that start in one week) as stored at its start. members: model of the registry or rule, by family.
 
     reconstructed: whether all its weeks are decided afterwards. started_at: as of when it started. terms: of its models by family; empty in
     cohorts from before terms were stored. prompt: version of its prompts.
@@ -69,7 +72,7 @@ class FrozenCohort:
     prompt: str = FIRST_VERSION
 
     def agents(self, rules: Methodology) -> list[Agent]:
-        """Return the agents of the cohort, sorted by family."""
+        """Return the agents of the cohort, sorted by family. rules: the cohort's methodology."""
         return [
             Agent(AgentKey(self.week, family).agent_id, str(self.week), family, self.methodology, rules.cash)
             for family in sorted(self.members)
@@ -95,7 +98,9 @@ class DecisionPlan:
 
 @dataclass(frozen=True)
 class Intent:
-    """A parsed decision before its execution. calls: keys of its calls in order. cost: micro-dollars of all attempts; None if unknown."""
+    """A parsed decision, stored before its execution. calls: keys of the model calls in order. cost: of all attempts, in micro-dollars; None if
+    unknown.
+    """
 
     decision: Decision
     calls: tuple[str, ...]
@@ -104,7 +109,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Execution:
-    """Trades and refusals of one execution of a decision."""
+    """Trades and refused legs of one execution of a decision. A decision whose legs were all refused may be executed again."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
@@ -155,18 +160,20 @@ _KINDS: Mapping[type, str] = {
 
 
 def store_once(records: Records, kind: type[R], subject: str, build: Callable[[], R], number: int = 0) -> R:
-    """Return the stored record of a subject; build and store it if missing. Raises `InProgress` while another process builds it."""
+    """Return the stored record of a kind about `subject`, such as a week or decision id; build and store the record if missing. number: of
+    several records of one subject, from 0. Raises `InProgress` while another process builds the record.
+    """
     return decode_record(kind, records.once(_KINDS[kind], subject, lambda: encode_record(build()), number))
 
 
 def load_record(records: Records, kind: type[R], subject: str, number: int = 0) -> R | None:
-    """Load the record of a subject; None if missing."""
+    """Load the record of a kind about `subject`; None if missing. number: of several records of one subject, from 0."""
     body = records.stored(_KINDS[kind], subject, number)
     return None if body is None else decode_record(kind, body)
 
 
 def load_records(records: Records, kind: type[R], subject: str) -> list[R]:
-    """Load the records of a subject in order, from number 0."""
+    """Load all records of a kind about `subject`, in order."""
     loaded: list[R] = []
     while (record := load_record(records, kind, subject, len(loaded))) is not None:
         loaded.append(record)
@@ -192,12 +199,12 @@ def load_interventions(records: Records) -> list[Intervention]:
 
 
 def load_by_subject(records: Records, kind: InterventionKind) -> dict[str, Intervention]:
-    """Load the interventions of one kind by subject."""
+    """Load the interventions of one kind, by the market, agent, release or cohort that each concerns."""
     return {entry.subject: entry for entry in load_interventions(records) if entry.kind is kind}
 
 
 def load_dismissals(records: Records) -> list[tuple[str, str]]:
-    """Load the dismissed releases as (family, model id)."""
+    """Load the releases that operators dismissed, as (family, model id)."""
     return [(subject.partition("/")[0], subject.partition("/")[2]) for subject in load_by_subject(records, InterventionKind.DISMISS)]
 
 
@@ -256,7 +263,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(hint: Any, value: Any) -> Any:
-    """Convert a JSON value to the type of its field."""
+    """Convert a JSON value to the type of its field. hint: type annotation of the field."""
     if isinstance(hint, UnionType):
         hint = get_args(hint)[0]
     if value is None:
@@ -281,7 +288,7 @@ _hints = lru_cache(maxsize=64)(get_type_hints)
 
 
 def list_messages(journal: Journal, plan: DecisionPlan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
-    """Yield (number from 1, role, text) of each message of a decision, without credentials.
+    """Yield (number from 1, role, text) of each message of a decision, with credentials removed.
 
     The prompt comes first, then one answer per call. Retry requests, which repeat the prompt, are omitted.
     """

@@ -1,10 +1,12 @@
-"""Settlements of markets from evidence, by the rules of a methodology, and polling for evidence.
+"""Settlements of markets, derived from evidence (what a venue states about a market's resolution) by the rules of a methodology; and when to poll
+for evidence.
 
 Each piece of evidence is judged by the rules of clean/resolutions (`bellwether.venues.polymarket.resolution`). A result counts after as many
 consecutive observations as the methodology requires, or once the dispute window has passed at an observation. A later confirmed result that
 differs is a correction.
 
-Markets are polled for evidence: awaited ones less often the longer nothing changes, settled ones for corrections, missing ones with back-off.
+Markets are polled for evidence: unsettled ones with bets (awaited) less often the longer nothing changes, settled ones for corrections,
+missing ones with back-off.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Ruling(NamedTuple):
     winner: str | None = None
 
     def pays_like(self, other: Ruling | None) -> bool:
-        """Return whether both rulings have the same result and payouts."""
+        """Return whether the other ruling has the same result and payouts; False for None."""
         return other is not None and self[:2] == other[:2]
 
 
@@ -47,7 +49,9 @@ UNKNOWN = Ruling(None)
 
 
 class Observation(NamedTuple):
-    """One observation of a market. ruling: None while it is open. final_at: time of the final result at the venue. rule: the deciding rule."""
+    """What one piece of evidence shows about a market. ruling: result and payouts; None while there is no final result. final_at: when the result
+    became final at the venue. rule: the rule that decided.
+    """
 
     market_id: str
     observed_at: datetime
@@ -67,7 +71,9 @@ class Incident:
 
 
 def judge_evidence(evidence: pl.DataFrame) -> list[Observation]:
-    """Convert rows of `evidence` to observations. Columns: `EVIDENCE`, with `fetched_at` as time of observation; others are ignored."""
+    """Return an observation per row of evidence: the result and payouts that follow from the row. Columns: those of `EVIDENCE`, with `fetched_at`
+    as time; further columns are ignored.
+    """
     if evidence.is_empty():
         return []
     judged = resolve_markets(evidence.select(list(EVIDENCE)))
@@ -97,19 +103,19 @@ def _build_ruling(winner: str | None, reason: str | None, outcomes: tuple[str, .
 
 
 def cancellation(market_id: str, at: datetime, by: str) -> Observation:
-    """Build the observation of an operator's cancellation of a market. It counts at once."""
+    """Build the observation that an operator cancelled a market. Unlike others, it settles the market at once. by: the operator."""
     return Observation(market_id, at, Ruling(Result.CANCELLED), f"cancelled by {by}", at, by_operator=True)
 
 
 def derive_settlements(evidence: Iterable[Observation], methodology: Methodology) -> list[Settlement]:
-    """Derive settlements, including corrections, from observations in any order. They are sorted by market and time."""
+    """Derive the settlements of markets, including corrections, from observations in any order. The result is sorted by market and time."""
     return [
         settlement for _, observations in _group_by_market(evidence) for settlement in _MarketHistory(methodology).process(observations)[0]
     ]
 
 
 def find_incidents(evidence: Iterable[Observation], methodology: Methodology) -> list[Incident]:
-    """Return the observations that contradict a settlement: the market is open, disputed or without a winner again."""
+    """Return where observations contradict a settlement without a new result: the market is open, disputed or without a winner again."""
     return [incident for _, observations in _group_by_market(evidence) for incident in _MarketHistory(methodology).process(observations)[1]]
 
 
@@ -189,7 +195,9 @@ def build_missing_evidence_row(market_id: str, at: datetime) -> dict[str, Any]:
 def build_evidence_row(
     market: Mapping[str, Any], *, fetched_at: datetime, winners: Sequence[str] | None = None, is_50_50: bool | None = None
 ) -> dict[str, Any]:
-    """Build a row of evidence from a row of raw/polymarket_markets and the CLOB's flags."""
+    """Build a row of evidence from a row of raw/polymarket_markets. winners, is_50_50: winning outcomes and 50-50 flag that the CLOB states; None
+    if unknown.
+    """
     row = {name: market.get(name) for name in EVIDENCE}
     return {**row, "winners": None if winners is None else list(winners), "is_50_50": is_50_50, "fetched_at": fetched_at}
 
@@ -205,7 +213,7 @@ DAILY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class PollState:
-    """Latest observations of a polled market.
+    """What the latest polls of a market showed.
 
     same: number of latest observations that agree, from 1. missing: whether the venue did not list it last time.
     """
@@ -218,7 +226,7 @@ class PollState:
 
 
 def find_awaited_markets(ledger: Ledger) -> list[str]:
-    """Return the markets with an unsettled bet, even if its position was sold."""
+    """Return the markets that have bets and are not settled yet, even if all shares were sold."""
     return sorted(
         market_id
         for market_id, trades in ledger.bets.items()
@@ -227,7 +235,7 @@ def find_awaited_markets(ledger: Ledger) -> list[str]:
 
 
 def find_correctable_markets(ledger: Ledger, now: datetime) -> list[str]:
-    """Return the settled markets whose last settlement is at most `CORRECTIONS` old."""
+    """Return the settled markets whose last settlement is at most 14 days old (`CORRECTIONS`): their results may still be corrected."""
     settled: dict[str, datetime] = {}
     for (_, market_id), settlement in ledger.settlements.items():
         settled[market_id] = max(settlement.known_at, settled.get(market_id, settlement.known_at))
@@ -235,7 +243,9 @@ def find_correctable_markets(ledger: Ledger, now: datetime) -> list[str]:
 
 
 def next_poll_time(polled: PollState | None, *, settled: bool = False) -> datetime | None:
-    """Return the time of the next poll of a market; None means now. The interval doubles while observations agree, up to `LONGEST`."""
+    """Return when to poll a market next; None means now. Once the market has ended, the interval doubles while observations agree, up to
+    `LONGEST`. settled: poll once per day.
+    """
     if polled is None:
         return None
     if settled:
@@ -248,7 +258,9 @@ def next_poll_time(polled: PollState | None, *, settled: bool = False) -> dateti
 
 
 def find_due_markets(ledger: Ledger, polled: Mapping[str, PollState], now: datetime, *, final: Collection[str] = ()) -> list[str]:
-    """Return the markets to poll by `now`: awaited ones, and recently settled ones that are not in `final`."""
+    """Return the markets to poll by `now`: unsettled ones with bets, and recently settled ones that are not in `final`. polled: latest polls by
+    market. final: markets whose settlement cannot change.
+    """
     settled = [market_id for market_id in find_correctable_markets(ledger, now) if market_id not in final]
     times = {market_id: next_poll_time(polled.get(market_id), settled=True) for market_id in settled}
     times |= {market_id: next_poll_time(polled.get(market_id)) for market_id in find_awaited_markets(ledger)}

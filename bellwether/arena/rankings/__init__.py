@@ -1,4 +1,6 @@
-"""Comparison of the arena's families: scores with intervals over events, paired tests, adjusted scores, equity and calibration."""
+"""Comparison of the arena's families (competitors): scores with intervals over events, paired tests, scores adjusted for question difficulty,
+equity and calibration.
+"""
 
 from __future__ import annotations
 

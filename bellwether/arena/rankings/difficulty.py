@@ -2,7 +2,8 @@
 
 The loss of forecaster i on question j is a_i + g_j plus noise. The adjusted score is a_i plus the mean of g over all questions: the expected
 score if the forecaster had answered every question (as in ForecastBench). Eliminating the questions leaves a Laplacian with one row per
-forecaster. It is a sum over events, so that replicates and the jackknife only add and subtract events.
+forecaster. The Laplacian is a sum over events (groups of related questions), so that bootstrap replicates and the jackknife only add and
+subtract events.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdjustedScores:
-    """Adjusted scores of M forecasters, NaN if not comparable. bounds: their intervals, without values.
+    """Adjusted scores of M forecasters; NaN if not comparable with the others. bounds: the interval of each score, in an estimate without a
+    value.
 
     first, first_raw: share of bootstrap replicates in which each forecaster has the smallest adjusted score, or the smallest mean loss; NaN if
     unranked.
@@ -67,7 +69,9 @@ class AdjustedScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EventSums:
-    """Sums of the normal equations for at least two forecasters, one row per event or replicate."""
+    """Sums from which the adjusted scores of at least two forecasters are solved (normal equations). Each row is one event, or a sum of events
+    such as a bootstrap replicate.
+    """
 
     matrix: Floats
     forecasters: int
@@ -76,7 +80,7 @@ class _EventSums:
         return _EventSums(matrix, self.forecasters)
 
     def scores(self) -> Floats:
-        """Solve for the adjusted scores, float64 (rows, M); NaN if the questions of a row do not connect all forecasters."""
+        """Solve each row for the adjusted scores, float64 (rows, M); NaN if common questions do not connect all forecasters in the row."""
         size = self.forecasters
         pairs = np.triu_indices(size)
         shared = np.zeros((len(self.matrix), size, size))
@@ -100,7 +104,7 @@ class _EventSums:
 
 
 def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedScores:
-    """Compute adjusted scores with jackknife t intervals over events, and shares of bootstrap replicates ranked first.
+    """Compute adjusted scores with jackknife t intervals over events, and in which share of bootstrap replicates each forecaster is first.
 
     Only the largest set of forecasters connected by common questions has adjusted scores. ranked: forecasters that can be first, bool (M,).
     """
@@ -128,7 +132,7 @@ def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedSco
 
 
 def _jackknife_interval(value: float, without: Floats, size: Floats, floor: float, level: float) -> Estimate:
-    """Return Student's t interval of an adjusted score, as an estimate without a value.
+    """Return Student's t interval of an adjusted score, from the scores without each event. The estimate has bounds and no value.
 
     without: scores without each event, NaN if undefined, (C,). size: answers in each event, (C,). floor: minimum variance.
     """
@@ -147,9 +151,10 @@ def _jackknife_interval(value: float, without: Floats, size: Floats, floor: floa
 
 
 def _variance_floor(losses: Losses, inside: Bools, sums: _EventSums, whole: Floats) -> Floats:
-    """Return the minimum variance of each adjusted score, which follows from market prices, float64 (M,).
+    """Return the variance that each adjusted score has if market prices are the true probabilities, float64 (M,). It is the minimum variance of
+    the score.
 
-    Adjusted scores are linear in losses, and losses are linear in outcomes.
+    inside: fitted forecasters. whole: sums over all events. Adjusted scores are linear in losses, and losses are linear in outcomes.
     """
     if losses.slope is None or losses.exposure is None:
         return np.zeros(sums.forecasters)
@@ -165,7 +170,9 @@ def _variance_floor(losses: Losses, inside: Bools, sums: _EventSums, whole: Floa
 
 
 def _bootstrap_scores(sums: _EventSums | None, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:
-    """Return adjusted scores of fitted forecasters, and mean losses of all, for each bootstrap replicate; float64 (forecasters, R) each."""
+    """Return, for each of R bootstrap replicates, the adjusted scores of fitted forecasters and the mean losses of all, float64 (forecasters, R)
+    each. total, answered: summed losses and answers, (events, forecasters).
+    """
     events, size = total.shape
     matrix, fitted_size = (np.zeros((events, 0)), 0) if sums is None else (sums.matrix, sums.forecasters)
     width = matrix.shape[1]
@@ -190,7 +197,7 @@ def _sum_losses(losses: Losses) -> tuple[Floats, Floats]:
 
 
 def _sum_by_event(losses: Losses, inside: Bools) -> _EventSums:
-    """Return the sums of the fit for every event. inside: fitted forecasters, bool (M,).
+    """Return, for every event, the sums from which adjusted scores are solved. inside: fitted forecasters, bool (M,).
 
     Columns: shared weight of each pair; answers, excess losses and shares of each forecaster; mean loss; number of questions.
     """
@@ -211,7 +218,8 @@ def _sum_by_event(losses: Losses, inside: Bools) -> _EventSums:
 
 
 def _find_connected(losses: Losses) -> Bools:
-    """Return the largest set of forecasters connected by common questions, bool (M,); ties: most losses, then first forecaster.
+    """Return the largest set of forecasters connected by common questions, bool (M,). Of equally large sets, the one with the most losses is
+    chosen, then the one with the first forecaster.
 
     The set is empty if no two forecasters share a question.
     """

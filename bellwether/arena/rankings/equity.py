@@ -1,4 +1,4 @@
-"""Equity of families: mean portfolio value of their agents by calendar day, by age of the cohort, and in recent windows."""
+"""Equity of families (competitors): mean portfolio value of their agents by calendar day, by age of the cohort, and in recent windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MILLIONTHS = pl.Decimal(38, 6)
 
 
 def mean_total() -> pl.Expr:
-    """Return the exact mean of `total` (or `initial_cash` if null) in dollars, rounded half to even to a millionth."""
+    """Return an expression for the exact mean of the column total (initial_cash where total is null) in dollars, rounded half to even to a
+    millionth.
+    """
     totals = pl.coalesce(pl.col("total").cast(_MILLIONTHS), pl.col("initial_cash").round(6).cast(_MILLIONTHS))
     summed, n = (totals * 1_000_000).cast(pl.Int64).sum(), pl.len().cast(pl.Int64)
     whole, twice = summed // n, 2 * (summed % n)
@@ -59,7 +61,9 @@ def compute_equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataF
 
 @dataclass(frozen=True, slots=True)
 class EquityWindow:
-    """A recent window. back: length as a Polars offset; None for all time. width: width of an interval, aligned to 1970-01-01 00:00 UTC."""
+    """A recent span of time, divided into intervals. back: length of the span as a Polars offset; None for all time. width: of the intervals,
+    which are aligned to 1970-01-01 00:00 UTC.
+    """
 
     back: str | None
     width: timedelta
@@ -78,7 +82,7 @@ WINDOWS = {
 
 
 def window_points(at: pl.Series, window: EquityWindow) -> pl.Series:
-    """Return the sorted start times of a window's intervals that contain an instant of `at`. The window ends at the latest instant."""
+    """Return the starts of the window's intervals in which at least one instant of `at` lies, sorted. The window ends at the latest instant."""
     newest = at.max()
     if newest is None:
         return at.clear()
@@ -89,13 +93,14 @@ def window_points(at: pl.Series, window: EquityWindow) -> pl.Series:
 
 
 def floor_time(at: pl.Expr, width: timedelta) -> pl.Expr:
-    """Round instants down to the start of their interval."""
+    """Return an expression that rounds instants down to the start of their interval. width: of the intervals."""
     microseconds = round(width / timedelta(microseconds=1))
     return (at.dt.epoch("us") // microseconds * microseconds).cast(TIME)
 
 
 def compute_window_equity(inputs: RankingInputs, window: EquityWindow) -> pl.DataFrame:
-    """Return one row per family and interval of a window: group, family, at (start), n (agents) and total (mean at the end, dollars).
+    """Return one row per family and interval of a window: columns of the ranking group, family, at (start of the interval), n (agents) and total
+    (mean at the end of the interval, dollars).
 
     An agent counts from the Sunday of its cohort, with its initial cash before its first change.
     """

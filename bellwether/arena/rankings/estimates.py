@@ -1,4 +1,4 @@
-"""Metrics of one family with intervals over events (docs/metrics.md describes the methods)."""
+"""Metrics of one family (competitor), with intervals over events (docs/metrics.md describes the methods)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ COVERAGE = ("finished", "invalid", "failed", "missing")
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One metric of a family."""
+    """One metric of a family. better: lower, higher or neither. n: number of values behind the estimate. imputed: how many of those were filled
+    in.
+    """
 
     metric: str
     better: str
@@ -66,7 +68,7 @@ class MetricRow:
 
 
 def compute_forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
-    """Yield the metrics of a family's stated probabilities. Without probabilities the values are None."""
+    """Yield the metrics of a family's stated probabilities. rows: from `build_forecasts`; without rows the metrics have no value."""
     n, imputed = rows.height, int(rows["imputed"].sum() or 0)
     if not n:
         yield from (MetricRow(name, better, Estimate(None, reason=UNDEFINED), 0) for name, _, better in STATED)
@@ -82,7 +84,9 @@ def compute_forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[Me
 
 
 def compute_stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
-    """Return the mean scores of stated probabilities by metric, with intervals."""
+    """Return the mean scores of stated probabilities by metric, with intervals. p, y, price: probability, outcome and market price of each
+    forecast.
+    """
     clipped = np.clip(p, CLIP, 1 - CLIP)
     own, market = LinearMetric(np.square(p - y), 1 - 2 * p, 0.0, 1.0), LinearMetric(np.square(price - y), 1 - 2 * price, 0.0, 1.0)
     metrics = {
@@ -102,13 +106,15 @@ def _priced_means(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
 
 
 def size_slope() -> pl.Expr:
-    """Return the derivative of `brier_size` of a bet by the outcome of its question."""
+    """Return an expression for the derivative of a bet's `brier_size` (Brier score of the confidence implied by its size) by the outcome of the
+    question.
+    """
     confidence = (pl.col("won") - pl.col("size").sqrt()).abs()
     return (1 - 2 * confidence) * pl.col("direction")
 
 
 def compute_bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
-    """Yield the metrics of a family's scored bets: Brier scores of sizes and prices, and the win rate."""
+    """Yield the metrics of a family's scored bets: Brier scores of the confidence implied by bet sizes and of the prices paid, and the win rate."""
     direction = pl.col("direction")
     metrics = (
         ("brier_size", "lower", bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
@@ -124,7 +130,7 @@ def compute_bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricR
 def compute_money_metrics(
     agents: pl.DataFrame, due: pl.DataFrame, trades: pl.DataFrame, profits: pl.DataFrame, portfolios: pl.DataFrame, *, plan: Inference
 ) -> Iterator[MetricRow]:
-    """Yield return, drawdown, turnover, cost and coverage of a family.
+    """Yield return, drawdown, turnover, cost and coverage (shares of due decisions by kind) of a family.
 
     agents, due, profits: rows of `RankingInputs`. trades, portfolios: rows of their tables for these agents.
     """
@@ -149,14 +155,14 @@ def _coverage_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
 
 
 def compute_coverage_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
-    """Yield the metrics of trades for a forecaster that does not trade. Only coverage has values."""
+    """Yield coverage (shares of due decisions by kind) of a forecaster that does not trade, and the metrics of trades without a value."""
     for name, better in TRADED:
         yield MetricRow(name, better, Estimate(None, reason=NO_TRADES), 0)
     yield from _coverage_metrics(due)
 
 
 def _return_metric(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> MetricRow:
-    """Return profit per dollar of initial cash, with an interval over events cut at -1."""
+    """Return the metric return: profit divided by initial cash, with an interval over events that is cut at -1."""
     values, slopes = (profits[name].to_numpy() / initial for name in ("profit", "exposed"))
     if not len(values):
         return MetricRow("return", "higher", Estimate(0.0, reason="no position was opened"), cohorts)

@@ -1,8 +1,9 @@
 """Inputs of rankings: agents, scored bets as forecasts, due decisions, profits of positions, and eligibility for a rank.
 
-The questions of a cohort-week are those for which any of its agents stated a probability. An agent with a due decision that stated none for
-such a question lacks a forecast there, for any reason. Every stated bet counts unchanged. A rank requires usable answers, coverage of the
-questions, and enough events.
+A cohort-week is one week in which a cohort decides. Its questions are those for which any agent of the cohort stated a probability. An agent
+that had to decide (a due decision) and stated none for such a question lacks a forecast there, whatever the reason. Every stated bet counts
+unchanged. A rank requires usable answers, coverage of the questions, and enough events. A ranking group (methodology, reconstructed,
+contaminated) is ranked by itself.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class RankingInputs:
 
     @cached_property
     def entrants(self) -> pl.DataFrame:
-        """One row per agent of a cohort that is not archived: group, family, cohort (Sunday) and initial_cash (dollars)."""
+        """One row per agent of a cohort that is not archived: agent_id, ranking group, family, cohort (Sunday) and initial_cash (dollars)."""
         dates = {name: at for name, at in self.cutoffs.items() if at is not None}
         cutoff = pl.col("model").replace_strict(dates, default=None, return_dtype=TIME) if dates else pl.lit(None, TIME)
         return self.agents.filter(pl.col("archived_at").is_null()).select(
@@ -61,12 +62,12 @@ class RankingInputs:
 
     @cached_property
     def _events(self) -> pl.DataFrame:
-        """Event of each market; the market itself if the venue names no event."""
+        """Event of each market; null if the venue names no event."""
         return self.universe.group_by("market_id").agg(event=pl.col("event_id").drop_nulls().sort().last()).sort("market_id")
 
     @cached_property
     def _first(self) -> pl.DataFrame:
-        """First outcome by week of each Polymarket market with two complementary outcomes.
+        """First outcome of each Polymarket market with two complementary outcomes, by week and market.
 
         On Kalshi two named outcomes are separate contracts, and possibly neither wins.
         """
@@ -75,7 +76,7 @@ class RankingInputs:
 
     @cached_property
     def _listed(self) -> pl.DataFrame:
-        """Price of each outcome in a week's universe; null if missing."""
+        """Price of each outcome in the universe of a week (the markets offered to agents); null if missing."""
         places = pl.int_ranges(0, pl.col("outcomes").list.len())
         return (
             self.universe.select("week", "market_id", "prices", outcome="outcomes", place=places)
@@ -154,23 +155,23 @@ class RankingInputs:
 
     @cached_property
     def submitted(self) -> pl.DataFrame:
-        """Submitted forecasts of the questions of `bets`, with its columns; won, size and paid are null."""
+        """Forecasts that users submitted for the questions of `bets`, with the columns of `bets`; won, size and paid are null."""
         return build_submitted_forecasts(self.bets, self.due, self._submitted, self.prices)
 
     @cached_property
     def _submitted(self) -> pl.DataFrame:
-        """Rows of arena/submissions; "(submitted)" is added to forecasters with the name of a family."""
+        """Rows of arena/submissions. A forecaster that has the name of a family is renamed to "NAME (submitted)"."""
         is_family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
         return self.submissions.with_columns(family=pl.when(is_family).then(pl.col("family") + " (submitted)").otherwise("family"))
 
     @cached_property
     def submitted_due(self) -> pl.DataFrame:
-        """Rows of `due` for submitted forecasters: one decision per cohort-week from their first to their last forecast."""
+        """Due decisions of submitted forecasters, with the columns of `due`: one per cohort-week from a forecaster's first to last forecast."""
         return submitted_due(self.due, self._submitted)
 
     @cached_property
     def due(self) -> pl.DataFrame:
-        """One row per due decision: group, cohort, week, kind (finished, invalid, failed or missing) and cost (dollars)."""
+        """One row per due decision: ranking group, cohort, week, kind (finished, invalid, failed or missing) and cost (dollars)."""
         kind = (
             pl.when((pl.col("state") == "finished") & (pl.col("action").fill_null("") == "INVALID"))
             .then(pl.lit("invalid"))
@@ -185,7 +186,7 @@ class RankingInputs:
 
     @cached_property
     def profits(self) -> pl.DataFrame:
-        """One row per position: group, cohort, opening week, event, and profit (dollars) including the value of held shares.
+        """One row per position: ranking group, cohort, opening week, event, and profit (dollars) including the value of shares still held.
 
         event, market: numbers; market is the outcome that `price` refers to. exposed: maximum gain in dollars from that outcome, negative on
         the other side.
@@ -239,12 +240,12 @@ class RankingInputs:
 
 
 def _fold_case(name: pl.Expr) -> pl.Expr:
-    """Return names of sides or outcomes in lower case and stripped, for comparison."""
+    """Return an expression that strips and lower-cases names of sides or outcomes, for comparison."""
     return name.str.strip_chars().str.to_lowercase()
 
 
 class Imputation(StrEnum):
-    """Value of a missing forecast. NONE: omitted. PRICE: the market price at the time. HALF: 0.5."""
+    """What replaces a missing forecast. NONE: nothing, it is omitted. PRICE: the market price at the time. HALF: 0.5."""
 
     NONE = "none"
     PRICE = "price"
@@ -252,7 +253,8 @@ class Imputation(StrEnum):
 
 
 def build_forecasts(stated: pl.DataFrame, due: pl.DataFrame, questions: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
-    """Return the stated and imputed forecasts of one group: family, cohort, week, event, market, question, p, y, price and imputed.
+    """Return the stated and imputed forecasts of one ranking group: family, cohort, week, event, market, question, p, y, price and imputed (True
+    if filled in).
 
     stated: rows of `RankingInputs.bets` or of submitted forecasts that have a p. due: rows of `RankingInputs.due` of the same forecasters.
     questions: rows of `RankingInputs.questions` that they could answer. Imputation adds a forecast for each question of a due decision without
@@ -279,7 +281,7 @@ _CELL = ("cohort", "week")
 
 
 def explain_exclusions(due: pl.DataFrame, questions: pl.DataFrame, submitted: pl.DataFrame, agents: Sequence[str]) -> dict[str, str]:
-    """Return the reason of each family that has no rank by any metric.
+    """Return why families have no rank by any metric, by family. Families that are not excluded are missing.
 
     due: due decisions. questions: of cohort-weeks. submitted: submitted forecasts. agents: families that trade; they choose their
     questions, so that only their decisions are required.
@@ -298,7 +300,7 @@ def explain_exclusions(due: pl.DataFrame, questions: pl.DataFrame, submitted: pl
 
 
 def explain_too_few_events(events: int) -> str | None:
-    """Return why a score over `events` events has no rank; None if they are enough."""
+    """Return why a score over so few events has no rank; None if the events are enough."""
     return None if events >= MINIMUM_EVENTS else f"scored on {events} event{'' if events == 1 else 's'}; a rank needs {MINIMUM_EVENTS}"
 
 

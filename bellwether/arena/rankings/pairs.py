@@ -1,7 +1,8 @@
-"""Pairwise comparison of families: mean difference over common cohort-weeks, clustered by cohort and week.
+"""Pairwise comparison of families (competitors): mean difference over common cohort-weeks, clustered by cohort and week.
 
-Agents of one cohort-week have the same universe at the same prices, so that the difficulty of the week cancels. Weeks of a cohort and cohorts
-of a week are dependent, which two-way clusters allow (docs/metrics.md).
+A cohort-week is one week in which a cohort decides. Its agents have the same universe at the same prices, so that the difficulty of the week
+cancels. Weeks of a cohort and cohorts of a week are dependent, which standard errors with two-way clusters take into account
+(docs/metrics.md).
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ NO_COMMON = "no cohort-week has both"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairComparison:
-    """Results of the pairwise tests of families by one metric.
+    """Results of testing all pairs of families by one metric.
 
-    pairs: one row per pair, without the columns group and metric. mcs_p, in_mcs, letters: one value per family, in the given order.
+    pairs: one row per pair, without the columns group and metric. mcs_p, in_mcs: p-value and membership in the confidence set of best
+    families. letters: families that share a letter do not differ significantly. All three: one value per family, in the given order.
     """
 
     pairs: pl.DataFrame
@@ -40,7 +42,7 @@ class PairComparison:
 def compare_pairs(
     outcomes: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], *, higher_is_better: bool, level: float
 ) -> PairComparison:
-    """Test every pair of the families `names`.
+    """Test for every pair of the families `names` whether their mean values differ. ranked: whether each family may enter the confidence set.
 
     outcomes: family, cohort, week, value (summed per cohort-week), slope (derivative of the value by the outcome of a market, or null), y,
     price, market and event. ranked: families in the confidence set.
@@ -76,7 +78,7 @@ def compare_pairs(
 
 
 def _value_matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Clusters]:
-    """Return values by cohort-week and family, float64 (W, M), NaN if missing, and cohorts and weeks as clusters."""
+    """Return the values as a matrix, float64 (W cohort-weeks, M families), NaN if missing, and the cohort and week of each row as clusters."""
     cells = values.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
     placed = values.join(cells, on=["cohort", "week"]).filter(pl.col("family").is_in(list(names)))
     matrix = np.full((cells.height, len(names)), np.nan)
@@ -86,9 +88,11 @@ def _value_matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, C
 
 
 def _variance_floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs: tuple[Ints, Ints]) -> Floats:
-    """Return the minimum variance of each pair's difference over common cohort-weeks, which follows from prices, float64 (P,).
+    """Return the minimum variance of the mean difference of P pairs over common cohort-weeks, as implied by prices, float64 (P,). matrix: from
+    `_value_matrix`.
 
-    It is the larger of the variance expected from prices and the squared deviations from prices. Each event counts once, even if bet on in
+    The minimum is the larger of the variance expected from prices and the squared deviations from prices. Each event counts once, even if bet
+    on in several cohort-weeks.
     """
     cells = outcomes.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
     priced = outcomes.filter(pl.col("slope").is_not_null()).join(cells, on=["cohort", "week"], maintain_order="left")

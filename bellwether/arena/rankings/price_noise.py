@@ -1,8 +1,8 @@
 """Intervals of the arena's metrics, which are at least as wide as market prices imply.
 
-Losses of a favourite at .97 are rare: a sample without losses looks certain. A bet at price p has variance p (1 - p), so that a metric with
-known slopes in the outcomes has a known variance under the prices. All intervals and tests use Student's t with the larger of the variance over
-events and this variance.
+Losses of a favourite at .97 are rare: a sample without losses looks certain. The outcome of a bet at price p has variance p (1 - p), so that a
+metric that is linear in outcomes, with known slopes (derivatives), has a known variance if prices are the true probabilities. All intervals
+and tests use Student's t with the larger of the variance over events and this variance.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ EXPECTED = "t, variance of prices, over the expected score of the price"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposure:
-    """N uncertain outcomes: price as probability, float64 (N,), and index of market and event, intp (N,)."""
+    """N uncertain outcomes. chance: probability of each outcome, from its price, float64 (N,). market, event: index of the outcome's market and
+    event, intp (N,).
+    """
 
     chance: Floats
     market: Ints
@@ -35,24 +37,29 @@ class Exposure:
 
     @classmethod
     def of(cls, chance: Floats, market: Floats | Ints, event: Floats | Ints) -> Exposure:
-        """Build from probabilities, clipped to [0, 1], and labels of markets and events, which are numbered from 0."""
+        """Build an exposure. chance: probabilities, clipped to [0, 1]. market, event: any labels; they are numbered from 0."""
         dense = (np.unique(labels, return_inverse=True)[1].astype(np.intp) for labels in (market, event))
         return cls(np.clip(chance, 0.0, 1.0), *dense)
 
     def take(self, rows: Ints) -> Exposure:
-        """Select outcomes and renumber them from 0."""
+        """Return the exposure of selected outcomes, with markets and events numbered from 0. rows: indices of the outcomes."""
         return Exposure.of(self.chance[rows], self.market[rows], self.event[rows])
 
     def variance(self, slope: Floats) -> Floats:
-        """Return the variance of P sums with slopes (N, P) if the prices are the true probabilities, float64 (P,)."""
+        """Return the variance of P weighted sums of the outcomes if the prices are the true probabilities, increased for rare outcomes, float64
+        (P,). slope: weights (N, P).
+        """
         return self.joint_variance(self.deviations(slope))
 
     def deviations(self, slope: Floats) -> Floats:
-        """Return the signed standard deviation that each market adds to P sums with slopes (N, P), float64 (markets, P)."""
+        """Return the signed standard deviation that each market adds to P weighted sums of the outcomes, float64 (markets, P). slope: weights (N,
+        P).
+        """
         return _sum_groups(self.market, slope * np.sqrt(self.chance * (1 - self.chance))[:, None])
 
     def joint_variance(self, deviation: Floats) -> Floats:
-        """Return the variance of P sums of market deviations (markets, P), increased for rare outcomes, float64 (P,).
+        """Return the variance of P sums over all markets, increased for rare outcomes, float64 (P,). deviation: what each market adds (markets,
+        P).
 
         Rare outcomes have fat tails: the excess kurtosis is one over the effective number of expected surprises. The variance is multiplied by
         one plus the kurtosis, as if one more surprise had occurred.
@@ -60,14 +67,16 @@ class Exposure:
         return np.asarray(self.covariance(deviation, deviation) * (1 + self.tails(deviation)))
 
     def covariance(self, first: Floats, second: Floats) -> Floats:
-        """Return the covariance (P,) of sums of market deviations (markets, P). Markets of one event have correlation one half."""
+        """Return the covariance of P pairs of sums over all markets, float64 (P,). first, second: deviation that each market adds (markets, P).
+        Markets of one event are assumed to have correlation 0.5.
+        """
         event = np.zeros(len(first), dtype=np.intp)
         event[self.market] = self.event
         together = _sum_groups(event, first) * _sum_groups(event, second)
         return np.asarray((1 - _CORRELATION) * (first * second).sum(axis=0) + _CORRELATION * together.sum(axis=0))
 
     def tails(self, deviation: Floats) -> Floats:
-        """Return the excess kurtosis (P,) of sums of deviations of independent markets."""
+        """Return the excess kurtosis of P sums over independent markets, float64 (P,). deviation: what each market adds (markets, P)."""
         typical = np.bincount(self.market, self.chance * (1 - self.chance)) / np.bincount(self.market)
         squares = np.square(deviation)
         heavy = np.divide(np.square(squares), typical[:, None], out=np.zeros(squares.shape), where=typical[:, None] > 0).sum(axis=0)
@@ -77,7 +86,9 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearMetric:
-    """N values that are linear in their outcomes. slope: derivative by the outcome. low, high: range of the mean."""
+    """N values, each a linear function of one outcome. slope: derivative of each value by its outcome. low, high: bounds to which intervals are
+    cut.
+    """
 
     values: Floats
     slope: Floats
@@ -87,13 +98,15 @@ class LinearMetric:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedMeans:
-    """Estimator of means and sums of N values, with intervals over events. level: of the intervals, such as 0.95."""
+    """Estimates means and sums of N values, with intervals over events that are at least as wide as prices imply. level: of the intervals, such
+    as 0.95.
+    """
 
     exposure: Exposure
     level: float
 
     def estimates(self, metrics: Mapping[str, LinearMetric]) -> dict[str, Estimate]:
-        """Return the mean of each metric by name, with an interval cut to its range."""
+        """Return the mean of each metric by name, with an interval that is cut to the metric's bounds."""
         n = len(self.exposure.chance)
         if not n:
             return dict.fromkeys(metrics, Estimate(None, reason=UNDEFINED))
@@ -108,7 +121,7 @@ class PricedMeans:
         return estimates
 
     def total(self, metric: LinearMetric) -> Estimate:
-        """Return the sum of a metric's values, with an interval cut to its range."""
+        """Return the sum of a metric's values, with an interval that is cut to the metric's bounds."""
         by_event = _sum_groups(self.exposure.event, metric.values[:, None])
         count = len(by_event)
         floor = self.exposure.variance(metric.slope[:, None] / count)
@@ -116,7 +129,7 @@ class PricedMeans:
         return _cut_interval(float(metric.values.sum()), tested, 0, count, (metric.low, metric.high))
 
     def skill(self, loss: LinearMetric, price: LinearMetric) -> Estimate:
-        """Return the skill 1 - sum(loss) / sum(price), with Fieller's interval of the ratio."""
+        """Return the skill 1 - sum(loss) / sum(price), with Fieller's interval of the ratio. price: losses of the market price as forecast."""
         total = price.values.sum()
         if not total:
             return Estimate(None, reason=UNDEFINED)
@@ -138,7 +151,9 @@ class PricedMeans:
         return Estimate(skill, lower, upper, FIELLER, df)
 
     def _expected_products(self, loss: LinearMetric, price: LinearMetric, ratio: float) -> tuple[float, float, float]:
-        """Return the variances of both means and their covariance if prices are true probabilities, increased for rare outcomes."""
+        """Return the variances of the mean losses of forecasts and of prices, and their covariance, if prices are the true probabilities;
+        increased for rare outcomes. ratio: of both means.
+        """
         ours, theirs = (self.exposure.deviations(metric.slope[:, None] / len(metric.slope)) for metric in (loss, price))
         tails = 1 + max(self.exposure.tails(ours - ratio * theirs)[0], self.exposure.tails(theirs)[0])
         first, second, both = (
@@ -147,7 +162,9 @@ class PricedMeans:
         return first, second, both
 
     def _skill_over_expected(self, skill: float, loss: LinearMetric, price: LinearMetric) -> Estimate:
-        """Return a skill with an interval relative to the price's expected score, for when the price's score may be 0."""
+        """Return a skill with the interval of the mean score difference divided by the price's expected score; for data in which the price's
+        actual score may be 0.
+        """
         better = self.estimates({"better": LinearMetric(price.values - loss.values, price.slope - loss.slope)})["better"]
         expected = float((self.exposure.chance * (1 - self.exposure.chance)).mean())
         if better.lower is None or better.upper is None or not expected:
@@ -160,12 +177,12 @@ class PricedMeans:
 
 
 def _sum_groups(index: Ints, values: Floats) -> Floats:
-    """Sum the rows of values (N, P) by index (N,): float64 (groups, P)."""
+    """Sum the rows of `values` (N, P) that have the same group number in `index` (N,), float64 (groups, P)."""
     return np.stack([np.bincount(index, column) for column in values.T], axis=1)
 
 
 def _cut_interval(value: float, tested: MeanTests, index: int, scale: float, ends: tuple[float, float]) -> Estimate:
-    """Return an estimate whose interval is that of a test, multiplied by `scale` and cut to `ends`."""
+    """Return an estimate with the interval of test number `index`, multiplied by `scale` and cut to `ends`, but never without `value`."""
     if tested.reason[index] is not None:
         return Estimate(value, reason=tested.reason[index])
     lower, upper = max(float(tested.lower[index]) * scale, ends[0]), min(float(tested.upper[index]) * scale, ends[1])
@@ -173,7 +190,8 @@ def _cut_interval(value: float, tested: MeanTests, index: int, scale: float, end
 
 
 def _fieller_interval(mean: Floats, product: Sequence[float], reach: float) -> tuple[float, float] | None:
-    """Return the lowest and highest ratio r with |mean[0] - r mean[1]| of at most `reach` standard errors; None if unbounded.
+    """Return Fieller's interval of the ratio mean[0] / mean[1]: the lowest and highest r for which |mean[0] - r mean[1]| is at most `reach`
+    standard errors; None if unbounded.
 
     product: variances of both means and their covariance.
     """

@@ -1,4 +1,4 @@
-"""Standings of families as text, and the loading of ranking inputs at a given instant."""
+"""Standings of families (competitors) as tables for the terminal, and loading of the inputs of rankings, also as known at an earlier instant."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_cutoffs(folder: Path | None = None) -> dict[str, datetime | None]:
 def read_tables_as_known(
     lake: Lake, rules: Mapping[str, Methodology], cutoffs: Mapping[str, datetime | None], at: datetime, families: Mapping[str, Family]
 ) -> TableReader:
-    """Return a reader of all arena tables as known at an instant, including rankings and releases.
+    """Return a function that reads any table of the arena as known at an instant; rankings and releases are computed anew.
 
     rules: methodologies by name. cutoffs: from `load_cutoffs`. families: current families of the registry by name.
     """
@@ -56,7 +56,7 @@ def read_tables_as_known(
 
 
 def load_inputs(read: TableReader, cutoffs: Mapping[str, datetime | None]) -> RankingInputs:
-    """Load the inputs of rankings with a reader of tables. cutoffs: from `load_cutoffs`."""
+    """Load the inputs of rankings. read: function that returns the rows of a table. cutoffs: from `load_cutoffs`."""
     return RankingInputs(**{name: read(table(f"arena/{name}")) for name in INPUTS}, cutoffs=cutoffs)
 
 
@@ -67,7 +67,9 @@ _NOTE = (
 
 
 def render_standings(rows: pl.DataFrame, imputation: str = "none") -> Iterator[RenderableType]:
-    """Yield a table of standings per group, ranked by the score relative to the price, and reasons for missing ranks and intervals."""
+    """Yield a table of standings per ranking group, sorted by Brier score relative to the price, and lines that explain missing ranks and
+    intervals. rows: of arena/rankings. imputation: what replaces missing forecasts.
+    """
     chosen = rows.filter(pl.col("imputation") == imputation)
     for key, part in sorted(chosen.partition_by(GROUP, as_dict=True).items()):
         families: dict[str, dict[str, dict[str, Any]]] = {}

@@ -1,4 +1,6 @@
-"""Tables that compare families. Live, reconstructed and contaminated cohorts are ranked in separate groups."""
+"""Rankings and pairwise comparisons of families (competitors). Live, reconstructed and contaminated cohorts (whose models may know outcomes) are
+ranked in separate groups.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,9 @@ from bellwether.tables.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class _RankingGroup:
-    """Agents and submitted forecasters that are ranked together. due, stated: rows of both. agents, bets, profits: of agents only.
+    """Agents and submitted forecasters that are ranked together. agents, bets, profits: of agents only. submitted: of submitted forecasters only.
 
-    questions: of its cohort-weeks, with a probability stated by an agent of any group of these cohorts.
+    due: rows of both kinds. questions: of the group's cohort-weeks, with a probability stated by an agent of any group of these cohorts.
     """
 
     key: Mapping[str, Any]
@@ -53,17 +55,19 @@ class _RankingGroup:
 
     @property
     def stated(self) -> pl.DataFrame:
-        """Forecasts: bets with a stated probability, and submitted ones."""
+        """Stated forecasts: bets with a probability, and submitted forecasts."""
         return pl.concat([self.bets.filter(pl.col("p").is_not_null()), self.submitted])
 
     def ranked(self, rows: pl.DataFrame | None) -> list[bool]:
-        """Return a flag for each family that can be ranked by a metric. rows: family and event; None for metrics that need no events."""
+        """Return for each family whether it can be ranked by a metric. rows: family and event of the metric's values; None if the metric needs no
+        number of events.
+        """
         events = {} if rows is None else dict(rows.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
         enough = [rows is None or explain_too_few_events(events.get(name, 0)) is None for name in self.families]
         return [is_enough and name not in self.excluded for is_enough, name in zip(enough, self.families, strict=True)]
 
     def forecasts(self, imputation: Imputation) -> pl.DataFrame:
-        """Return stated and imputed forecasts; submitted forecasters only answer YES/NO questions."""
+        """Return stated and imputed forecasts. Imputation expects submitted forecasters to answer YES/NO questions only."""
         family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
         own = build_forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.questions, imputation)
         return pl.concat([own, build_forecasts(self.submitted, self.due.filter(~family), self.questions.filter("binary"), imputation)])
@@ -119,7 +123,7 @@ def _filter_key(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def _compare_families(group: _RankingGroup, plan: Inference) -> dict[str, PairComparison]:
-    """Compare all pairs of families, by metric."""
+    """Return the pairwise comparison of all families of the group, by metric."""
     return {
         name: compare_pairs(
             rows, group.families, group.ranked(None if name == "return" else rows), higher_is_better=name == "return", level=plan.level
@@ -129,7 +133,7 @@ def _compare_families(group: _RankingGroup, plan: Inference) -> dict[str, PairCo
 
 
 def _pair_values(group: _RankingGroup) -> dict[str, pl.DataFrame]:
-    """Return the `outcomes` of `compare_pairs` for each metric."""
+    """Return the values that `compare_pairs` compares (its argument `outcomes`), by metric."""
     cells, columns = ["family", "cohort", "week"], ["y", "price", "market", "event"]
     p, y, price = pl.col("p"), pl.col("y"), pl.col("price")
 
@@ -186,7 +190,7 @@ def _ranking_rows(
 
 
 def _fit_difficulty(rows: pl.DataFrame, group: _RankingGroup, plan: Inference) -> AdjustedScores | None:
-    """Fit difficulty-adjusted scores of the group's families; None without forecasts."""
+    """Fit difficulty-adjusted scores of the group's families; None without forecasts. rows: forecasts."""
     if rows.is_empty():
         return None
     questions = rows.select("question", "event").unique(subset="question").sort("question").with_row_index("number")
@@ -206,7 +210,9 @@ def _fit_difficulty(rows: pl.DataFrame, group: _RankingGroup, plan: Inference) -
 def _fit_agents(
     rows: pl.DataFrame, group: _RankingGroup, fitted: AdjustedScores | None, plan: Inference
 ) -> dict[str, AdjustedScores | None]:
-    """Return difficulty-adjusted scores by family of agents, fitted without submitted forecasts."""
+    """Return the difficulty-adjusted scores of agents' families, fitted without submitted forecasts, by family. fitted: the fit to all forecasts,
+    used if none was submitted.
+    """
     agents = group.agents["family"].unique().sort()
     if not group.submitted.height:
         return dict.fromkeys(agents, fitted)
@@ -273,7 +279,9 @@ def _explain_unranked(group: _RankingGroup, name: str, row: MetricRow, stated: i
 def _rank_families(
     group: _RankingGroup, metrics: Mapping[str, Sequence[MetricRow]], exclusions: Mapping[tuple[str, str], str | None]
 ) -> dict[tuple[str, str], int]:
-    """Return the rank of each eligible family by (metric, family): 1 plus the number of strictly better families."""
+    """Return the rank of each family that is not excluded, by (metric, family): 1 plus the number of strictly better families. exclusions: reason
+    by (metric, family).
+    """
     values: dict[str, dict[str, float]] = {}
     for name in group.families:
         for row in metrics[name]:
