@@ -103,7 +103,7 @@ def _build_ruling(winner: str | None, reason: str | None, outcomes: tuple[str, .
 
 
 def cancellation(market_id: str, at: datetime, by: str) -> Observation:
-    """Build the observation that an operator cancelled a market. Unlike others, it settles the market at once. by: the operator."""
+    """Build the observation that an operator cancelled a market. It settles the market at once, without confirmation. by: the operator."""
     return Observation(market_id, at, Ruling(Result.CANCELLED), f"cancelled by {by}", at, by_operator=True)
 
 
@@ -243,8 +243,8 @@ def find_correctable_markets(ledger: Ledger, now: datetime) -> list[str]:
 
 
 def next_poll_time(polled: PollState | None, *, settled: bool = False) -> datetime | None:
-    """Return when to poll a market next; None means now. Once the market has ended, the interval doubles while observations agree, up to
-    `LONGEST`. settled: poll once per day.
+    """Return when to poll a market next; None means now. For ended or unlisted markets the interval doubles while observations agree. settled:
+    poll once per day, for corrections.
     """
     if polled is None:
         return None

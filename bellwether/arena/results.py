@@ -43,7 +43,7 @@ LAST_EXECUTION = pl.col("superseded_at").is_null()
 
 @dataclass(frozen=True)
 class Facts:
-    """Rows of the arena's fact tables, for all weeks."""
+    """Rows of the arena's fact tables, from which all results are computed, for all weeks."""
 
     agents: pl.DataFrame
     decisions: pl.DataFrame
@@ -64,7 +64,7 @@ class Facts:
         )
 
     def as_known(self, at: datetime) -> Facts:
-        """Return the facts known at an instant."""
+        """Return the facts that were known at an instant, with later changes undone."""
         past, changed = self.decision_versions, pl.coalesce("changed_at", "known_at") <= at
         states = pl.concat([self.decisions.with_columns(superseded_at=pl.lit(None, past.schema["superseded_at"])), past])
         return Facts(
@@ -91,7 +91,7 @@ class Results:
 
 
 def _drop_later_ends(rows: pl.DataFrame, at: datetime, *events: str) -> pl.DataFrame:
-    """Set later events to null: for the event `closed`, the columns `closed_at` and `closed_by`, if they exist."""
+    """Set events after `at` to null. events: names such as closed, whose columns are closed_at and (if present) closed_by."""
     return rows.with_columns(
         pl.when(pl.col(f"{event}_at") <= at).then(pl.col(name)).alias(name)
         for event in events
@@ -101,7 +101,7 @@ def _drop_later_ends(rows: pl.DataFrame, at: datetime, *events: str) -> pl.DataF
 
 
 def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetime | None = None) -> Results:
-    """Compute all results from the facts known by an instant (default: all). The order of rows has no effect."""
+    """Compute all results from the facts known by an instant (default: all). rules: methodologies by name. The order of rows has no effect."""
     if known_at is not None:
         facts = facts.as_known(known_at)
     agents, trades = agents_from_rows(facts.agents), trades_from_rows(facts.trades)
@@ -132,7 +132,7 @@ def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at:
 
 
 def _markets_with_bets(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, Methodology]) -> dict[Venue, set[str]]:
-    """Return the markets with bets by venue. Markets of trades without an agent are included for all venues."""
+    """Return the ids of markets with bets, by venue. A trade of an unknown agent counts for every venue."""
     venues = {agent.agent_id: rules[agent.methodology].venue for agent in agents}
     markets: dict[Venue, set[str]] = {venue: set() for venue in set(venues.values())}
     for trade in trades:
@@ -143,7 +143,7 @@ def _markets_with_bets(agents: Sequence[Agent], trades: Sequence[Trade], rules: 
 
 
 def _count_executed_legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dict[str, int]:
-    """Return the number of non-refused legs of each executed BET, by decision."""
+    """Return how many legs of each executed BET were not refused, by decision id."""
     refused = refusals.filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len())
     bets = decisions.filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action") == "BET")
     rows = bets.join(refused, on="decision_id", how="left").select("decision_id", pl.col("legs") - pl.col("refused").fill_null(0))
@@ -151,7 +151,7 @@ def _count_executed_legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dic
 
 
 def compute_leaderboard(facts: Facts, ledger: Ledger, folded: Mapping[str, pl.DataFrame], rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Build rows of arena/leaderboard, without archived cohorts. folded: rows of arena/ledger, arena/positions and arena/portfolios."""
+    """Build rows of arena/leaderboard, without archived cohorts. folded: rows of arena/ledger, arena/positions and arena/portfolios, by table."""
     open_positions = {name: len(account.open) for name, account in ledger.accounts.items()}
     complete = find_complete_cohorts(facts.agents, facts.decisions, open_positions, rules, newest_fact_time(facts))
     inputs = {
@@ -189,7 +189,7 @@ def _score_families(agents: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
 
 
 def _score_means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
-    """Return counts and means in the order of `_SCORED`. The skill covers bets with a stated probability."""
+    """Return numbers of bets and mean scores, in the order of the columns `_SCORED`. The skill is computed over bets with a stated probability."""
     of_all, of_stated = summary(bets), summary([bet for bet in bets if bet.brier_stated is not None])
     means = (
         of_all.brier_stated,
@@ -202,7 +202,9 @@ def _score_means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
 
 
 def newest_fact_time(facts: Facts) -> datetime:
-    """Return the time of the latest decision, trade, evidence or mark. It replaces the clock, so that equal facts give equal results."""
+    """Return the time of the latest decision, trade, evidence or mark. Results use this time instead of the clock, so that equal facts give equal
+    results.
+    """
     decided = facts.decisions.select(pl.coalesce("changed_at", "known_at")).to_series()
     times = [decided.max(), *(rows["known_at"].max() for rows in (facts.trades, facts.evidence))]
     return max(
@@ -211,7 +213,8 @@ def newest_fact_time(facts: Facts) -> datetime:
 
 
 def find_changed_cash(facts: Facts, ledger: Ledger) -> list[str]:
-    """Return messages for decisions whose recorded cash differs from the ledger, because an earlier fact changed afterwards.
+    """Return a message for each decision whose recorded cash differs from the ledger's cash at that time, because an earlier fact changed
+    afterwards.
 
     Decisions are final, so their week is reported as out of date.
     """

@@ -1,4 +1,4 @@
-"""Weekly review of lineups: proposes later releases of families from the model catalogue."""
+"""Weekly review of families: which newer models (offers) could replace the model that represents a family now."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _MILLION = 1_000_000
 class ReviewState(StrEnum):
     """Result of the review of a family.
 
-    UPGRADE: one later release, with prices. NEEDS_REVIEW: several, or one without prices. DISMISSED: operators dismissed all later releases.
+    UPGRADE: one later release, with prices. NEEDS_REVIEW: several later releases, or one without prices. DISMISSED: operators dismissed all
+    later releases.
     """
 
     UNCHANGED = "unchanged"
@@ -41,7 +42,9 @@ class ReviewState(StrEnum):
 
 @dataclass(frozen=True)
 class Offer:
-    """A model in the catalogue. model_id: provider/id. Prices are dollars per million tokens; None if unknown."""
+    """An available model, which may be a later release of a family. model_id: provider/id. Prices are dollars per million tokens; None if
+    unknown.
+    """
 
     model_id: str
     input_price: Decimal | None = None
@@ -69,7 +72,9 @@ class Offer:
 
 @dataclass(frozen=True)
 class ReviewFinding:
-    """Result of the review of a family. current, current_id: its current release. competes: True if in the lineup. offers: later releases."""
+    """Result of the review of a family. current, current_id: name and id of the model that represents the family now. competes: whether the
+    family is in the lineup. offers: later releases.
+    """
 
     family: Family
     current: str
@@ -80,7 +85,7 @@ class ReviewFinding:
 
     @property
     def reason(self) -> str:
-        """Explanation of the state."""
+        """Why the family has this state, as text."""
         if self.state is ReviewState.UPGRADE:
             return "one later release, with prices"
         if self.state is ReviewState.NEEDS_REVIEW:
@@ -114,7 +119,7 @@ def review_families(
     members: Mapping[str, str],
     dismissed: Collection[tuple[str, str]] = (),
 ) -> list[ReviewFinding]:
-    """Review each family that has fragments of ids (`Family.has`); controls are skipped.
+    """Look for later releases of each family that states how to recognise them (`Family.has`). Control families, which never change, are skipped.
 
     models: of the registry. members: of the lineup by family; other families are compared by their latest release. dismissed: (family, model
     id).
@@ -165,7 +170,7 @@ def _is_retired(entry: Mapping[str, Any], today: date) -> bool:
 
 
 def render_advice(finding: ReviewFinding) -> str:
-    """Return the proposed release as registry entries (TOML), to be added for later cohorts."""
+    """Return the registry entries (TOML) that adopt the proposed release for later cohorts. finding: with exactly one offer."""
     (offer,) = finding.offers
     name = re.sub(r"[^a-z0-9._-]", "-", offer.model_id.rpartition("/")[2].lower())
     return (

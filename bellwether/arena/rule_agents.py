@@ -1,4 +1,4 @@
-"""Rule agents: the baselines of the arena. Their answers have the format of model answers and are parsed in the same way."""
+"""Rule agents: agents that follow a fixed rule instead of a model, the baselines of the arena. Their answers are parsed like those of models."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Rule = Callable[[Sequence[Market], Limits, str], dict[str, Any]]
 
 
 def hold(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Never bet. Baseline for doing nothing."""
+    """Never bet: the baseline for doing nothing."""
     return {"action": "HOLD", "reasoning": "It never bets."}
 
 
 def bet_on_favourites(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bet the maximum on the most expensive sides below a dollar, and state their prices as probabilities. Baseline for following the market."""
+    """Bet the maximum on the most expensive sides below a dollar, and state their prices as probabilities: the baseline for following the market."""
     sides = sorted(_priced_sides(markets), key=lambda side: (-side[2], side[0], side[1]))
     return _size_bets(sides[:MOST_BETS], limits, lambda price: 1.0, "The sides that the market is surest of.")
 
 
 def bet_proportionally(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bet on the first markets of the universe in proportion to the price, which is also the stated probability."""
+    """Bet on the likelier side of the first markets. The side's price is used as the share of the maximum bet and as the stated probability."""
     firsts: dict[str, tuple[str, str, SharePrice]] = {}
     for market_id, side, price in _priced_sides(markets):
         best = firsts.get(market_id)
@@ -42,7 +42,7 @@ def bet_proportionally(markets: Sequence[Market], limits: Limits, key: str) -> d
 
 
 def bet_randomly(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bet on random sides with random sizes and probabilities. key: seed. Baseline for luck."""
+    """Bet on random sides with random sizes and probabilities: the baseline for luck. key: seed."""
     random = Random(hashlib.sha256(key.encode()).digest())
     sides = _priced_sides(markets)
     chosen = random.sample(sides, min(len(sides), random.randint(1, MOST_BETS)))
@@ -64,7 +64,7 @@ def answer_by_rule(rule: str, markets: Sequence[Market], limits: Limits, key: st
 
 
 def _priced_sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]]:
-    """Return (market, side, price) of every side with a price between 0 and a dollar, in the order of the universe."""
+    """Return (market, side, price) of every side with a price between 0 and a dollar, in the order of `markets`."""
     sides = []
     for market in markets:
         for side in ("YES", "NO") if market.binary else market.outcomes:
@@ -77,7 +77,9 @@ def _priced_sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]
 def _size_bets(
     sides: Sequence[tuple[str, str, SharePrice]], limits: Limits, share: Callable[[SharePrice], float], reasoning: str
 ) -> dict[str, Any]:
-    """Bet a share of the maximum amount on each side, in whole cents. Bets below the minimum are omitted; without bets return HOLD."""
+    """Return an answer with a bet on each side: a share of the maximum, in whole cents. share: computes that share from the price. Bets below the
+    minimum are omitted; without bets the answer is HOLD.
+    """
     largest = limits.most // max(len(sides), 1) if limits.limit == "decision" else min(limits.most, limits.cash // max(len(sides), 1))
     bets = []
     for market_id, side, price in sides:

@@ -66,12 +66,12 @@ class Summary:
 
 
 def brier(probability: float, happened: bool | int) -> float:
-    """Return the Brier score (f - o)^2 of a probability f."""
+    """Return the Brier score of a probability: the square of (probability - happened)."""
     return (probability - bool(happened)) ** 2
 
 
 def multiclass_brier(probabilities: Mapping[str, float], outcome: str) -> float:
-    """Return the multiclass Brier score: the sum of (f - o)^2 over all outcomes, from 0 to 2."""
+    """Return the multiclass Brier score, the sum of the Brier scores of all outcomes, from 0 to 2. outcome: the one that happened."""
     return fsum(brier(p, fold_case(name) == fold_case(outcome)) for name, p in probabilities.items())
 
 
@@ -82,12 +82,12 @@ def exact_mean(values: Iterable[float | None]) -> float | None:
 
 
 def skill_score(score: float | None, reference: float | None = COIN) -> float | None:
-    """Return 1 - score / reference; None if either is missing or the reference is 0."""
+    """Return 1 - score / reference; None if score or reference is missing, or if the reference is 0."""
     return None if score is None or not reference else 1 - score / reference
 
 
 def score_bets(ledger: Ledger) -> list[Score]:
-    """Score every bet on a market with a winner, in the order of trades."""
+    """Score every bet on a market with a winner. The scores are sorted by trade id."""
     scores = []
     for (methodology, market_id), settlement in ledger.settlements.items():
         if settlement.result is not Result.WON or settlement.winner is None:

@@ -1,7 +1,8 @@
-"""Submitted forecasts in the arena: their weeks, and their conversion to ranking inputs.
+"""Forecasts that users submit to the arena: the weeks to which they belong, and their conversion to inputs of rankings.
 
-A forecast is for the first week whose decisions it precedes: those of a live week are due at its deadline, those of a reconstructed week are as
-of its universe. It counts if the universe of the week contains the market, the market is binary, and the forecast precedes its close.
+A forecast belongs to the first week whose decisions it precedes: decisions of a live week are due at its deadline, decisions of a
+reconstructed week are made as of its universe (the markets offered to agents). A forecast counts if the universe of its week contains the
+market, the market is binary, and the forecast precedes the market's close. A cohort-week is one week in which a cohort decides.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _BINARY = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_low
 
 
 def forecastable_markets(universe: pl.DataFrame) -> pl.DataFrame:
-    """Return the markets of arena/universe with the columns that submissions need.
+    """Return all markets of arena/universe, with the columns by which submitted forecasts are assigned to weeks.
 
     Columns: week, market_id, venue, market (venue:id), binary (sides are YES and NO), closes_at, reconstructed and known_at.
     """
@@ -29,14 +30,14 @@ def forecastable_markets(universe: pl.DataFrame) -> pl.DataFrame:
 
 
 def find_submission_weeks(markets: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Return one row per week of `forecastable_markets`: week, due (deadline), before (exclusive end for forecasts, UTC) and venues."""
+    """Return one row per week of `forecastable_markets`: week, due (deadline), before (forecasts of the week must be earlier, UTC) and venues."""
     due = day_start(pl.col("week")) + _latest_deadline(rules)
     weeks = markets.group_by("week").agg(pl.col("known_at").min(), pl.col("reconstructed").any(), venues=pl.col("venue").unique().sort())
     return weeks.select("week", "venues", due=due, before=pl.when("reconstructed").then("known_at").otherwise(due)).sort("week")
 
 
 def find_weeks(stated_at: pl.DataFrame, weeks: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.Series:
-    """Return the week of each forecast.
+    """Return the week (its Sunday) to which each forecast belongs.
 
     stated_at: frame with the column `stated_at`, UTC. weeks: from `find_submission_weeks`. rules: methodologies by name; other weeks have the latest
     deadline of any methodology.
@@ -49,7 +50,7 @@ def find_weeks(stated_at: pl.DataFrame, weeks: pl.DataFrame, rules: Mapping[str,
 
 
 def select_fitting(stored: pl.DataFrame, markets: pl.DataFrame, weeks: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Return the forecasts that count in the arena, with the columns week, market_id, due and reconstructed added.
+    """Return the submitted forecasts that count in the arena, with the columns week, market_id, due and reconstructed added.
 
     stored: accepted forecasts with the columns of `bellwether.submissions.validation.SCHEMA`. markets: from `forecastable_markets`. weeks: from
     `find_submission_weeks`.
@@ -80,7 +81,8 @@ _ASKED = ("methodology", "reconstructed", "cohort", "week")
 
 
 def build_submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.DataFrame, prices: pl.DataFrame) -> pl.DataFrame:
-    """Return submitted forecasts by cohort-week and question, with the columns of `RankingInputs.bets`. Columns of trades are null.
+    """Return the submitted forecasts of questions on which agents bet, by cohort-week, with the columns of `RankingInputs.bets`. Columns about
+    trades are null.
 
     bets, due: rows of the families. submissions, prices: rows of their tables. The last forecast before the decisions of the week counts. price
     is the last mark between the families' bets and the interval of ten minutes that contains the forecast; for a live week only live marks.
@@ -133,9 +135,10 @@ def build_submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions
 
 
 def submitted_due(due: pl.DataFrame, submissions: pl.DataFrame) -> pl.DataFrame:
-    """Return the due decisions of submitted forecasters, with the columns of `RankingInputs.due`.
+    """Return the decisions that submitted forecasters had to make, with the columns of `RankingInputs.due`.
 
-    A forecaster has a due decision in each cohort-week between its first and last forecast. It is finished if a forecast of the week counts,
+    A forecaster has a due decision in each cohort-week between its first and last forecast. The decision is finished if a forecast of the week
+    counts, else missing.
     """
     cohort_weeks = due.select(_ASKED).unique()
     kind = ["family", "reconstructed", "late"]

@@ -28,12 +28,12 @@ _NOTE = (
 
 
 def is_preview(rows: pl.DataFrame) -> bool:
-    """Return whether a leaderboard shows no bets, turnover, profit or loss."""
+    """Return whether nothing was traded yet: a leaderboard without bets, turnover, profit or loss."""
     return rows.select((pl.col("profit", "bets", "turnover") == 0).all()).row(0) == (True, True, True)
 
 
 def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Select and rename the columns of the table of weeks. With built-in names the table is at most 80 characters wide."""
+    """Select and rename the columns of `query_week_status` for the terminal. With built-in names the table is at most 80 characters wide."""
     return rows.select(
         "week",
         "lineup",
@@ -52,7 +52,7 @@ def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Select and rename the columns of the table of a cohort's agents, with money in whole cents."""
+    """Select and rename the columns of `query_cohort` for the terminal, with money in whole cents."""
     cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "profit")]
     closed = [yes_column("closed")] if rows["closed"].any() else []
     return rows.select(
@@ -68,12 +68,12 @@ def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def yes_column(name: str) -> pl.Expr:
-    """Return a boolean column as "yes" or "no"."""
+    """Return an expression that shows a boolean column as "yes" or "no"."""
     return pl.when(name).then(pl.lit("yes")).when(pl.col(name).not_()).then(pl.lit("no")).alias(name)
 
 
 def render_leaderboard(rows: pl.DataFrame) -> Iterator[RenderableType]:
-    """Yield the leaderboard as a table for each methodology, with separate tables of live and reconstructed cohorts."""
+    """Yield a table of the leaderboard for each methodology and kind of cohort (live or reconstructed), and a note that explains the columns."""
     for key, part in rows.group_by("methodology", "reconstructed", maintain_order=True):
         cohorts = part["cohorts"].max()
         kind = "reconstructed" if key[1] else "live"
@@ -104,7 +104,7 @@ def _leaderboard_cells(row: dict[str, object]) -> list[str]:
 
 
 def render_explanation(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
-    """Yield the sections of an explanation as (title, text)."""
+    """Yield the records of a decision as (title, text): prompt, answers, parsed decision, calls and executions."""
     if explanation.plan is not None:
         yield (
             "Prompt",
@@ -129,7 +129,7 @@ def render_explanation(explanation: DecisionExplanation) -> Iterator[tuple[str, 
 
 
 def explanation_to_dict(explanation: DecisionExplanation) -> dict[str, Any]:
-    """Convert an explanation to a dictionary for JSON."""
+    """Convert the records of a decision to a dictionary for JSON."""
     intent = explanation.intent
     return {
         "decision": explanation.decision_id,

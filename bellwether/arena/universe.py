@@ -36,7 +36,7 @@ class Universe:
 
 
 def select_universe(markets: Iterable[Market], limit: int, at: datetime) -> Universe:
-    """Select the `limit` tradable markets with the largest volume at an instant; ties by id.
+    """Select, of the markets that are tradable at an instant, the `limit` with the largest volume; ties by id.
 
     Of markets with the same id only the first is used. Unknown volume counts as 0.
     """
@@ -81,7 +81,7 @@ def market_from_row(row: Mapping[str, Any], at: datetime) -> Market:
 
 
 def status_from_row(row: Mapping[str, Any]) -> MarketStatus:
-    """Return the status of a market from a row of raw/polymarket_markets; never RESOLVED, which only evidence shows."""
+    """Return the status of a market from its row of raw/polymarket_markets. RESOLVED is never returned, because only evidence shows a resolution."""
     status = fold_case(str(row.get("uma_resolution_status") or ""))
     if row.get("closed"):
         return {"proposed": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPUTED}.get(status, MarketStatus.CLOSED)
@@ -97,7 +97,7 @@ def is_tradable(market: Market, at: datetime) -> bool:
 
 
 def _listed_prices(row: Mapping[str, Any], count: int) -> tuple[SharePrice | None, ...]:
-    """Return the listed price of each outcome.
+    """Return the listed price of each outcome. count: number of outcomes.
 
     For a one-sided book the venue lists the midpoint between the quoted side and 0 or 1, at which nothing trades. It is replaced by the last
     trade, limited by the quoted side; without a trade there is no price.

@@ -300,7 +300,7 @@ def explain_exclusions(due: pl.DataFrame, questions: pl.DataFrame, submitted: pl
 
 
 def explain_too_few_events(events: int) -> str | None:
-    """Return why a score over so few events has no rank; None if the events are enough."""
+    """Return why a score over too few events has no rank; None if the number `events` is enough."""
     return None if events >= MINIMUM_EVENTS else f"scored on {events} event{'' if events == 1 else 's'}; a rank needs {MINIMUM_EVENTS}"
 
 

@@ -45,7 +45,7 @@ def compare_pairs(
     """Test for every pair of the families `names` whether their mean values differ. ranked: whether each family may enter the confidence set.
 
     outcomes: family, cohort, week, value (summed per cohort-week), slope (derivative of the value by the outcome of a market, or null), y,
-    price, market and event. ranked: families in the confidence set.
+    price, market and event.
     """
     values = outcomes.group_by("family", "cohort", "week").agg(pl.col("value").sum())
     matrix, clusters = _value_matrix(values, names)

@@ -1,4 +1,6 @@
-"""Context of a weekly run: clients, clock and budgets; and the universes and cohorts that are frozen on first use."""
+"""Context of a weekly run: clients, clock and budgets; and the universes (offered markets) and cohorts (agents that start together) that are
+stored on first use and never change (frozen).
+"""
 
 from __future__ import annotations
 
@@ -33,20 +35,22 @@ PURPOSE = "arena/decisions"
 
 @dataclass(frozen=True)
 class WeekBudgets:
-    """Weekly budgets in dollars. week: for all models together. model: for each model. None: no limit."""
+    """Weekly budgets for model calls in dollars. week: for all models together. model: for each model. None: no limit."""
 
     week: Decimal | None = None
     model: Decimal | None = None
 
     def of(self, week: date, model: str) -> tuple[Budget, ...]:
-        """Return the budgets of a call: that of the week, then that of the model. model: its name in the journal."""
+        """Return the budgets that limit a model call: first the week's, then the model's. model: its name in the journal."""
         limits = ((self.week, week_scope(week)), (self.model, week_scope(week, model)))
         return tuple(Budget(_to_micros(limit), scope) for limit, scope in limits if limit is not None)
 
 
 @dataclass(frozen=True)
 class Spending:
-    """Costs in dollars. spent: known costs. reserved: maximum of unknown costs. left: rest of the budget; None without a budget."""
+    """Cost of model calls in dollars. spent: known costs. reserved: maximum of the costs that are not known yet. left: rest of the budget; None
+    without a budget.
+    """
 
     spent: float
     reserved: float
@@ -54,12 +58,15 @@ class Spending:
 
 
 def week_scope(week: date, model: str | None = None) -> Scope:
-    """Return the journal scope of all decision calls in a week. The scope of a single call is its decision, cohort/family/week."""
+    """Return the filter that selects a week's calls for decisions in the journal. model: its name in the journal; None for all models.
+
+    The scope of a single call is the id of its decision, cohort/family/week.
+    """
     return Scope(purpose=PURPOSE, model=model, scope_end=f"/{week.isoformat()}")
 
 
 def compute_week_spending(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spending, dict[str, Spending]]:
-    """Return the spending of a week, and of each model by its name in the journal."""
+    """Return the spending of a week for all models together, and for each model by its name in the journal."""
     usage = journal.usage("model", of=week_scope(week))
     names = sorted(usage["model"])
     return _scope_spending(journal, week_scope(week), budgets.week), {
@@ -106,7 +113,7 @@ class WeekContext:
 
     @property
     def records(self) -> Records:
-        """Write-once records of the journal."""
+        """Access to the write-once records in the journal."""
         return Records(self.journal, LEASE, run=self.run)
 
     @cached_property
@@ -120,7 +127,7 @@ class WeekContext:
         return load_methodology(self.methodology or load_lineup(self.lineup, self.registry).methodology, self.registry)
 
     def data(self, venue: Venue) -> VenueData:
-        """Return the data of a venue. Raises `ConfigError` for Kalshi without a client."""
+        """Return the access to a venue's markets, prices and evidence. Raises `ConfigError` for Kalshi without a client."""
         if venue == "polymarket":
             return Polymarket(self.venue)
         if self.kalshi is None:
@@ -137,24 +144,28 @@ class WeekContext:
 
 
 def decision_time(week: date) -> datetime:
-    """Return the time of a week's decisions, used if the week is reconstructed."""
+    """Return the instant as of which a week is decided if it is reconstructed: shortly after its start."""
     return week_start(week) + DECISION
 
 
 def is_past(week: date, now: datetime, rules: Methodology) -> bool:
-    """Return whether the deadline of a week has passed, so that it must be reconstructed. Raises `ConfigError` for a future week."""
+    """Return whether the deadline of a week has passed, so that the week must be reconstructed. Raises `ConfigError` before the week's decisions
+    begin.
+    """
     if now < decision_time(week):
         raise ConfigError(f"running the week {week}: it begins at {decision_time(week).isoformat()}; the present time is {now.isoformat()}")
     return now >= decision_deadline(week_start(week), rules)
 
 
 def freeze_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
-    """Return the week's universe on a venue, freezing it on first use. After the deadline of decisions it is reconstructed."""
+    """Return the stored universe of a week on a venue. On first use the universe is fetched (after the deadline of decisions: reconstructed) and
+    stored.
+    """
     return store_once(context.records, FrozenUniverse, _universe_name(week, venue), lambda: _build_universe(context, week, venue))
 
 
 def preview_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
-    """Return the week's universe on a venue without freezing it."""
+    """Return the universe that a run of the week would use on a venue, without storing anything."""
     return load_record(context.records, FrozenUniverse, _universe_name(week, venue)) or _build_universe(context, week, venue)
 
 
@@ -185,12 +196,12 @@ def _build_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUni
 
 
 def load_cohort(records: Records, week: date) -> FrozenCohort | None:
-    """Load the cohort that started in a week; None if missing."""
+    """Load the cohort that started in a week; None if none did."""
     return load_record(records, FrozenCohort, week.isoformat())
 
 
 def is_all_reconstructed(context: WeekContext) -> bool:
-    """Return whether all cohorts are reconstructed. Only their rows can be rebuilt from the journal and the venues."""
+    """Return whether all cohorts are reconstructed, so that all their rows can be rebuilt from the journal and the venues."""
     # Of a damaged manifest only the partition is known.
     weeks = {date.fromisoformat(week) for declared in (AGENTS, UNIVERSE) for (week,) in context.lake.partitions(declared)}
     cohorts = (load_cohort(context.records, week) for week in weeks)
@@ -198,8 +209,7 @@ def is_all_reconstructed(context: WeekContext) -> bool:
 
 
 def drop_damaged(context: WeekContext, rows: Slice, rebuilt: Collection[date] | None = None) -> Slice:
-    """Return rows without damaged partitions if all cohorts are reconstructed, because such rows are rebuilt.
-
+    """Return the rows without damaged partitions if all cohorts are reconstructed, because such partitions can be rebuilt; else all rows.
     rebuilt: weeks or days whose damaged rows are dropped; None: all.
     """
     damaged = {place for place in rows.damaged() if rebuilt is None or date.fromisoformat(place[0]) in rebuilt}
@@ -207,12 +217,14 @@ def drop_damaged(context: WeekContext, rows: Slice, rebuilt: Collection[date] | 
 
 
 def load_evidence(context: WeekContext, rebuilt: Collection[date] | None = ()) -> Slice:
-    """Load rows of arena/evidence. rebuilt: weeks whose evidence is rebuilt, as in `drop_damaged`."""
+    """Load rows of arena/evidence. rebuilt: weeks whose damaged rows are dropped because they are rebuilt (`drop_damaged`); None: all."""
     return drop_damaged(context, context.lake.slice(EVIDENCE, missing="skip"), rebuilt)
 
 
 def freeze_cohort(context: WeekContext, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
-    """Return the cohort of a week, starting it on first use. After the first hour of the week, a start requires `forced`; else return None."""
+    """Return the stored cohort of a week; on first use, start and store it. After the first hour of the week a live cohort only starts if
+    `forced`; otherwise return None.
+    """
     if not reconstructed and not forced and not is_start_allowed(context.now()) and load_cohort(context.records, week) is None:
         return None
     return store_once(context.records, FrozenCohort, week.isoformat(), lambda: build_cohort(context, week, reconstructed=reconstructed))
@@ -227,7 +239,7 @@ def build_cohort(context: WeekContext, week: date, *, reconstructed: bool) -> Fr
 
 
 def list_deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:
-    """Return the cohorts that decide in a week, newest first. venue: None for all venues."""
+    """Return the live or the reconstructed cohorts that decide in a week, newest first. venue: None for all venues."""
     return [
         cohort
         for cohort in _young_cohorts(context, week)

@@ -1,4 +1,4 @@
-"""Decisions of a week. Prompt, intent and executions are journal records that are stored once; a run adds the missing ones.
+"""Decisions of a week. Prompt, parsed answer (intent) and executions are journal records that are stored once; a run adds the missing ones.
 
 Prompt and intent are stored before they are used. After an interruption the next run continues from the stored records: it sends no request for
 a stored answer. After an outage the decision stays open for the next run before the deadline; it never becomes a HOLD.
@@ -95,12 +95,14 @@ class WeekDecisions:
 
     @property
     def universe(self) -> FrozenUniverse:
-        """Universe of the week's own cohort."""
+        """Universe (offered markets) of the cohort that starts in this week."""
         return next(iter(self.universes.values()))
 
 
 def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> WeekDecisions:
-    """Complete the decisions of a week. Stored ones are reused. A decision is not changed after its agent has decided a later week."""
+    """Make the decisions of a week that are missing, and return all. A decision is not changed after its agent has decided a later week. forced:
+    start the week's cohort even after the first hour of the week.
+    """
     universes = {venue: freeze_universe(context, week, venue) for venue in list_venues(context, week)}
     own_venue, own = next(iter(universes.items()))
     cohort = freeze_cohort(context, week, reconstructed=own.reconstructed, forced=forced)
@@ -128,7 +130,9 @@ def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> Wee
 
 
 def plan_tasks(context: WeekContext, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> list[Task]:
-    """Return the tasks of a venue's cohorts in the order of execution. Tasks of closed agents need a stored prompt."""
+    """Return the decisions that a venue's cohorts have to make (tasks), in the order of execution. Closed agents have a task only if its prompt
+    is already stored.
+    """
     at = decision_time(week) if universe.reconstructed else context.now()
     state = ledgers.build_week_state(context, week, universe.venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
     closed = load_by_subject(context.records, InterventionKind.CLOSE)
@@ -174,7 +178,7 @@ def _plan_cohort_tasks(
 
 
 def _find_untouchable(context: WeekContext, tasks: Sequence[Task]) -> dict[str, str]:
-    """Return the reason for each decision that a run must not change, by decision."""
+    """Return the decisions that a run must not change: the reason by decision id."""
     closed = load_by_subject(context.records, InterventionKind.CLOSE)
     reasons = {}
     for task in tasks:
@@ -226,7 +230,7 @@ class _Unfinished(Exception):
 def decide_all(
     tasks: Iterable[Task], records: Records, request_answer: AnswerRequest, now: Callable[[], datetime]
 ) -> list[DecisionOutcome]:
-    """Complete decisions in order, one after another.
+    """Make decisions in order, one after another, and return state and records of each.
 
     If no model call can succeed (credit, key, budget), the remaining decisions become BLOCKED with the reason and are left to the next run.
     Other failures only affect their own decision.
@@ -244,7 +248,7 @@ def decide_all(
 
 
 def decide(task: Task, records: Records, request_answer: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
-    """Complete one decision."""
+    """Make one decision: prompt, answer and execution. Known failures are returned as a state with a reason, not raised."""
     load_stored, at = partial(load_outcome, task, records, over=task.is_over(now())), task.at
     try:
         return _complete_decision(task, records, request_answer, now if at is None else lambda: at)
@@ -260,7 +264,7 @@ def decide(task: Task, records: Records, request_answer: AnswerRequest, now: Cal
 
 
 def load_outcome(task: Task, records: Records, default: DecisionState, reason: str, *, over: bool) -> DecisionOutcome:
-    """Load a stored decision: FINISHED, REFUSED or READ. Without a stored answer it has the state `default` and the given reason.
+    """Load the state and records of a decision without changing it. default, reason: its state and cause if no answer is stored.
 
     over: True if it is never executed again.
     """
@@ -275,7 +279,7 @@ def load_outcome(task: Task, records: Records, default: DecisionState, reason: s
 
 
 def outcome_of_execution(name: str, plan: DecisionPlan | None, intent: Intent, execution: Execution, *, over: bool) -> DecisionOutcome:
-    """Return the outcome of an execution. over: True if the decision is never executed again."""
+    """Return the state and records of a decision after its last execution. over: True if the decision is never executed again."""
     if _is_final(intent, execution):
         return DecisionOutcome(name, DecisionState.FINISHED, plan, intent, execution)
     counts = Counter(str(refusal.reason) for refusal in execution.refusals)
@@ -308,7 +312,7 @@ def _make_plan(task: Task, now: Callable[[], datetime]) -> DecisionPlan:
 
 
 def _request_intent(task: Task, plan: DecisionPlan, request_answer: AnswerRequest) -> Intent:
-    """Request an answer, and retry as often as the methodology allows while the answer is unusable. The last answer counts."""
+    """Request an answer, and retry as often as the methodology allows while the answer is unusable. Return the last answer, parsed."""
     limits = Limits.of(task.methodology, plan.cash)
     messages, calls = plan.messages, list[str]()
     costs: list[int | None] = []
@@ -330,7 +334,9 @@ def _request_intent(task: Task, plan: DecisionPlan, request_answer: AnswerReques
 
 
 def _decide_without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
-    """Return the INVALID decision of an answer without text. Raises `_Unfinished` for other failed calls."""
+    """Return the INVALID decision if a call ended without text. Raises `_Unfinished` if the call failed otherwise. costs: of all calls so far;
+    updated.
+    """
     reason = f"{answer.outcome}: {answer.reason}"
     if not answer.final:
         raise _Unfinished(DecisionState.OPEN, reason)

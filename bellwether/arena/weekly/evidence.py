@@ -1,4 +1,6 @@
-"""Evidence of a week: observations of markets with bets. For reconstructed cohorts past observations are reconstructed."""
+"""Evidence of a week: what venues state about the resolution of markets with bets. For reconstructed cohorts, evidence of past times is
+reconstructed.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,8 @@ class FactRows:
 
     @classmethod
     def load(cls, context: WeekContext, *, decided: Collection[date] = (), rebuilt: Collection[date] = ()) -> FactRows:
-        """Read the rows from the lake.
-
-        decided: weeks whose agents and trades are rebuilt and not read. rebuilt: weeks whose evidence is rebuilt, as in `load_evidence`.
+        """Read the rows from the lake. decided: weeks whose agents and trades are rebuilt and therefore not read. rebuilt: weeks whose damaged
+        evidence is left out, because it is rebuilt.
         """
         excluded = {(week.isoformat(),) for week in decided}
         agents, trades = (context.lake.slice(table, missing="skip").exclude(excluded).read() for table in (AGENTS, TRADES))
@@ -47,7 +48,8 @@ class FactRows:
 
 
 def build_evidence_rows(context: WeekContext, week: date, facts: FactRows, *, requested: Collection[str] = ()) -> pl.DataFrame:
-    """Build rows of arena/evidence of a week: stored rows, cancellations of the week, and missing observations.
+    """Build rows of arena/evidence of a week: stored rows, cancellations by operators, and new observations. requested: markets to observe even
+    if not due.
 
     Markets of live cohorts are observed in the current week only, if due or in `requested`. For reconstructed cohorts, observations of the week are
     reconstructed.
@@ -77,12 +79,12 @@ def build_evidence_rows(context: WeekContext, week: date, facts: FactRows, *, re
 
 
 def list_due_markets(context: WeekContext) -> list[str]:
-    """Return the markets of live cohorts that are due for polling."""
+    """Return the markets with bets of live cohorts that are to be polled for evidence now."""
     return [market_id for due_ones in _due_by_venue(context, FactRows.load(context), context.now()).values() for market_id in due_ones]
 
 
 def _due_by_venue(context: WeekContext, facts: FactRows, now: datetime) -> dict[Venue, list[str]]:
-    """Return the markets of live cohorts that are due for polling, by venue."""
+    """Return the markets with bets of live cohorts that are to be polled for evidence by `now`, by venue."""
     cancelled = facts.evidence.filter(pl.col("cancelled_by").is_not_null())["market_id"].to_list()
     return {
         venue: find_due_markets(
@@ -108,7 +110,7 @@ def _observe_markets(context: WeekContext, facts: FactRows, now: datetime, reque
 
 
 def derive_poll_states(evidence: pl.DataFrame) -> dict[str, PollState]:
-    """Derive the polling state of each market from rows of arena/evidence."""
+    """Return what the latest polls of each market showed, from rows of arena/evidence."""
     states: dict[str, PollState] = {}
     contents: dict[str, object] = {}
     for row in evidence.filter(pl.col("cancelled_by").is_null()).sort("known_at").iter_rows(named=True):

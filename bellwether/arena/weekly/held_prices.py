@@ -1,4 +1,4 @@
-"""Prices of held outcomes: current ones at every tick (a scheduled mark), and past ones for reconstructed cohorts."""
+"""Prices of outcomes that agents hold: current ones at every tick (a scheduled mark), and past ones for reconstructed cohorts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DAY = timedelta(days=1)
 
 
 def fetch_tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
-    """Fetch current prices; return the UTC day, all rows of arena/prices of the day, and the number of added rows.
+    """Fetch current prices of held outcomes; return the UTC day, all rows of arena/prices of that day, and how many rows are new.
 
     The first tick of a day stores every held price and ignores reconstructed prices, so that a day can be read without the day before.
     """
@@ -74,7 +74,7 @@ _held: dict[str, tuple[tuple[str | None, ...], list[PriceKey], dict[Venue, Token
 
 
 def _current_holdings(context: WeekContext) -> tuple[list[PriceKey], dict[Venue, Tokens]]:
-    """Return the price keys of held outcomes, and the token that quotes each of them, by venue."""
+    """Return the held outcomes as (market, outcome), and, by venue, the token that quotes each of them."""
     marks = tuple(context.lake.marks((AGENTS, TRADES, EVIDENCE, UNIVERSE)).values())
     cached = _held.get(context.lake.uri)
     if cached is None or cached[0] != marks or None in marks:
@@ -92,7 +92,7 @@ def _current_holdings(context: WeekContext) -> tuple[list[PriceKey], dict[Venue,
 
 
 def store_tick(context: WeekContext) -> tuple[date, int]:
-    """Store the rows of `fetch_tick_rows`, and return the day and the number of added rows."""
+    """Fetch current prices and store those that changed (`fetch_tick_rows`). Return the UTC day and the number of new rows."""
     day, rows, changed = fetch_tick_rows(context)
     if changed:
         # Without inputs, so that the day remains out of date for reconstructed prices.
@@ -152,7 +152,7 @@ def _price_changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime
 
 
 def find_held_spans(ledger: Ledger) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
-    """Return the time spans (start, end) in which outcomes were held, by price key. The end is None while held."""
+    """Return the time spans (start, end) in which any agent held an outcome, by (market, outcome). The end is None while the outcome is held."""
     positions = {name: position for account in ledger.accounts.values() for name, position in account.positions.items()}
     holders: dict[PriceKey, set[str]] = {}
     spans: dict[PriceKey, list[tuple[datetime, datetime | None]]] = {}
@@ -170,7 +170,7 @@ def find_held_spans(ledger: Ledger) -> dict[PriceKey, list[tuple[datetime, datet
 def _clip_spans(
     spans_by_key: Mapping[PriceKey, Sequence[tuple[datetime, datetime | None]]], first: datetime, last: datetime, now: datetime
 ) -> Iterator[tuple[PriceKey, list[tuple[datetime, datetime]]]]:
-    """Yield the spans clipped to [first, last], by price key. Empty ones are dropped."""
+    """Yield (market, outcome) and its spans, clipped to [first, last]. Empty spans are dropped; spans without an end last until `now`."""
     for key, unclipped in spans_by_key.items():
         clipped = [(max(begin, first), min(end or now, last)) for begin, end in unclipped]
         if spans := [span for span in clipped if span[0] < span[1]]:
@@ -178,14 +178,14 @@ def _clip_spans(
 
 
 def _fold_ledgers(context: WeekContext, *, reconstructed: bool | None) -> dict[Venue, Ledger]:
-    """Build ledgers by venue, of live or reconstructed cohorts. reconstructed: None selects all cohorts that are not archived."""
+    """Build ledgers by venue. reconstructed: True for reconstructed cohorts, False for live ones, None for all cohorts that are not archived."""
     agents, trades, evidence = (context.lake.slice(table, missing="skip").read() for table in (AGENTS, TRADES, EVIDENCE))
     wanted = pl.col("archived_at").is_null() if reconstructed is None else pl.col("reconstructed") == reconstructed
     return fold_ledgers(context, agents.filter(wanted), trades, evidence)
 
 
 def _quoted_tokens(context: WeekContext, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
-    """Return the token or contract that quotes each price key, from the stored universes."""
+    """Return the Polymarket token or Kalshi contract that quotes each (market, outcome), according to the stored universes."""
     wanted = list(keys)
     ids = sorted({market_id for market_id, _ in wanted})
     rows = context.lake.slice(UNIVERSE, missing="skip").query(

@@ -1,4 +1,5 @@
-"""Interventions of operators: cancel a market, close an agent, dismiss a release, archive a cohort. Review of the registry.
+"""Interventions of operators: cancel a market, close an agent, dismiss a release, archive a cohort. Also the review that looks for later releases
+of families.
 
 Interventions are records of the journal; arena/evidence, arena/agents and arena/review show them.
 """
@@ -26,7 +27,9 @@ from bellwether.tables.arena_lineups import REVIEW
 
 
 def review_registry(context: WeekContext) -> list[ReviewFinding]:
-    """Review the families of the registry against LiteLLM's price map. Raises `ConfigError` if either cannot be read."""
+    """Look for later releases of the registry's families in LiteLLM's price map and the registry. Raises `ConfigError` if price map or registry
+    cannot be read.
+    """
     registered = models(context.registry)
     offers = list_offers(registered, prices.price_map(), context.now().date())
     lineup = load_lineup(context.lineup, context.registry)
@@ -59,7 +62,7 @@ def _review_row(finding: ReviewFinding, version: str, at: datetime) -> dict[str,
 
 
 def cancel_market(context: WeekContext, market_id: str, by: str, reason: str) -> Intervention:
-    """Cancel a market for all cohorts from now on. Raises `ConfigError` for a market without bets."""
+    """Cancel a market for all cohorts: its bets are refunded. Raises `ConfigError` for a market without bets."""
     _require_text(f"cancelling {market_id}", by, reason)
     require_bets(context.lake, market_id, "cancelling")
     observed = context.lake.slice(EVIDENCE, missing="skip").query(
@@ -73,7 +76,7 @@ def cancel_market(context: WeekContext, market_id: str, by: str, reason: str) ->
 
 
 def require_bets(lake: Lake, market_id: str, doing: str) -> None:
-    """Raise `ConfigError` for a market without bets."""
+    """Raise `ConfigError` for a market without bets. doing: name of the action, for the message."""
     if not lake.slice(TRADES, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select(pl.len())).item():
         raise ConfigError(f"{doing} {market_id:.120}: no agent has bet on this market; arena.trades lists the markets with bets")
 
@@ -92,7 +95,7 @@ def close_agent(context: WeekContext, agent_id: str, by: str, reason: str) -> In
 
 
 def dismiss_release(context: WeekContext, family: str, model_id: str, by: str, reason: str) -> Intervention:
-    """Stop the review from proposing a release of a family. Raises `ConfigError` if the review does not propose it."""
+    """Stop the review from proposing a model as release of a family. Raises `ConfigError` if the review does not propose the model."""
     _require_text(f"dismissing {model_id}", by, reason)
     offers = {finding.family.name: [offer.model_id for offer in finding.offers] for finding in review_registry(context)}
     if model_id not in offers.get(family, ()) and (family, model_id) not in load_dismissals(context.records):

@@ -66,15 +66,17 @@ class Kalshi:
         return self.run_query(lambda client: _fetch_universe(client, limit, now))
 
     def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
-        """Reconstruct a past universe; see `bellwether.arena.kalshi.find_candidates`."""
+        """Reconstruct the universe as of a past instant, from the candidates of `bellwether.arena.kalshi.find_candidates`."""
         return self.run_query(lambda client: _reconstruct_universe(client, at, limit))
 
     def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-        """Fetch markets by id, with the candles of the last days."""
+        """Fetch markets by id, with the last prices from candles up to `at`. past: `at` lies in a reconstructed week, so that statuses and quotes
+        are those of `at`.
+        """
         return self.run_query(lambda client: _fetch_held(client, market_ids, at, past=past))
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Fetch statuses and listed prices of contracts, and order books."""
+        """Fetch statuses of markets, and quotes from order books with the listed price of each contract."""
         tokens = find_quoted_tokens(markets, list(markets))
 
         async def work(client: KalshiClient) -> tuple[dict[str, MarketListing], dict[str, snapshots.Book]]:
@@ -94,7 +96,7 @@ class Kalshi:
         return {name: find_market_status(listing) for name, listing in listings.items()}, dict(quotes)
 
     def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
-        """Return quotes from the latest candles before the instant."""
+        """Return the quotes from the latest candles at or before an instant."""
         tokens = find_quoted_tokens(markets, list(markets))
         if not tokens:
             return {}
@@ -102,27 +104,27 @@ class Kalshi:
         return {name: _quotes_from_candles(market, candles, at) for name, market in markets.items()}
 
     def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """Fetch the contracts of each market and return a row of evidence per market."""
+        """Fetch what the venue states about the resolution of each market: one row of evidence per market, from its contracts."""
         listings, at = self.run_query(lambda client: _fetch_listings(client, market_ids))
         return [build_evidence_row(listing, fetched_at=at or now) for listing in listings.values()]
 
     def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """Reconstruct past evidence; see `bellwether.arena.kalshi.reconstruct_evidence`."""
+        """Reconstruct what polls up to `until` would have shown; see `bellwether.arena.kalshi.reconstruct_evidence`."""
         listings, _ = self.run_query(lambda client: _fetch_listings(client, market_ids))
         wait = max(methodology.dispute_window for methodology in rules.values())
         return reconstruct_evidence(listings.values(), until, wait=wait, grace=max(methodology.grace for methodology in rules.values()))
 
     def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
-        """Fetch midpoints of order books."""
+        """Fetch the midpoints of current order books, by ticker."""
         books = self.run_query(lambda client: snapshots.fetch_books(client, tokens))
         return {ticker: PriceObservation(quote_from_book(book.yes, book.no, book.at).mid, book.at) for ticker, book in books.items()}
 
     def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Return an empty mapping: Kalshi's listing quotes the order book, so it is no second source."""
+        """Return an empty mapping: Kalshi's listing repeats the order book, so that there is no second price to compare with."""
         return {}
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Fetch the midpoints of hourly candles in which both sides are quoted."""
+        """Fetch the midpoints of hourly candles in which both sides are quoted, by ticker."""
         candles = self.run_query(lambda client: snapshots.fetch_candles(client, spans))
         return {
             ticker: [
@@ -162,7 +164,9 @@ async def _reconstruct_universe(client: KalshiClient, at: datetime, limit: int) 
 
 
 def _batch_listings(listings: Iterable[MarketListing]) -> Iterator[list[MarketListing]]:
-    """Yield batches of consecutive listings with at most `_AT_ONCE` contracts; a larger listing is a batch of its own."""
+    """Yield batches of consecutive listings (markets with their contracts) with at most `_AT_ONCE` contracts; a larger listing is a batch by
+    itself.
+    """
     batch: list[MarketListing] = []
     for listing in listings:
         if batch and sum(len(other.contracts) for other in (*batch, listing)) > _AT_ONCE:

@@ -1,4 +1,4 @@
-"""Ledgers of the arena: of all agents by venue, and of the cohorts that decide in a week before they decide."""
+"""Ledgers (cash and positions) of all agents by venue, and of the cohorts that decide in a week, as of just before the decisions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def list_decision_keys(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
 
 
 def load_earlier_trades(records: Records, cohorts: Iterable[FrozenCohort], week: date) -> list[Trade]:
-    """Load the trades of the cohorts before a week from the journal."""
+    """Load all trades that the cohorts made before a week, from the journal."""
     trades: list[Trade] = []
     for cohort in cohorts:
         earlier = cohort.week
@@ -79,7 +79,7 @@ def build_week_state(
     at: datetime,
     reconstructed: bool,
 ) -> WeekState:
-    """Build the state of a venue's cohorts before the decisions of a week."""
+    """Build ledger, markets and prices of a venue's cohorts as of just before the decisions of a week. at: time of the decisions."""
     agents = [agent for cohort in cohorts for agent in cohort.agents(cohort_methodology(context, cohort))]
     trades = load_earlier_trades(context.records, cohorts, week)
     rules = {cohort.methodology: cohort_methodology(context, cohort) for cohort in cohorts}
@@ -103,7 +103,9 @@ def build_week_state(
 def fold_ledgers(
     context: WeekContext, agents: pl.DataFrame, trades: pl.DataFrame, evidence: pl.DataFrame, at: datetime | None = None
 ) -> dict[Venue, Ledger]:
-    """Build ledgers by venue from rows of arena/agents, arena/trades and arena/evidence. at: ignore later facts; default: use all."""
+    """Build ledgers by venue from rows of arena/agents, arena/trades and arena/evidence. at: facts that became known later are ignored; None: all
+    count.
+    """
     all_trades = trades_from_rows(trades if at is None else trades.filter(pl.col("known_at") <= at))
     known_evidence = evidence if at is None else evidence.filter(pl.col("known_at") <= at)
     ledgers: dict[Venue, Ledger] = {}
@@ -119,7 +121,9 @@ def fold_ledgers(
 
 
 def load_observations(context: WeekContext, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
-    """Load the observations of markets up to an instant from the lake. reconstructed: True if damaged rows may be dropped."""
+    """Load what was observed about the resolution of markets up to an instant, from the lake. reconstructed: drop damaged rows if they can be
+    rebuilt.
+    """
     wanted = list(market_ids)
     if not wanted:
         return []

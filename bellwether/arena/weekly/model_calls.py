@@ -1,4 +1,4 @@
-"""Answers of agents: rules are evaluated; models are called through the journal, within the budgets of the week."""
+"""How agents answer: rules are evaluated; models are called through the journal (database of calls), within the budgets of the week."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Task:
     version: str = VERSION
 
     def is_over(self, now: datetime) -> bool:
-        """Return whether the decision is not executed again, even if all legs were refused."""
+        """Return whether refused legs are not tried again: after the deadline, and always in a reconstructed week."""
         return self.at is not None or now >= self.deadline
 
 
@@ -71,7 +71,7 @@ AnswerRequest = Callable[[Task, DecisionPlan, Sequence[Message], int], Answer | 
 
 
 class _ModelClients:
-    """Model clients, opened on first use. Cohorts whose terms of a model differ use different clients."""
+    """Model clients, opened on first use. Cohorts that use one model with different settings or prices get different clients."""
 
     def __init__(self, models: Models | None, portal: BlockingPortal, opened: ExitStack) -> None:
         self._models, self._portal, self._opened = models, portal, opened
@@ -91,7 +91,7 @@ class _ModelClients:
 
 @contextmanager
 def open_model_calls(context: WeekContext) -> Iterator[AnswerRequest]:
-    """Yield a function that requests answers within the budgets of the week. Model clients are closed at the end."""
+    """Yield a function that requests an agent's answer within the budgets of the week. Model clients are closed at the end."""
     with start_blocking_portal() as portal, ExitStack() as opened:
         clients = _ModelClients(context.models, portal, opened)
         registered: dict[str, Model] = {}
@@ -121,7 +121,7 @@ def open_model_calls(context: WeekContext) -> Iterator[AnswerRequest]:
 
 
 def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
-    """Return the error to raise for a stopped model: one that stops the run, unless only the model's weekly budget is exhausted.
+    """Return the error to raise when calls of a model were stopped. It stops the whole run, unless only this model's weekly budget is exhausted.
 
     exhausted: messages by model with an exhausted budget; updated.
     """
@@ -132,7 +132,9 @@ def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError
 
 
 def configure_model(member: str, rules: Methodology, registered: Mapping[str, Model], terms: Terms | None = None) -> Model:
-    """Return a model with the timeout of a methodology and the terms of its cohort. Raises `ConfigError` for an unknown model."""
+    """Return a registered model with the methodology's timeout and the cohort's settings and prices (terms). member: name of the model. Raises
+    `ConfigError` for an unknown model.
+    """
     if member not in registered:
         raise ConfigError(f"calling {member}: the model is missing in models.toml; restore it")
     model = registered[member] if terms is None else terms.apply_to(registered[member])
@@ -149,7 +151,9 @@ def call_parameters(model: Model, rules: Methodology) -> dict[str, Any]:
 
 
 def _answer_by_rule(rule: str, task: Task, plan: DecisionPlan, sample: int) -> Answer:
-    """Return the answer of a rule, with the limits of the stored prompt. The journal has no entry for its key."""
+    """Return the answer of a rule, within the limits that follow from the cash in the stored prompt. The answer's key has no entry in the
+    journal.
+    """
     name = task.key.decision_id
     content = rule_agents.answer_by_rule(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
     key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=name, sample=sample).key

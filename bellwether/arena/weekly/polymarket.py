@@ -1,4 +1,4 @@
-"""Requests of the arena's weeks to Polymarket: to Gamma for markets; to the CLOB for books, past prices and winners."""
+"""Requests of the arena's weeks to Polymarket's APIs: to Gamma for markets; to the CLOB for books, past prices and winners."""
 
 from __future__ import annotations
 
@@ -62,15 +62,17 @@ class Polymarket:
         return self.run_query(lambda gamma, clob: _fetch_universe(gamma, limit, now))
 
     def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
-        """Reconstruct a past universe; see `bellwether.arena.history`."""
+        """Reconstruct the universe as of a past instant; see `bellwether.arena.history`."""
         return self.run_query(lambda gamma, clob: _reconstruct_universe(gamma, clob, at, limit))
 
     def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-        """Fetch markets by id, with past prices of the last days."""
+        """Fetch markets by id, with the last prices up to `at`. past: `at` lies in a reconstructed week, so that statuses and quotes are those of
+        `at`.
+        """
         return self.run_query(lambda gamma, clob: _fetch_held(gamma, clob, market_ids, at, past=past))
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Fetch statuses and prices from Gamma, and books from the CLOB; without a book its midpoint."""
+        """Fetch statuses and prices from Gamma, and books from the CLOB. For a token without a book, the midpoint that the CLOB states is used."""
         tokens = find_quoted_tokens(markets, list(markets))
 
         async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book], dict[str, Decimal]]:
@@ -90,34 +92,36 @@ class Polymarket:
         return {name: market.status for name, market in listed.items()}, dict(quotes)
 
     def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
-        """Return the prices of the frozen universe as quotes; past bids and asks are not recorded."""
+        """Return the stored prices of the markets as quotes with midpoints only; past bids and asks are not recorded."""
         return {
             name: {place: Quote(price, source=SOURCE) for place, price in enumerate(market.prices) if price is not None}
             for name, market in markets.items()
         }
 
     def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """Fetch records of Gamma and, for closed markets, flags of the CLOB; return a row of evidence per market."""
+        """Fetch what the venue states about the resolution of each market: one row of evidence per market, from Gamma and, for closed markets,
+        the CLOB's winner flags.
+        """
         return self.run_query(lambda gamma, clob: _fetch_evidence(gamma, clob, market_ids, now))
 
     def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """Reconstruct past evidence; see `bellwether.arena.history.reconstruct_evidence`."""
+        """Reconstruct what polls up to `until` would have shown; see `bellwether.arena.history.reconstruct_evidence`."""
         return self.run_query(lambda gamma, clob: _reconstruct_evidence(gamma, clob, market_ids, until, rules))
 
     def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
-        """Fetch midpoints of books."""
+        """Fetch the midpoints of current books, by token."""
         books = self.run_query(lambda gamma, clob: snapshots.fetch_books(clob, tokens))
         return {token: PriceObservation(book_midpoint(book), book.at) for token, book in books.items()}
 
     def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Fetch Gamma's outcome prices."""
+        """Fetch Gamma's outcome prices, by (market, outcome)."""
         snapshot = self.run_query(lambda gamma, clob: snapshots.fetch_by_id(gamma, sorted({market_id for market_id, _ in keys})))
         markets = {row["market_id"]: market_from_row(row, now) for row in snapshot.rows}
         prices = {key: markets[key[0]].price(key[1]) for key in keys if key[0] in markets}
         return {key: price for key, price in prices.items() if price is not None}
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Fetch hourly prices from the route /prices-history."""
+        """Fetch hourly prices from the route /prices-history, by token."""
         return dict(self.run_query(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans)))
 
 
@@ -199,7 +203,7 @@ def quote_from_book(book: snapshots.Book, source: str = "clob") -> Quote:
 
 
 def book_midpoint(book: snapshots.Book) -> SharePrice | None:
-    """Return the midpoint of a book in micro-dollars, as in `quote_from_book`."""
+    """Return the midpoint of a book in micro-dollars; None unless both sides are quoted."""
     return midpoint(*_best_prices(book))
 
 

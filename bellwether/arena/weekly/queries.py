@@ -53,12 +53,12 @@ def has_unexecuted_answer(context: WeekContext, week: date) -> bool:
 
 
 def stored_tables(lake: Lake) -> TableReader:
-    """Return a reader of the tables as stored in the lake."""
+    """Return a function that reads any table as stored in the lake."""
     return lambda table: lake.slice(table, missing="skip").read()
 
 
 def read_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
-    """Return a reader of the tables as known at an instant: facts known by then, and the results derived from them."""
+    """Return a function that reads any table as known at an instant: facts known by then, and the results derived from those facts."""
     facts = Facts.load(lake)
     results = compute_results(facts, rules, known_at=at).frames
     facts_then = facts.as_known(at)
@@ -161,7 +161,7 @@ def query_cohort(read: TableReader, cohort: date) -> pl.DataFrame:
 
 
 def query_agent(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
-    """Return decisions, positions and cash movements of an agent. Raises `ConfigError` for an unknown agent."""
+    """Return decisions, positions and cash movements of an agent, by name. Raises `ConfigError` for an unknown agent."""
     agent = AgentKey(cohort, family).agent_id
     is_agent = pl.col("agent_id") == agent
     if read(AGENTS).filter(is_agent).is_empty():

@@ -1,4 +1,7 @@
-"""Rows of the arena's tables from the decisions of a week."""
+"""Rows of the arena's tables from the decisions of a week.
+
+The state of a decision changes when it is answered or executed. arena/decisions has the last state, arena/decision_versions the earlier ones.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,8 @@ def _journal_states(context: WeekContext, decided: WeekDecisions) -> dict[str, l
 
 
 def _merge_states(stored: list[_State], journaled: list[_State], executed_at: datetime | None, now: datetime) -> list[_State]:
-    """Merge stored and journaled states of a decision by time. The current state is added if it differs or belongs to a later execution.
+    """Merge the states of a decision from the lake (stored) and the journal (journaled) by time. The journal's last state is added if it differs
+    from the lake's or belongs to a later execution.
 
     executed_at: time of the last execution. now: time of a current state without a new execution.
     """
@@ -130,7 +134,7 @@ def _merge_states(stored: list[_State], journaled: list[_State], executed_at: da
 
 
 def _earlier_versions(states: Sequence[_State]) -> list[_State]:
-    """Return all states but the last as rows of arena/decision_versions. States without a duration are omitted."""
+    """Return all states but the last as rows of arena/decision_versions. States that lasted no time are omitted."""
     first = {"known_at": states[0]["changed_at"]}
     return [
         state | first | {"superseded_at": following["changed_at"]}

@@ -68,7 +68,7 @@ def summarise_run(context: WeekContext, weeks: Sequence[date], now: datetime) ->
 
 
 def _costs_by_family(context: WeekContext, weeks: Sequence[date], decisions: pl.DataFrame, read: TableReader) -> list[dict[str, Any]]:
-    """Return cost in dollars and tokens of each family with requests, most expensive first."""
+    """Return the cost in dollars and the tokens of each family's model calls, most expensive first. Families without calls are missing."""
     used = [context.journal.usage("scope", of=week_scope(week)) for week in weeks]
     tokens = pl.concat(used).select(decision_id="scope", input_tokens="prompt_tokens", output_tokens="completion_tokens")
     families = read(AGENTS).select("agent_id", "family")
@@ -82,7 +82,7 @@ def _costs_by_family(context: WeekContext, weeks: Sequence[date], decisions: pl.
 
 
 def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime) -> dict[str, Any]:
-    """Return the next deadline: of this week while it has open decisions, else of the next week; and the remaining budgets."""
+    """Return which week is due next, with deadline and remaining budgets: this week while it has open decisions, else the next week."""
     rules: Methodology = context.new_methodology
     present = week_of(now)
     pending = unfinished.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
@@ -99,7 +99,7 @@ def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime
 
 
 def render_summary_lines(summary: dict[str, Any]) -> Iterator[str]:
-    """Yield the summary as lines, problems first."""
+    """Yield the result of `summarise_run` as lines of text, problems first."""
     if summary["refused"]:
         reasons = ", ".join(f"{reason} {number}" for reason, number in summary["refused"].items())
         yield f"Refused    {sum(summary['refused'].values())} of {summary['legs']} legs: {reasons}"

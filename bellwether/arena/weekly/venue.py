@@ -1,4 +1,4 @@
-"""Interface between the arena's weeks and a venue."""
+"""Interface through which weekly runs of the arena read markets, prices and evidence of a venue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from bellwether.units import SharePrice
 
 @dataclass(frozen=True)
 class HeldMarkets:
-    """Markets outside the universe with open positions. prices: last known prices. quotes: as of a past instant; empty in a live week."""
+    """Markets that are not in the week's universe, but on which positions are open. prices: last known prices. quotes: by market, as of a past
+    instant; empty in a live week.
+    """
 
     markets: Mapping[str, Market] = field(default_factory=dict)
     prices: Mapping[PriceKey, HeldPrice] = field(default_factory=dict)
@@ -25,10 +27,12 @@ class HeldMarkets:
 
 
 class VenueData(Protocol):
-    """Markets, prices and evidence of one venue. Quoted instruments are named by a market's `token_ids`."""
+    """Markets, prices and evidence (what the venue states about resolutions) of one venue. Tokens are the quoted instruments, named by a market's
+    `token_ids`.
+    """
 
     def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
-        """Fetch the current universe: the open markets with the largest volume."""
+        """Fetch the current universe (the markets offered to agents): the open markets with the largest volume."""
         ...
 
     def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
@@ -36,7 +40,9 @@ class VenueData(Protocol):
         ...
 
     def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-        """Fetch markets outside the universe: status, last prices and, for a past week, quotes."""
+        """Fetch markets outside the universe: status and last prices. past: `at` lies in a reconstructed week; quotes as of `at` are returned,
+        too.
+        """
         ...
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
@@ -44,15 +50,15 @@ class VenueData(Protocol):
         ...
 
     def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
-        """Return past quotes of markets of a reconstructed universe."""
+        """Return the quotes of markets of a reconstructed universe, as of a past instant."""
         ...
 
     def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """Fetch rows of evidence for `frames.evidence_frame`, of open and closed markets."""
+        """Fetch current evidence of open and closed markets, as rows for `frames.evidence_frame`."""
         ...
 
     def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """Reconstruct rows of evidence as of past instants, up to `until`."""
+        """Reconstruct the rows of evidence that polls up to `until` would have given. rules: methodologies by name."""
         ...
 
     def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
@@ -60,11 +66,11 @@ class VenueData(Protocol):
         ...
 
     def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Fetch listed prices, to compare with `fetch_midpoints`; empty if the venue has no second source."""
+        """Fetch listed prices by (market, outcome), to compare with `fetch_midpoints`; empty if the venue has no second source of prices."""
         ...
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Fetch hourly prices by token, each in its span of time, earliest first."""
+        """Fetch hourly prices by token, earliest first. spans: start and end of each token's prices."""
         ...
 
 
