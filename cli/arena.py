@@ -1,4 +1,4 @@
-"""`bellwether arena`. Subcommands that only read do not import Dagster."""
+"""The command `bellwether arena` and its subcommands. Those that only read do not import Dagster."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def run(
 
 
 def _require_weeks(weeks: list[date]) -> None:
-    """Raise `click.BadParameter` for a week outside of this world."""
+    """Raise `click.BadParameter` if this world does not contain one of the weeks."""
     first, last = settings().first_day.date(), week_of(settings().now())
     for week in weeks:
         if not first <= week <= last:
@@ -113,7 +113,7 @@ def _require_weeks(weeks: list[date]) -> None:
 
 
 def _require_lineup(weeks: list[date], lineup: str | None) -> None:
-    """Raise `click.BadParameter` if a cohort of the weeks was started with another lineup, which it keeps."""
+    """Raise `click.BadParameter` if the cohort of a week was started with another lineup. A cohort keeps its lineup."""
     if lineup is None:
         return
     others = open_table_reader(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
@@ -251,7 +251,7 @@ def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
 
 
 def _finish_intervention(intervention: Intervention, as_json: bool) -> None:
-    """Update the tables that depend on an intervention, publish, and print a summary."""
+    """After an operator's intervention, update the tables that depend on it, publish, and print a summary."""
     from assets.arena.runs import apply_intervention
     from assets.warehouse.runs import publish
 
@@ -292,7 +292,7 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
 
 
 def _preview_week(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
-    """Print the decisions of a week with their prompts and maximum cost, without storing anything."""
+    """Print the decisions that a run of this week would ask for, with prompts and maximum cost. Nothing is stored."""
     from bellwether.arena.weekly.summary import preview_week
 
     require_venues()
@@ -347,7 +347,7 @@ def _dollars(cost: int | None) -> str:
 
 
 def _print_standings(known_at: datetime | None) -> None:
-    """Print the standings: intervals, skill and differences of families."""
+    """Print the standings of families: metrics with intervals, skill, and pairwise differences. known_at: as they were known then."""
     from bellwether.arena.rankings.standings import render_standings
 
     rows = open_table_reader(known_at)(table("arena/rankings"))

@@ -193,7 +193,7 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _deprecation_notes() -> Iterator[None]:
-    """Print each deprecation warning about an agent's interface once, on standard error."""
+    """Print each deprecation warning about an agent's interface on standard error, but only once, within the `with` block."""
     notes: set[str] = set()
 
     def note(message: Warning | str, *_: Any) -> None:
@@ -208,7 +208,7 @@ def _deprecation_notes() -> Iterator[None]:
 
 
 def _create_folder(folder: Path, option: str) -> None:
-    """Create the folder of an option. Raises `ConfigError` if that fails, or if a folder of --out cannot be replaced as a whole."""
+    """Create the folder that an option names. Raises `ConfigError` if that fails, or if the folder of --out cannot be replaced as a whole."""
     if option == "--out" and (Path.cwd().is_relative_to(folder.resolve()) or folder.is_mount()):
         raise ConfigError(f"writing into {folder}: --out replaces a folder as a whole; name one below it")
     try:
@@ -218,7 +218,7 @@ def _create_folder(folder: Path, option: str) -> None:
 
 
 def _run_each(request: Request, out: Path | None, html: Path | None, as_json: bool, *, lake: bool = False) -> pl.DataFrame:
-    """Run every agent in every episode in turn, and print and write the results. Returns a row per run."""
+    """Run every agent in every episode, one run after the other; print and write the results. Returns a row per run."""
     from bellwether.replay.request import store_runs, write_runs
     from bellwether.replay.results.frames import backtests
 
@@ -246,13 +246,13 @@ def _run_each(request: Request, out: Path | None, html: Path | None, as_json: bo
 
 
 def _print_confinements(confinements: Iterable[Confinement]) -> None:
-    """Print how isolated agents were confined, each kind once."""
+    """Print how isolated agents were confined. Equal confinements are printed once."""
     for text in sorted(set(map(str, confinements))):
         _say(f"Isolated agents: {text}")
 
 
 def _run_sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_json: bool) -> pl.DataFrame:
-    """Run every combination of parameters in every episode, and print and write the results. Returns a row per run."""
+    """Run every combination of the agents' parameters in every episode; print and write the results. Returns a row per run."""
     from bellwether.replay.sweep import run_sweep
 
     total = len(request.sources) * len(request.candidates)
@@ -283,7 +283,7 @@ def _run_sweep(request: Request, jobs: int, on: str | None, out: Path | None, as
 
 
 def _open_client(on: str | None) -> AbstractContextManager[Client | None]:
-    """Connect to the Dask scheduler of --on; None without the option."""
+    """Connect to the Dask scheduler that --on names, until the context ends; None without the option."""
     if on is None:
         return nullcontext()
     from bellwether.replay.dask_sweep import connect
@@ -292,7 +292,7 @@ def _open_client(on: str | None) -> AbstractContextManager[Client | None]:
 
 
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
-    """Show a table per agent, and a comparison if there are several."""
+    """Print a table for each agent, and a comparison if there are several agents. frame: a row per run."""
     for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
         print_table(lines)
     if len(request.candidates) > 1:
@@ -300,7 +300,7 @@ def _show_results(frame: pl.DataFrame, request: Request) -> None:
 
 
 def _show_summary(frame: pl.DataFrame, request: Request) -> None:
-    """Show a comparison of the agents, the best first, and the first failure."""
+    """Print a comparison of the agents, the best first, and the first failure of a run. frame: a row per run."""
     print_table(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:

@@ -111,7 +111,7 @@ def _open_lake() -> Lake:
 
 
 def _list_releases(as_json: bool) -> None:
-    """Print the registered releases and their stored versions."""
+    """Print the registered releases and their versions in the lake."""
     lake = _open_lake()
     rows: list[dict[str, Any]] = [
         {
@@ -138,7 +138,9 @@ def _list_releases(as_json: bool) -> None:
 
 
 def _compare_versions(name: str) -> VersionComparison:
-    """Compare the stored version of a release with a new one. Raises `ConfigError` for a release of the first N questions."""
+    """Compare the stored version of a release with the version that a new build would give. Raises `ConfigError` for a subset (the first N
+    questions).
+    """
     named = ReleaseName.parse(name)
     if named.size:
         raise ConfigError(f"comparing versions: {name} is the beginning of {named.whole_name}; name that")
@@ -146,7 +148,7 @@ def _compare_versions(name: str) -> VersionComparison:
 
 
 def _confirm_build(names: tuple[str, ...], *, yes: bool) -> bool:
-    """Ask the user to confirm a build; returns True if confirmed, or with --yes."""
+    """Return True if the user confirms to build these releases. yes: do not ask."""
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -155,7 +157,7 @@ def _confirm_build(names: tuple[str, ...], *, yes: bool) -> bool:
 
 
 def _show_comparisons(comparisons: list[VersionComparison], *, as_json: bool) -> None:
-    """Print the changes of new versions, and the forecasters that they affect."""
+    """Print what would change in new versions of releases, and which forecasters the changes affect."""
     if not as_json:
         for comparison in comparisons:
             _show_comparison(comparison)
@@ -205,7 +207,7 @@ def _show_comparison(comparison: VersionComparison) -> None:
 
 
 def _affected_scores(affected: list[dict[str, Any]]) -> pl.DataFrame:
-    """Build the table of affected forecasters, with their Brier scores on both versions."""
+    """Build a table of forecasters whose questions change, with their Brier scores on the old and the new version."""
     columns = {"forecaster": "forecaster", "unanswered": "unanswered", "brier": "Brier", "brier_new": "Brier, new version"}
     return pl.DataFrame([{title: row[name] for name, title in columns.items()} for row in affected], schema_overrides=_TYPES)
 
@@ -459,7 +461,7 @@ def _export_release(release: str, folder: Path, *, license_id: str, repository: 
 
 
 def _recipe(name: str) -> Release | None:
-    """Return the declaration of a release from the registry; None if it was removed there."""
+    """Return how the registry defines a release; None if the release was removed from the registry."""
     from bellwether.questions import ReleaseName, release, releases
 
     return release(name) if ReleaseName.parse(name).base in releases() else None

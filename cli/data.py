@@ -78,7 +78,7 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
 
 
 def _require_days(first: date, last: date) -> None:
-    """Raise `click.BadParameter` for a day outside of this world."""
+    """Raise `click.BadParameter` if this world does not contain one of the days from `first` to `last`."""
     begin, end = settings().first_day.date(), settings().now().date() - timedelta(days=1)
     for day in (first, last):
         if not begin <= day <= end:
@@ -87,7 +87,7 @@ def _require_days(first: date, last: date) -> None:
 
 
 def _rate_limit(config: Settings) -> RateLimit:
-    """Return the rate limit of requests to Kalshi, which a fleet shares with its pulls."""
+    """Return the rate limit of requests to Kalshi. In a fleet, this limit is shared with running pulls."""
     from bellwether.venues.http.client import RateLimit
 
     shared = None
@@ -159,7 +159,7 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
 
 
 def _require_answer(venue: Addresses, world: World) -> None:
-    """Raise `ConfigError` at once if the live venue does not answer. A request would fail only after all retries."""
+    """Raise `ConfigError` if the live venue does not answer. This fails at once; a later request would fail only after all retries."""
     from bellwether.doctor import try_kalshi
 
     if world is World.LIVE and (connection := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
@@ -167,13 +167,13 @@ def _require_answer(venue: Addresses, world: World) -> None:
 
 
 def _require_new(root: Path, name: str) -> None:
-    """Raise `ConfigError` if the object store has a finished recording of this name."""
+    """Raise `ConfigError` if the object store already has a finished recording called `name`."""
     if is_stored(root) and any(recording.name == name for recording in list_recordings(root)):
         raise ConfigError(f"recording {name}: {root} has a finished recording of this name; choose another one")
 
 
 def _record(venue: Addresses, plan: RecordingPlan, root: Path, name: str | None) -> Recording:
-    """Record until the markets close, Ctrl-C or SIGTERM. Returns the recording."""
+    """Record until the markets close, or until Ctrl-C or SIGTERM. Returns the recording."""
     from bellwether.recordings.recording_run import default_name
     from bellwether.recordings.recording_run import record_events as listen
 
@@ -269,7 +269,7 @@ def store() -> None:
 
 
 def _store(config: Settings) -> None:
-    """Upload finished recordings to the object store, if there is one. Raises `BellwetherError` if that fails; they stay on this machine."""
+    """Upload finished recordings to the object store, if one is set. Raises `BellwetherError` if that fails; the recordings stay on this machine."""
     try:
         for recording in store_finished(config.recorder_path, config.recordings_path):
             _say(f"{recording.name}: in {recording.folder}")
@@ -326,7 +326,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
 
 
 def _draw_box(frame: pl.DataFrame, rows: int) -> str:
-    """Draw a frame as DuckDB's command line does, in the width of the terminal. rows: maximum number of rows."""
+    """Draw a frame like DuckDB's command line, as wide as the terminal. rows: maximum number of rows that are shown."""
     from bellwether.lake.duckdb_connection import connect
 
     with connect() as connection, redirect_stdout(StringIO()) as out:
@@ -391,7 +391,7 @@ def verify(as_json: bool) -> None:
 
 
 def _parse_values(values: tuple[str, ...]) -> dict[str, str]:
-    """Parse `NAME=VALUE` options."""
+    """Parse `NAME=VALUE` options to a mapping from name to value."""
     for value in values:
         if not value.partition("=")[0] or "=" not in value:
             raise click.BadParameter(f"{value!r} is not NAME=VALUE", param_hint="--set")

@@ -26,7 +26,7 @@ _PRICES = ("auto", "taker", "yes")
 
 
 def _fee_options(command: Any) -> Any:
-    """Add the options that override fees and series of markets."""
+    """Add to a command the options that override fees and series of markets."""
     for option in (
         click.option(
             "--ticker",
@@ -94,7 +94,7 @@ def build(
 
 
 def _load_listings(tickers: Sequence[str], overrides: Overrides) -> Listings:
-    """Load the pulled data of markets from the lake, with the overrides of the options."""
+    """Load from the lake what was pulled about markets. overrides: values of options, which replace the pulled ones."""
     from bellwether.lake import Lake
     from bellwether.replay.episode_builder import load_listings_with_overrides
 

@@ -59,7 +59,7 @@ def _show_overview(opened: Journal, as_json: bool) -> None:
 
 
 def _cost_table(usage: pl.DataFrame) -> pl.DataFrame:
-    """Select the columns of usage that fit a terminal, with dollars as text."""
+    """Select from the usage of models the columns that fit a terminal. Dollars become text."""
     dollars = [pl.col(name).map_elements(format_dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
     return usage.select("purpose", "model", "attempts", *dollars, "unknown")
 

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called, so that `bellwether --help` is fast."""
+"""Commands that are imported only when they are called, so that `bellwether --help` is fast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP = "bellwether.commands"
 
 
 class Lazy(click.Command):
-    """Command that is imported when it is called. declared: its name, module, and line in the help."""
+    """Command that is imported only when it is called. declared: name, module, and line in the help."""
 
     def __init__(self, declared: LazyCommand) -> None:
         super().__init__(declared.name, short_help=declared.short_help)
@@ -23,14 +23,14 @@ class Lazy(click.Command):
         self.of_platform = isinstance(declared, PlatformCommand)
 
     def load(self) -> click.Command:
-        """Import the command. Raises `click.ClickException` if it needs the extra `platform`, which is not installed."""
+        """Import the command. Raises `click.ClickException` if the command needs the extra `platform` and this is not installed."""
         if self.of_platform and (module := missing_module()):
             raise click.ClickException(advice(f"bellwether {self.name}", module))
         command: click.Command = resolve_reference(self.declared.home)
         return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
-        """Create the context of the imported command.
+        """Import the command, and create its context.
 
         Linear algebra gets one thread unless the environment states a number: its operands are small, and the last digit depends on the number.
         """
@@ -40,7 +40,7 @@ class Lazy(click.Command):
 
 
 class Plugin(Lazy):
-    """Command of another package. The help imports it to show its line."""
+    """Command of another package. The help must import it to show its line."""
 
     def __init__(self, point: EntryPoint) -> None:
         super().__init__(LazyCommand(point.name, point.value, ""))
@@ -48,7 +48,7 @@ class Plugin(Lazy):
         self.label = f"the entry point {point.name!r} ({point.group}) of {point.dist.name if point.dist else point.value}"
 
     def load(self) -> click.Command:
-        """Load the command. Raises `click.ClickException`, naming the entry point, if that fails."""
+        """Import the command. If that fails, raises `click.ClickException`, which names the entry point."""
         try:
             command = self.point.load()
         except (Exception, SystemExit) as error:
@@ -59,7 +59,7 @@ class Plugin(Lazy):
         return command
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the line of the help. Prints a warning on standard error if the command cannot be loaded."""
+        """Return the command's line in the help. If the command cannot be loaded, prints a warning on standard error."""
         try:
             return self.load().get_short_help_str(limit)
         except click.ClickException as error:
@@ -68,5 +68,5 @@ class Plugin(Lazy):
 
 
 def plugins() -> dict[str, Plugin]:
-    """Return the commands of other packages by name, from the entry points `bellwether.commands`."""
+    """Return by name the commands that other packages declare as entry points of the group `bellwether.commands`."""
     return {point.name: Plugin(point) for point in entry_points(group=GROUP)}

@@ -1,4 +1,4 @@
-"""The `bellwether` command. Its help lists commands without importing them, and each known error is one line.
+"""The command `bellwether`. Its help lists commands without importing them. Known errors are printed as one line instead of a traceback.
 
 Other packages add commands with a domain (bellwether/domains), or a single click command with an entry point of the group `bellwether.commands`.
 """
@@ -69,7 +69,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
 
 
 class Commands(cloup.Group):
-    """Group with the commands of all packages. It prints known errors as one line instead of a traceback."""
+    """Click group of all commands, including those of other packages. Known errors are printed as one line instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -118,7 +118,7 @@ class Commands(cloup.Group):
 
 
 def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
-    """Yield the headings and commands of domains from other packages. Prints a warning for each domain that cannot be loaded."""
+    """Return the headings and commands of domains. If a domain cannot be loaded, prints a warning and returns none."""
     try:
         return [(f"Commands of {domain.name}", domain.commands) for domain in load_domains() if domain.commands]
     except ConfigError as error:
@@ -127,7 +127,9 @@ def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
 
 
 def sections() -> list[cloup.Section]:
-    """Return the sections of the help with their commands. A command whose name is taken is left out with a warning."""
+    """Return the sections of the help with their commands. If two domains declare a command of the same name, prints a warning and omits the
+    second.
+    """
     names: set[str] = set()
     headings = []
     for title, declared in (*SECTIONS.items(), *_external_domains()):

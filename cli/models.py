@@ -46,7 +46,7 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
 
 
 def _models_table(chosen: list[ListedForecaster], width: int) -> Grid:
-    """Build the table of models for a terminal of `width` characters. A narrow one has no kind and no model id."""
+    """Build the table of models. width: characters of the terminal; a narrow table has no kind and no model id."""
     wide = width >= 130
     table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("name", no_wrap=True)

@@ -10,14 +10,14 @@ import click
 
 
 class _Instant(click.DateTime):
-    """Option value that is a day or an instant. formats: strptime formats, with the form that the help shows."""
+    """Option value that is a day or an instant. formats: strptime format, and the form that the help shows for it."""
 
     def __init__(self, formats: dict[str, str]) -> None:
         super().__init__(list(formats))
         self._forms = tuple(formats.values())
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the longest form that a value may have."""
+        """Return the longest form that a value may have, for the help."""
         return self._forms[-1]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:

@@ -119,7 +119,7 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
 
 
 def _require_no_overwrite(files: tuple[Path, ...], outcomes: Path | None, html: Path | None) -> None:
-    """Raise `ConfigError` if the page would replace an input file."""
+    """Raise `ConfigError` if `html`, the page to write, is one of the input files."""
     read = {path.resolve() for path in (*files, *([] if outcomes is None else [outcomes]))}
     if html is not None and html.resolve() in read:
         raise ConfigError(f"writing {html}: it is read as data; name another file with --html")
@@ -127,7 +127,7 @@ def _require_no_overwrite(files: tuple[Path, ...], outcomes: Path | None, html: 
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """Show progress on standard error if it is a terminal."""
+    """Show progress on standard error within the `with` block, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
