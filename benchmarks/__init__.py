@@ -1,1 +1,1 @@
-"""Benchmarks of speed and memory. Each result is a ratio of two numbers measured in the same run."""
+"""Benchmarks of speed and memory. Each result is a ratio, compared with a target: usually of two numbers measured in the same run."""

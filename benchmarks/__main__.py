@@ -1,4 +1,4 @@
-"""Run all benchmarks of this folder, or those named on the command line, and print the ratio and the target of each."""
+"""Run all benchmarks, or those named on the command line, and print each measured ratio with its target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def measure(name: str) -> int:
 
 
 def main() -> int:
-    """Run the benchmarks. Returns the exit code: 1 if a ratio is above its target, 2 for an unknown name."""
+    """Run the benchmarks. Returns the exit code: 1 if a ratio misses its target, 2 for an unknown name."""
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")]
     chosen = sys.argv[1:] or found
     unknown = [name for name in chosen if name not in found]

@@ -28,7 +28,7 @@ ENDLESS, DISTANT = 0.01, 0.035
 
 
 def kalshi_object(number: int, rng: Random) -> dict[str, Any]:
-    """Build a market object in Kalshi's current format, about as large as a real one. Eight consecutive numbers share an event and its times."""
+    """Build a market object in Kalshi's current format, about as large as a real one. number: of the market; eight consecutive ones share an event."""
     close = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=number // 8 * 7919 % (90 * 1_440))
     bid = rng.randrange(1, 99)
     team = f"Team {rng.randrange(400)}"
@@ -83,7 +83,7 @@ def kalshi_object(number: int, rng: Random) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Market:
-    """Market of a venue, with the times at which it closes and is settled."""
+    """Simulated market of a venue. kind: whether the venue states the scheduled end ("endless": none, "distant": year 2030)."""
 
     number: int
     closes: datetime
@@ -92,32 +92,32 @@ class Market:
 
     @property
     def event(self) -> int:
-        """Number of its event."""
+        """Number of the market's event."""
         return self.number // PER_EVENT
 
     @property
     def scheduled(self) -> datetime | None:
-        """Scheduled end; None if the venue states none."""
+        """Scheduled end of the market; None if the venue states none."""
         return None if self.kind == "endless" else datetime(2030, 1, 1, tzinfo=UTC) if self.kind == "distant" else self.closes
 
     @cached_property
     def kalshi(self) -> dict[str, Any]:
-        """Return Kalshi's object of the settled market."""
+        """Kalshi's JSON object of the market after its settlement."""
         close = f"{self.closes:%Y-%m-%dT%H:%M:%SZ}"
         own = {"ticker": f"KX-{self.event}-{self.number}", "event_ticker": f"KX-{self.event}", "close_time": close}
         return kalshi_object(self.number, Random(self.number)) | own | {"updated_time": f"{self.settles:%Y-%m-%dT%H:%M:%SZ}"}
 
     @property
     def condition(self) -> str:
-        """Condition id of the market."""
+        """Polymarket's condition id of the market."""
         return f"0x{self.number:064x}"
 
     def tokens(self) -> list[str]:
-        """Tokens of yes and no."""
+        """Return the ids of Polymarket's tokens for yes and no."""
         return [f"{self.number}{place}".rjust(77, "9") for place in (0, 1)]
 
     def gamma(self, now: datetime) -> dict[str, Any]:
-        """Return Gamma's object of the market at a time."""
+        """Return Gamma's JSON object of the market as of `now`."""
         rules = f"This market resolves to Yes if number {self.number} comes up. " * 12
         found = {
             "id": str(self.number),
@@ -144,7 +144,7 @@ class Market:
 
 @dataclass
 class VenueServer:
-    """Venue server for a span of days: Kalshi, Gamma and the CLOB. `now` is its clock, and `calls` counts requests by host."""
+    """Simulated Kalshi, Gamma and CLOB over some days. now: the server's clock. calls: requests so far by host. per_day: closing markets per venue."""
 
     first: date
     days: int
@@ -155,7 +155,7 @@ class VenueServer:
 
     @cached_property
     def markets(self) -> list[Market]:
-        """Markets of each of the two venues."""
+        """The markets. Kalshi and Polymarket both have the same ones."""
         rng, start = Random(self.seed), datetime.combine(self.first, datetime.min.time(), UTC)
         made = []
         for number in range(self.days * self.per_day):
@@ -236,7 +236,9 @@ def _page(items: list[Market], query: httpx.QueryParams, cursor: str) -> tuple[l
 
 
 class VenueClient:
-    """Client of a `VenueServer` in another process, whose time and memory are not measured. now, calls: as of the server."""
+    """HTTP transport that asks a `VenueServer` in another process, so that only the caller's time and memory are measured. now: the server's clock.
+    calls: requests so far by host.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -252,7 +254,7 @@ class VenueClient:
 
 @contextmanager
 def serve_apart(first: date, days: int, per_day: int) -> Iterator[VenueClient]:
-    """Start a `VenueServer` in its own process, and yield its client. per_day: closing markets a day on each venue."""
+    """Start a `VenueServer` in a process of its own, and yield a client. per_day: closing markets a day on each venue."""
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()
     process = processes.Process(target=_serve, args=(theirs, first, days, per_day), daemon=True)
@@ -266,7 +268,7 @@ def serve_apart(first: date, days: int, per_day: int) -> Iterator[VenueClient]:
 
 
 def _serve(connection: Connection, first: date, days: int, per_day: int) -> None:
-    """Answer requests until the connection is closed."""
+    """Answer the requests of a `VenueClient` until the connection is closed."""
     venue = VenueServer(first, days, per_day)
     while True:
         try:

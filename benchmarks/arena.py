@@ -1,4 +1,5 @@
-"""CPU time of the arena's results of a year, and of one tick of marks, relative to a target in seconds.
+"""CPU time of computing the arena's results of a year, and of one tick (storing the present prices of all positions), relative to a target in
+seconds.
 
 A year has 3,000 decisions, 20,000 trades, and 5,000 resolutions with two observations each. A tick has 40 cohorts of 8 agents with 20 positions.
 """
@@ -52,7 +53,9 @@ FOLD, TICK = 2.0, 0.2
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure results and ticks. Returns [{name, ratio, target, detail}]: CPU seconds over their target; the detail compares with a group-by."""
+    """Measure results and ticks. Returns [{name, ratio, target, detail}]; ratio: CPU seconds divided by the target. The detail compares with a
+    group-by.
+    """
     agents, trades, looks = year()
     facts = trades_frame(trades)
     pure = least(lambda: fold(agents, trades, derive_settlements(looks, RULES)))
@@ -83,7 +86,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def year() -> tuple[list[Agent], list[Trade], list[Observation]]:
-    """Generate the facts of a year: agents, trades (one in five is a sale), and observations of every market."""
+    """Generate the facts of a year: agents, trades (one in five is a sale), and two observations of every market's resolution."""
     rng = Random(1)
     weeks = [week_of(START) + n * WEEK for n in range(52)]
     keys = [AgentKey(week, f"family-{n}") for week in weeks for n in range(12)]
@@ -114,7 +117,7 @@ def year() -> tuple[list[Agent], list[Trade], list[Observation]]:
 
 
 def results(agents: list[Agent], trades: pl.DataFrame, looks: list[Observation]) -> list[pl.DataFrame]:
-    """Compute the rows of ledger, positions and scores from rows of facts."""
+    """Compute the rows of ledger, positions and scores. trades: rows of arena/trades. looks: observations of resolutions."""
     book = fold(agents, trades_from_rows(trades), derive_settlements(looks, RULES))
     if book.violations:
         raise AssertionError(book.violations[:3])
@@ -127,7 +130,7 @@ def _scan(facts: pl.DataFrame, settled: pl.DataFrame) -> pl.DataFrame:
 
 
 def least(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of the fastest of a few rounds."""
+    """Return the CPU seconds of the fastest of a few runs of `work`."""
     # What the benchmark itself keeps alive is no part of the work: the collector need not walk it.
     gc.collect()
     gc.freeze()
@@ -144,7 +147,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _holders() -> list[tuple[Agent, list[Trade]]]:
-    """Generate the agents of all cohorts, with the trades that opened their positions."""
+    """Generate the agents of all cohorts, each with the trades that opened its positions."""
     rng, found = Random(2), []
     for cohort in range(COHORTS):
         for number in range(AGENTS):
@@ -159,7 +162,9 @@ def _holders() -> list[tuple[Agent, list[Trade]]]:
 
 
 def _stored_tick() -> float:
-    """Return the CPU seconds of a tick that reads positions and last prices from a lake, and stores changed prices. The venue answers at once."""
+    """Return the CPU seconds of a tick that reads positions and last prices from a lake and stores the changed prices. The venue's replies take no
+    time.
+    """
     holders = _holders()
     with tempfile.TemporaryDirectory() as folder:
         lake = Lake(folder)
@@ -199,6 +204,7 @@ def _stored_tick() -> float:
 
 
 def _tick() -> float:
+    """Return the CPU seconds of a tick in memory: selecting the changed prices and valuing all accounts."""
     book, rng = Ledger(), Random(4)
     for agent, trades in _holders():
         book.open_account(agent)

@@ -1,4 +1,5 @@
-"""Coverage of the arena's 95 % intervals and false positives of its pair tests, on simulated agents of known truth.
+"""How often the arena's 95 % intervals contain the truth, and how often its pair tests find a false difference, on simulated agents whose true
+scores are known.
 
     python -m benchmarks.arena_intervals                   # the tables of benchmarks/README.md, 2,000 replicates a cell
     python -m benchmarks.arena_intervals --replicates 200  # a quick look
@@ -40,7 +41,9 @@ LEAST_COHORTS = 6
 
 @dataclass(frozen=True)
 class Pick:
-    """Choice of markets in a decision: `count` sides whose price is in [low, high], with the same share of the cash on each."""
+    """Which markets an agent buys in a decision: `count` sides with a price from `low` to `high`, each with an equal part of the share `stake` of
+    the cash.
+    """
 
     low: float
     high: float
@@ -52,8 +55,9 @@ class Pick:
 class Kind:
     """Kind of simulated agent.
 
-    noise: of the stated log odds around the price. insight: share of the remaining variance of the latent walk that it sees. is_shared: all cohorts choose
-    the same markets in a week. mispriced: error of the log odds of the prices it pays. is_random_size: confidences vary. legs: both markets of each event.
+    noise: standard deviation of the stated log odds around those that the agent believes. insight: share of the remaining variance of the latent
+    walk that the agent sees. is_shared: all cohorts choose the same markets in a week. mispriced: standard deviation of the error in the log odds
+    of the prices that the agent pays. is_random_size: confidences vary. legs: buy both markets of each event.
     """
 
     name: str
@@ -67,7 +71,7 @@ class Kind:
 
     @property
     def is_twin(self) -> bool:
-        """True if it equals another kind, with which alone it is compared."""
+        """True if this kind repeats another kind under the name of a twin. A twin is compared only with the kind that it repeats."""
         return self.name.endswith("twin")
 
 
@@ -115,9 +119,10 @@ TWINS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Markets:
-    """M markets in each of R worlds, ordered by start.
+    """Simulated markets, ordered by start: M markets in each of R independent worlds.
 
-    path: latent walk at the start of each week of a market and at its end, (R, M, OPEN + 1). start, event, life: (M,), (M,) and (R, M).
+    path: latent walk at the start of each week of a market and at its end, (R, M, OPEN + 1). start, event, life (weeks until the end): (M,), (M,)
+    and (R, M).
     """
 
     path: Floats
@@ -128,7 +133,7 @@ class Markets:
 
     @classmethod
     def draw(cls, worlds: int, weeks: int, generator: np.random.Generator) -> Markets:
-        """Draw markets. At the start, half of the prices are ordinary, a quarter are very high, and a quarter very low."""
+        """Draw markets at random. Half of the starting prices are ordinary, a quarter very high, and a quarter very low."""
         events = weeks * EVENTS
         event = np.repeat(np.arange(events), MARKETS)
         life = generator.integers(1, OPEN + 1, (worlds, events))[:, event]
@@ -150,7 +155,7 @@ class Markets:
 
     @property
     def won(self) -> Floats:
-        """Return 1.0 for markets that resolved YES, else 0.0, (R, M)."""
+        """1.0 where a market resolved YES, else 0.0, as an array (R, M)."""
         return np.asarray((self.path[:, :, -1] > self.threshold).astype(np.float64))
 
 
@@ -194,7 +199,9 @@ def simulate(kind: Kind, markets: Markets, cohorts: int, generator: np.random.Ge
 def _quotes(
     kind: Kind, markets: Markets, columns: Ints, week: int, generator: np.random.Generator
 ) -> tuple[np.ndarray[Any, Any], Floats, Floats]:
-    """Return which markets are open in a week, their probability as the agent knows it, and their price: (R, columns) each."""
+    """Return three arrays (R, columns) for a week: which markets are open, the probability of YES that the agent believes, and the price. columns:
+    of the markets.
+    """
     age = week - markets.start[columns]
     left = 1 - age / markets.life[:, columns]
     at, end, threshold = markets.path[:, columns, age], markets.path[:, columns, -1], markets.threshold[:, columns]
@@ -216,7 +223,9 @@ def _bets(
     choice: tuple[Ints, np.ndarray[Any, Any], np.ndarray[Any, Any]],
     generator: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Compute stakes, maximum gains in dollars, prices, chances, stated probabilities, directions and confidences of bets: (R, active, count) each."""
+    """Compute the bets of one decision, as arrays (R, active, count): stake, exposed (dollars paid if the bet wins, negative for NO), price, chance,
+    p, direction and confidence. choice: from `_choose`.
+    """
     chosen, yes, valid = choice
     row = np.arange(len(price))[:, None, None]
     q, pi, direction = price[row, chosen], chance[row, chosen], np.where(yes, 1.0, -1.0)
@@ -230,7 +239,7 @@ def _bets(
 def _choose(
     kind: Kind, pick: Pick, price: Floats, chance: Floats, is_open: np.ndarray[Any, Any], active: int, generator: np.random.Generator
 ) -> tuple[Ints, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Choose the markets of bets. Returns their columns, True where YES is bought, and True where the choice is valid: (R, active, count) each."""
+    """Choose the markets of bets. Returns three arrays (R, active, count): the markets' columns, whether YES is bought, and whether the bet exists."""
     yes_fits, no_fits = ((low >= pick.low) & (low <= pick.high) for low in (price, 1 - price))
     fits = (yes_fits | no_fits) & is_open
     if kind.insight:  # only where it sees an edge
@@ -251,7 +260,7 @@ def _choose(
 
 
 def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any, float]]:
-    """Return the estimate of each metric of one kind in one world, and its expected value given the markets on which the kind bet."""
+    """Return by metric the estimate with its interval, and the value expected given the markets of the bets. rows: bets of one kind in one world."""
     p, y, price, chance, direction, confidence, exposed, profit, market, event = (
         rows[name].to_numpy() for name in ("p", "y", "price", "chance", "direction", "confidence", "exposed", "profit", "market", "event")
     )
@@ -278,7 +287,7 @@ def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any,
 
 
 def scored(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return the components of cohort-week values of all worlds by metric, as `compare_pairs` reads them."""
+    """Return by metric the rows that `compare_pairs` reads: how each bet contributes to its cohort's value of the week. rows: bets in all worlds."""
     p, y, price, sign = (pl.col(name) for name in ("p", "y", "price", "direction"))
     confidence, share = pl.col("confidence"), pl.len().over("world", "cohort", "week")
     won = pl.when(sign > 0).then(y).otherwise(1 - y)
@@ -296,7 +305,9 @@ def scored(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def comparisons(parts: Sequence[pl.DataFrame], worlds: int, cohorts: int) -> Iterator[tuple[str, str, str, float | None]]:
-    """Yield metric, both kinds, and p (None without a test) of every pair with equal truth, world by world. parts: all bets of each kind."""
+    """Test every pair of kinds with equal truth in each world. Yields metric, both kinds, and p (None without a test). parts: all bets of each
+    kind.
+    """
     rows = {part["kind"][0]: scored(part) for part in parts}
     pairs = [pair for pair in TWINS if all(name in rows for name in pair)]
     groups = {metric: [name for pair in pairs for name in pair] for metric in METRICS_OF_TWINS}
@@ -316,9 +327,10 @@ def comparisons(parts: Sequence[pl.DataFrame], worlds: int, cohorts: int) -> Ite
 
 
 def measured(replicates: int, cohorts: int, kinds: Sequence[Kind] = KINDS, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Simulate, and count replicates, those with an interval (shown), and the right ones of these (good): per kind and metric, and per pair and metric.
+    """Simulate, and count replicates: all of them, those with an interval or test (shown), and those whose interval or test is right (good).
 
-    An interval is right if it contains the expected value of its metric; a test, if it finds no difference at 5 %.
+    Returns one table per kind and metric (intervals), and one per pair and metric (tests). An interval is right if it contains the expected value
+    of its metric; a test, if it finds no difference at 5 %.
     """
     generator = np.random.default_rng([seed, cohorts])
     truths, ends, tests = dict[tuple[str, str], list[float]](), dict[tuple[str, str], list[Any]](), dict[tuple[str, str, str], list[Any]]()
@@ -354,7 +366,9 @@ def measured(replicates: int, cohorts: int, kinds: Sequence[Kind] = KINDS, seed:
 
 
 def tables(singles: pl.DataFrame, pairs: pl.DataFrame) -> Iterator[str]:
-    """Render two Markdown tables in percent: the lowest coverage over the metrics of each kind, and the largest share of false positives over pairs."""
+    """Render two Markdown tables in percent: for each kind the lowest coverage of any metric, and for each metric the largest share of false
+    positives of any pair.
+    """
     counts = singles["cohorts"].unique().sort().to_list()
     covered = singles.with_columns(value=100 * pl.col("good") / pl.col("shown"))
     false = pairs.with_columns(value=100 - 100 * pl.col("good") / pl.col("shown"))
@@ -374,7 +388,9 @@ def _cells(rows: pl.DataFrame, name: str, counts: Sequence[int], value: pl.Expr)
 
 
 def missed(singles: pl.DataFrame, pairs: pl.DataFrame) -> list[str]:
-    """List the cells outside of the documented coverage, or that lack an interval: from 6 cohorts on for ordinary agents, from 30 on for all."""
+    """List what breaks the documented promise: too low coverage, too many false positives, or missing intervals (from 6 cohorts on for ordinary
+    agents, from 30 on for all).
+    """
     low = singles.filter(pl.col("good") < COVERED * pl.col("shown"))
     high = pairs.filter(pl.col("shown") - pl.col("good") > FALSE * pl.col("shown"))
     promised = (pl.col("cohorts") >= max(COHORTS)) | (pl.col("cohorts") >= LEAST_COHORTS) & pl.col("kind").str.contains("ordinary")
@@ -383,7 +399,7 @@ def missed(singles: pl.DataFrame, pairs: pl.DataFrame) -> list[str]:
 
 
 def run(replicates: int = REPLICATES) -> list[dict[str, Any]]:
-    """Print the tables. Returns the number of cells outside of the documented coverage as [{name, ratio, target, detail}]."""
+    """Print the tables. Returns [{name, ratio, target, detail}] with the share of table cells that break the documented promise."""
     found = [measured(replicates, cohorts) for cohorts in COHORTS]
     singles, pairs = (pl.concat(part) for part in zip(*found, strict=True))
     print("\n".join(tables(singles, pairs)))

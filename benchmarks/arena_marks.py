@@ -1,6 +1,8 @@
-"""A year of ten-minute marks: bytes of stored price changes, relative to a SQLite row per position and mark, and CPU time of all equity curves.
+"""A year of ten-minute marks (prices of all positions): bytes of the stored price changes relative to a SQLite row per position and mark, and CPU
+time of all equity curves.
 
-40 agents hold five positions each, all year, in 60 markets of which one in ten changes its price from one mark to the next: 10^7 marks of positions.
+40 agents hold five positions each, all year, in 60 markets of which one in ten changes its price from one mark to the next: 10^7 marks of
+positions.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ LEAST, QUERY = 1 / 20, 1.0
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure the bytes of stored prices over those of naive marks, and the CPU seconds of all equity curves over one second."""
+    """Measure the bytes of stored prices divided by those of a row per mark and position, and the CPU seconds of all equity curves divided by one
+    second.
+    """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         lake, book = Lake(str(home / "lake")), _book()
@@ -96,7 +100,9 @@ def _book() -> Ledger:
 
 
 def _prices() -> tuple[np.ndarray, list[HeldPrice]]:
-    """Generate the prices of each mark and market in micro-dollars, and the rows of changed prices. The first mark of a day has all prices."""
+    """Generate the price of each market at each mark in micro-dollars, and the rows that store changed prices. At the first mark of a day all
+    prices are stored.
+    """
     rng, marks = np.random.default_rng(2), DAYS * PER_DAY
     steps = rng.choice([-1_000, 1_000], (marks, MARKETS)) * (rng.random((marks, MARKETS)) < CHANGES)
     drawn = np.clip(500_000 + np.cumsum(steps, axis=0), 1_000, 999_000)
@@ -111,7 +117,7 @@ def _prices() -> tuple[np.ndarray, list[HeldPrice]]:
 
 
 def _naive(book: Ledger, drawn: np.ndarray, path: Path) -> tuple[int, int]:
-    """Return the bytes of a database with a row per position and mark, and the number of rows, extrapolated from a few days."""
+    """Return how many bytes and rows a SQLite database with a row per position and mark would have, extrapolated from a few days."""
     held = [(one.agent_id, one.market_id, one.side) for account in book.accounts.values() for one in account.open.values()]
     some = range(SAMPLE * PER_DAY)
     with sqlite3.connect(path) as database:
@@ -129,6 +135,7 @@ def _naive(book: Ledger, drawn: np.ndarray, path: Path) -> tuple[int, int]:
 
 
 def _equity(lake: Lake) -> tuple[float, int]:
+    """Return the CPU seconds of the query for all equity curves, and the number of its rows."""
     text = (files("sql") / "analysis" / "arena_equity.sql").read_text()
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'; CREATE SCHEMA arena")

@@ -1,7 +1,8 @@
-"""Growth of the cost of weeks of the arena in the sandbox: eight agents, up to 500 markets, decisions, observations, ten-minute marks and results.
+"""Do simulated weeks of the arena get more expensive as weeks accumulate? Eight agents in the sandbox, with up to 500 markets.
 
-The ratio is the cost of the second half of the weeks over that of the first, once five cohorts decide in each. `python -m benchmarks.arena_year [WEEKS [TICKS]]`
-prints all figures as JSON, by default of 52 weeks with 1,008 marks each. Fewer marks cover the first hours of each week.
+The ratio is the mean cost of the second half of the weeks divided by that of the first half, once five cohorts decide in each week. `python -m
+benchmarks.arena_year [WEEKS [TICKS]]` prints all figures as JSON, by default of 52 weeks with 1,008 marks (ten-minute prices of positions) each.
+Fewer marks cover the first hours of each week.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ LINEUP = '[eight]\ntitle = "four models and the four rules"\nworlds = ["sandbox"
 
 @dataclass(frozen=True)
 class Year:
-    """Cost of each week: CPU seconds of decisions, observations, marks and results, peak memory in MB, and bytes of lake and journal at its end.
+    """Costs of each week, as lists with an entry per week, and what the year contains at its end.
 
-    violations: number of violated invariants at the end.
+    CPU seconds of decisions (deciding), observations of resolutions (looking), marks (marking) and results (folding); peaks: peak memory in MB;
+    lake, journal: bytes at the end of the week. ticks: marks per week. facts: rows by table. violations: violated invariants at the end of the
+    year.
     """
 
     weeks: int
@@ -78,7 +81,7 @@ class Year:
 
 
 class Sandbox:
-    """Arena in a sandbox whose clock the benchmark advances, with journal, lake and registry below a folder."""
+    """Arena over a sandbox whose clock (`now`) the benchmark advances. home: folder of journal, lake and registry."""
 
     def __init__(self, home: Path) -> None:
         self.home, self.now = home, START
@@ -88,15 +91,15 @@ class Sandbox:
 
     @property
     def config(self) -> Settings:
-        """Settings with the current time of the simulation."""
+        """Settings at the present time of the simulation."""
         return Settings(sandbox_now=self.now, home=self.home)
 
     def journal(self) -> Journal:
-        """Open the journal; the caller closes it."""
+        """Open the journal, which the caller must close."""
         return Journal(f"sqlite:///{self.home / 'journal.db'}")
 
     def world(self, journal: Journal) -> WeekContext:
-        """Create the context in which a run works on the arena."""
+        """Create the context in which a week's functions work on the arena."""
         return WeekContext(journal, self.lake, self._ask, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry")
 
     def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
@@ -170,6 +173,7 @@ def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
 
 
 def _decide(sandbox: Sandbox, world: WeekContext) -> None:
+    """Start the week's cohort, make all decisions, and store their rows."""
     week = sandbox.now.date()
     done = decide_week(world, week, forced=False)
     decisions, versions = rows.build_decisions_rows(world, done)
@@ -186,36 +190,41 @@ def _decide(sandbox: Sandbox, world: WeekContext) -> None:
 
 
 def _look(sandbox: Sandbox, world: WeekContext) -> None:
+    """Observe the resolutions of markets that are due, and store the evidence."""
     if list_due_markets(world):
         week = week_of(sandbox.now)
         sandbox.write("arena/evidence", build_evidence_rows(world, week, FactRows.load(world)), week.isoformat())
 
 
 def _fold(sandbox: Sandbox, world: WeekContext) -> None:
+    """Compute the results of all weeks, and store their tables."""
     for name, frame in compute_results(Facts.load(sandbox.lake), world.rules).frames.items():
         sandbox.write(name, frame)
 
 
 def _vacuum(sandbox: Sandbox) -> None:
-    """Remove superseded files, as after their grace period."""
+    """Remove superseded files at once, as if their grace period were over."""
     later = datetime.now(UTC) + timedelta(days=8)
     Lake(sandbox.lake.uri, clock=lambda: later).vacuum(timedelta(days=7))
 
 
 def growth(figures: Sequence[float], first: int = GROWING) -> float:
-    """Return the mean of the second half of figures by week over the mean of the first half, from week `first` on."""
+    """Return the mean of the later half of the figures divided by the mean of the earlier half.
+
+    figures: one per week. The weeks before number `first` are left out.
+    """
     steady = figures[first:]
     half = len(steady) // 2
     return (sum(steady[half:]) / (len(steady) - half)) / (sum(steady[:half]) / half)
 
 
 def added(totals: Sequence[int]) -> list[int]:
-    """Return the increments of a total by week."""
+    """Return by how much a total grows in each week. totals: at the end of each week."""
     return [after - before for before, after in pairwise([0, *totals])]
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure the growth of the cost of a week, in a separate process."""
+    """Measure how much the cost of a week grows, in a separate process. Returns [{name, ratio, target, detail}]."""
     command = [sys.executable, "-m", "benchmarks.arena_year", str(WEEKS), str(TICKS)]
     year = Year(**json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
     if year.violations:
@@ -244,7 +253,7 @@ def _bytes(folder: Path) -> int:
 
 
 def main(weeks: int = 52, ticks: int = 7 * 144) -> None:
-    """Print the cost of simulated weeks as JSON."""
+    """Simulate weeks, and print their costs as JSON. ticks: marks per week."""
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(asdict(simulate(Path(folder) / "arena", weeks, ticks))))
 

@@ -1,4 +1,5 @@
-"""Cost of the core packages: their size relative to the platform's, and CPU time until a first result relative to `import polars`.
+"""Cost of the core packages: their size relative to that of all packages (extra `platform`), and CPU time until a first result relative to `import
+polars`.
 
 Sizes are those of the required packages installed here, without bytecode. CPU time is that of a whole process, the minimum of a few.
 """
@@ -27,7 +28,9 @@ POLARS = "import polars"
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure size over that of the platform, and each start over `import polars`. Returns [{name, ratio, target, detail}]."""
+    """Measure the core's size divided by the platform's, and the CPU time of each start divided by that of `import polars`. Returns [{name, ratio,
+    target, detail}].
+    """
     core, platform = needed(), needed(["platform"])
     sizes = [sum(map(megabytes, found.values())) for found in (core, platform)]
     detail = f"core {sizes[0]:.0f} MB in {len(core)} packages, platform {sizes[1]:.0f} MB in {len(platform)}"
@@ -52,7 +55,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def needed(extras: Sequence[str] = ()) -> dict[str, Distribution]:
-    """Return the installed distributions that Bellwether with `extras` requires, directly and indirectly, by normalised name."""
+    """Return by name the installed distributions that Bellwether with `extras` requires, directly or indirectly."""
     found: dict[str, Distribution] = {}
     seen, left = set(), [("bellwether", frozenset(extras))]
     while left:
@@ -75,7 +78,7 @@ def megabytes(installed: Distribution) -> float:
 
 
 def cpu(folder: str, words: Sequence[str], rounds: int = 1) -> float:
-    """Return the minimum CPU seconds over `rounds` of a Python process with these arguments, which writes below `folder`."""
+    """Return the CPU seconds of a Python process, the minimum of `rounds` runs. words: its arguments. folder: where it writes."""
     environment = {**os.environ, "BELLWETHER_HOME": folder}
     return min(_once(words, environment) for _ in range(rounds))
 
@@ -89,7 +92,7 @@ def _once(words: Sequence[str], environment: dict[str, str]) -> float:
 
 
 def _episode(folder: Path) -> Path:
-    """Write an episode of ten minutes with one market and one level on each side of its book, and return its folder."""
+    """Write an episode of ten minutes with one market, whose book has one level per side, and return the episode's folder."""
     import pyarrow as pa
 
     from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write

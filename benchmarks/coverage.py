@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals: how often they contain the truth on simulated forecasts of known truth, by metric and number of clusters.
+"""How often the benchmark's 95 % intervals contain the truth, on simulated forecasts whose true scores are known, by metric and number of clusters.
 
     python -m benchmarks.coverage            # the whole table, some minutes
     python -m benchmarks.coverage --sets 100 # a quick look
@@ -42,7 +42,9 @@ HEADLINE = ("brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy", "
 
 @dataclass(frozen=True)
 class Design:
-    """Kind of simulated sample: cluster sizes, correlation of outcomes within clusters, shared probabilities, and the forecaster."""
+    """How samples are simulated: sizes of clusters, correlation within clusters, distribution of probabilities (beta), one probability per cluster
+    (shared), and forecaster.
+    """
 
     name: str
     sizes: str = "equal"
@@ -69,7 +71,7 @@ DESIGNS = (
 
 
 def sample(design: Design, clusters: int, generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Draw a sample: cluster, outcome, forecast, market price, and the forecast of a noisy rival, (N,) each."""
+    """Draw one sample as arrays (N,): cluster, outcome, forecast, market price, and forecast of a noisy rival."""
     match design.sizes:
         case "single":
             sizes = np.ones(clusters, dtype=int)
@@ -93,7 +95,9 @@ def sample(design: Design, clusters: int, generator: np.random.Generator) -> tup
 
 @lru_cache(maxsize=64)
 def truth(beta: tuple[float, float], forecaster: str) -> dict[str, float]:
-    """Compute every metric with an interval on a million independent forecasts, and the difference of Brier scores to the rival."""
+    """Compute the true value of every metric that has an interval, on a million independent forecasts; and the difference of Brier scores to the
+    rival.
+    """
     alone = Design("", "single", 0.0, False, beta, forecaster)
     _, y, p, market, rival = sample(alone, 1_000_000, np.random.default_rng(1))
     values = point(Forecasts.of(p, y, market=market))
@@ -101,14 +105,14 @@ def truth(beta: tuple[float, float], forecaster: str) -> dict[str, float]:
 
 
 def point(forecasts: Forecasts) -> dict[str, float]:
-    """Compute every metric with an interval. Others are NaN, since some take much longer."""
+    """Compute every metric that has an interval; the other ones are NaN, since some take much longer."""
     ranks = discrimination(SortedForecasts.of(forecasts), is_binary=forecasts.is_binary)
     values = formulas.from_sums(total_sums(forecasts)) | {"roc_auc": ranks.roc_auc, "average_precision": ranks.average_precision}
     return {name: float(values[name]) if INTERVALS[name].reason is None else np.nan for name in ESTIMATED}
 
 
 def covered(design: Design, clusters: int, seed: int) -> Iterator[tuple[str, bool]]:
-    """Yield each metric whose interval is published for one sample, and True if the interval contains the truth."""
+    """Draw one sample, and yield each metric with a published interval, and True if the interval contains the truth."""
     index, y, p, market, rival = sample(design, clusters, np.random.default_rng([seed, clusters]))
     forecasts, groups, known = Forecasts.of(p, y, market=market), Clusters.of(index, len(y)), truth(design.beta, design.forecaster)
     for name, bounds in intervals(forecasts, groups, point(forecasts), 0.95).items():
@@ -121,7 +125,9 @@ def covered(design: Design, clusters: int, seed: int) -> Iterator[tuple[str, boo
 
 
 def cell(task: tuple[Design, int, int]) -> dict[str, tuple[float, float]]:
-    """Return coverage and share of samples with an interval, by metric, for one design and number of clusters."""
+    """Simulate many samples. Returns by metric the coverage, and the share of samples with an interval. task: design, number of clusters, number of
+    samples.
+    """
     design, clusters, sets = task
     found: dict[str, list[bool]] = {}
     for seed in range(sets):
@@ -133,19 +139,19 @@ def cell(task: tuple[Design, int, int]) -> dict[str, tuple[float, float]]:
 def table(
     sets: int, designs: Sequence[Design] = DESIGNS, clusters: Sequence[int] = CLUSTERS
 ) -> dict[tuple[str, int], dict[str, tuple[float, float]]]:
-    """Compute `cell` for every design and number of clusters."""
+    """Compute coverage for every design and number of clusters, in parallel processes. sets: samples each. Values as in `cell`."""
     tasks = [(design, count, sets) for design in designs for count in clusters]
     with multiprocessing.get_context("fork").Pool() as pool:
         return {(task[0].name, task[1]): found for task, found in zip(tasks, pool.map(cell, tasks, chunksize=1), strict=True)}
 
 
 def metrics() -> list[str]:
-    """List the metrics with an interval, and the difference of Brier scores."""
+    """List the metrics that have an interval, and "difference" (of Brier scores)."""
     return [*(name for name, interval in INTERVALS.items() if interval.reason is None), "difference"]
 
 
 def lines(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str]) -> Iterator[str]:
-    """Render a Markdown table per metric: coverage in percent by design and number of clusters; – if most samples have no interval."""
+    """Render one Markdown table per metric: coverage in percent by design and number of clusters. A dash: most samples have no interval."""
     counts = sorted({clusters for _, clusters in found})
     designs = list(dict.fromkeys(design for design, _ in found))
     for name in names:
@@ -156,7 +162,7 @@ def lines(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: S
 
 
 def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str]) -> Iterator[str]:
-    """Render a Markdown table of the minimum and maximum coverage in percent over all designs, by metric and number of clusters."""
+    """Render a Markdown table with the lowest and the highest coverage of any design in percent, by metric and number of clusters."""
     counts = sorted({clusters for _, clusters in found})
     rows = []
     for name in names:
@@ -170,7 +176,9 @@ def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names:
 
 
 def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str], sets: int) -> list[str]:
-    """List the cells whose coverage is outside of the documented range by more than two standard errors of the simulation."""
+    """List the cells whose coverage lies outside of the documented range by more than two standard errors of the simulation. sets: samples per
+    cell.
+    """
     outside = []
     for (design, clusters), cells in found.items():
         least, most = MANY_PROMISE if clusters >= MANY else FEW_PROMISE
@@ -185,7 +193,7 @@ def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: 
 
 
 def run() -> list[dict[str, Any]]:
-    """Print the table. Returns the share of headline cells outside of the documented range as [{name, ratio, target, detail}]."""
+    """Print the tables. Returns [{name, ratio, target, detail}] with the share of the main metrics' cells that lie outside of the documented range."""
     found = table(SETS)
     print("\n".join(lines(found, metrics())))
     outside = misses(found, HEADLINE, SETS)

@@ -1,4 +1,6 @@
-"""Cost of isolation: time per decision of a Python maker in its own process, relative to the simulator's process, and the start of the process."""
+"""Cost of running an agent in a process of its own ("isolated"): time per decision relative to the simulator's process, and time to start the
+process.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def _seconds(source: Prepared, agent: Agent, *, isolated: bool) -> tuple[float, 
 
 
 def costs(source: Prepared, kind: type[Agent]) -> dict[str, float]:
-    """Return medians over interleaved rounds: seconds per decision in the simulator's process and in a separate process, and their ratio.
+    """Return medians over interleaved rounds: seconds per decision in the simulator's process (here) and isolated (there), the ratio, and seconds
+    to start.
 
     The time to start, measured on a tape without events, is subtracted.
     """
@@ -50,7 +53,7 @@ def costs(source: Prepared, kind: type[Agent]) -> dict[str, float]:
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure the cost of isolation. Returns [{name, ratio, target, detail}]."""
+    """Measure the cost of isolation for two makers in Python. Returns [{name, ratio, target, detail}]."""
     source, rows, start = prepare(synthetic(), RULES), [], 0.0
     for kind, words in ((MarketMaker, "plain Python maker"), (VectorMarketMaker, "Python maker over arrays")):
         cost = costs(source, kind)

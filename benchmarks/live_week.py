@@ -1,7 +1,8 @@
-"""Requests, files, memory and time of a week of daily pulls, at a tenth of 3,000 and of 20,000 closing markets a day, half of them on each venue.
+"""Requests, files, memory and time of a week of daily pulls. Two sizes: a tenth of 3,000 and of 20,000 closing markets a day, half of them on each
+venue.
 
-As the daily pull does, it pulls the previous day at 01:20 UTC and follows open markets of earlier days. Tables are written to a lake, and superseded files
-are deleted. The venues run in a separate process, so that memory and time are those of the pull.
+As the daily pull does, the benchmark pulls the previous day at 01:20 UTC and follows open markets of earlier days. Tables are written to a lake,
+and superseded files are deleted. The venues run in a separate process, so that memory and time are those of the pull.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ UNLIMITED = RateLimit(tokens_per_second=1e9)
 
 @dataclass(frozen=True)
 class Week:
-    """Cost of a week. closed: markets that closed. idle: megabytes before the first pull. peaks: those at the peak, after each day."""
+    """Cost of a simulated week.
+
+    closed: number of markets that closed. files: per day and venue. idle: megabytes before the first pull. peaks: peak megabytes so far, after each
+    day. open_at_end: closed markets that are not settled.
+    """
 
     days: int
     closed: int
@@ -62,12 +67,14 @@ class Week:
 
     @property
     def calls_per_market(self) -> float:
-        """Requests per market that closed."""
+        """Requests divided by the number of markets that closed."""
         return sum(self.calls.values()) / self.closed
 
 
 def simulate(folder: Path, per_day: int, *, days: int = DAYS, priced: int = PRICED // SCALE) -> Week:
-    """Pull `days` days of `per_day` closing markets, half of them on each venue, into a lake in `folder`."""
+    """Pull several days into a lake in `folder`. per_day: markets that close a day, half of them on each venue. priced: maximum of markets with
+    prices.
+    """
     lake, idle, peaks, started = Lake(str(folder)), _peak(), [], time.process_time()
     pending: dict[str, set[date]] = {"kalshi": set(), "polymarket": set()}
     with serve_apart(FIRST, days, per_day // 2) as venue:
@@ -98,7 +105,7 @@ def _peak() -> float:
 
 
 async def _pull(venue: VenueClient, lake: Lake, day: date, priced: int) -> list[str]:
-    """Pull a day on both venues and write its tables. Returns the venues on which the day is final."""
+    """Pull a day from both venues and write its tables. Returns the venues whose data of the day is final."""
     how: dict[str, Any] = {"limits": UNLIMITED, "transport": httpx.MockTransport(venue)}
     async with (
         KalshiClient("http://kalshi.example", **how) as client,
@@ -124,7 +131,7 @@ def _write(lake: Lake, tables: dict[str, str], pull: Any) -> None:
 
 
 def _vacuum(lake: Lake) -> None:
-    """Delete superseded files of tables, and pages of superseded pulls, as if their grace period were over."""
+    """Delete superseded files and pages at once, as if their grace period were over."""
     later, week = datetime.now(UTC) + timedelta(days=8), timedelta(days=7)
     Lake(lake.uri, clock=lambda: later).vacuum(week)
     for venue in ("kalshi", "polymarket"):
@@ -133,19 +140,19 @@ def _vacuum(lake: Lake) -> None:
 
 
 def measure(per_day: int, days: int = DAYS) -> dict[str, Any]:
-    """Simulate a week, or `days`, in this process. Returns its cost as JSON."""
+    """Simulate some days in this process. Returns their cost as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         return asdict(simulate(Path(folder), per_day, days=days))
 
 
 def measure_apart(per_day: int, days: int = DAYS) -> Week:
-    """Simulate a week, or `days`, in a separate process."""
+    """Simulate some days in a separate process. Returns their cost."""
     command = [sys.executable, "-m", "benchmarks.live_week", str(per_day), str(days)]
     return Week(**json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure requests, files and growth of memory of a week, for each number of markets."""
+    """Measure requests, files and memory of a week for each number of closing markets. Returns [{name, ratio, target, detail}]."""
     results = []
     for size in SIZES:
         week = measure_apart(size // SCALE)

@@ -1,4 +1,6 @@
-"""2,000 model calls with a latency of 200 ms, 100 at a time: wall time over the latency alone, and CPU time of client and journal per call."""
+"""Making 2,000 model calls with a latency of 200 ms, 100 at a time: wall time relative to the latency alone, and CPU time of client and journal per
+call.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ MODEL = Model.model_validate({"name": "calibrated", "model": "sandbox/calibrated
 
 
 class Far:
-    """ASGI middleware that delays every answer by the latency."""
+    """ASGI middleware that delays every response by the latency."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -46,7 +48,7 @@ class Far:
 
 
 class Near:
-    """Wire that answers in this process after the latency, so that only the work of client and journal remains."""
+    """Transport without a network: replies in this process after the latency, so that only client and journal use CPU time."""
 
     async def send(self, call: ModelCall) -> AttemptResult:
         await asyncio.sleep(LATENCY)
@@ -60,7 +62,7 @@ class Near:
 
 
 def _serve(connection: Connection) -> None:
-    """Serve the endpoint until the connection is closed."""
+    """Serve the sandbox's model endpoint with `Far` until the connection is closed."""
     from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
     from bellwether.sandbox.models import Truth
 
@@ -92,7 +94,7 @@ def _question(number: int) -> list[dict[str, str]]:
 
 
 async def _ask_all(make: Callable[[Journal], ModelClient], folder: str) -> tuple[float, float]:
-    """Make all calls. Returns wall and CPU seconds."""
+    """Make all calls with the client that `make` creates. Returns the wall and the CPU seconds. folder: of the journal."""
     with Journal(f"sqlite:///{folder}/journal.db") as journal:
         async with make(journal) as client:
             await client.ask(MODEL, _question(CALLS), purpose="warm")
@@ -108,7 +110,7 @@ async def _ask_all(make: Callable[[Journal], ModelClient], folder: str) -> tuple
 
 
 def _rounds(make: Callable[[Journal], ModelClient]) -> tuple[float, float]:
-    """Return the minimum wall and CPU seconds over a few rounds."""
+    """Make all calls in each of a few rounds. Returns the minimum of the wall seconds, and of the CPU seconds."""
     times = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +119,7 @@ def _rounds(make: Callable[[Journal], ModelClient]) -> tuple[float, float]:
 
 
 def _wall() -> dict[str, Any]:
-    """Measure wall time through the sandbox's endpoint, with a durable journal."""
+    """Measure the wall time of all calls through the sandbox's HTTP endpoint, with a journal on disk."""
     with provider() as url:
         limits = Limits(dollars=Decimal(1000))
         seconds, cpu = _rounds(
@@ -132,7 +134,9 @@ def _wall() -> dict[str, Any]:
 
 
 def _work() -> dict[str, Any]:
-    """Measure CPU time without a transport: lookup, claim, begin within two budgets, answer, and statistics."""
+    """Measure the CPU time per call without a network: looking up and claiming the call, reserving in two budgets, storing the answer, and
+    statistics.
+    """
     limits = Limits(dollars=Decimal(1000), dollars_per_model=Decimal(1000))
 
     def make(journal: Journal) -> ModelClient:
@@ -152,5 +156,5 @@ def _work() -> dict[str, Any]:
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure wall time over latency, and CPU time over its bound. Returns [{name, ratio, target, detail}]."""
+    """Measure wall time divided by the latency, and CPU time divided by its limit. Returns [{name, ratio, target, detail}]."""
     return [_wall(), _work()]

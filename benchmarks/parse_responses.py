@@ -77,7 +77,7 @@ _LOOPS: dict[str, Callable[[str], bool]] = {
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure the parser's time over the expression's. Returns [{name, ratio, target, detail}]."""
+    """Measure the parser's time divided by that of the regular expression. Returns [{name, ratio, target, detail}]."""
     drawn = random.Random(1)
     seconds, hits = dict.fromkeys(_LOOPS, 0.0), dict.fromkeys(_LOOPS, 0)
     characters = 0
@@ -99,7 +99,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def _timed(finds: Callable[[str], bool], texts: list[str]) -> tuple[int, float]:
-    """Return the number of texts for which `finds` is True, and the seconds that took."""
+    """Return the number of texts for which `finds` is True, and the seconds that the calls took."""
     start = time.perf_counter()
     count = sum(map(finds, texts))
     return count, time.perf_counter() - start

@@ -1,5 +1,6 @@
-"""CPU time of the replay engine relative to one pass over the tape, and of a new process until its first result. For a comparison with peers see
-`make bench-replay`.
+"""CPU time of the replay engine relative to one pass over the tape (the episode in integers), and of a new process until its first result.
+
+For a comparison with other engines see `make bench-replay`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ROUNDS = 5
 
 
 def distances() -> list[float]:
-    """Return the CPU time of a backtest of an idle agent at 300 s over that of one pass, for each round. The tape has 1.3 million events."""
+    """Return for each round the CPU time of a backtest (an agent that does nothing, every 300 s) divided by that of one pass over the tape."""
     source, settings = prepare(synthetic(), RULES), BacktestSettings(rules=RULES)
     ratios = []
     for _ in range(ROUNDS + 1):
@@ -31,7 +32,7 @@ def distances() -> list[float]:
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure the engine and the start of a process. Returns [{name, ratio, target, detail}]."""
+    """Measure the engine, and the start of a process until its first result. Returns [{name, ratio, target, detail}]."""
     distance, beyond = median(distances()), median(start_up(ROUNDS)["beyond"])
     return [
         {

@@ -18,7 +18,7 @@ TARGET = 3.0
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure our time over theirs, the best of a few alternating rounds. Returns [{name, ratio, target, detail}]."""
+    """Measure Bellwether's time divided by scikit-learn's, the best of a few alternating rounds each. Returns [{name, ratio, target, detail}]."""
     generator = np.random.default_rng(1)
     p = generator.random(FORECASTS)
     y = (generator.random(FORECASTS) < p).astype(np.int64)

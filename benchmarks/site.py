@@ -1,6 +1,8 @@
-"""Static site of a large world: CPU time and memory of a first build, the largest page, the slowest paint, and CPU time of a build after one new cohort.
+"""Static site of a large warehouse: CPU time and memory of a first build, size of the largest page, slowest paint in a browser, and CPU time of a
+build after one new cohort.
 
-The world has ten releases of 40 models and 300 questions, 100 episodes of 20 agents, and 52 cohorts of 8 agents. Each build is a separate process.
+The generated warehouse has ten releases of 40 models and 300 questions, 100 episodes of 20 agents, and 52 cohorts of 8 agents. Each build is a
+separate process.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def _build(folder: Path) -> dict[str, float]:
 
 
 def _painted(site: Path, largest: Path) -> list[dict[str, Any]]:
-    """Measure the slowest largest contentful paint over the largest page and one page of each part. Empty without a browser."""
+    """Measure the time to the largest contentful paint on the largest page and on one page of each part. Returns the slowest; empty without a
+    browser.
+    """
     pages = [largest, *(site / part for part in ("index.html", "arena/index.html", "trading/index.html", "benchmark/release-0/index.html"))]
     try:
         with chromium() as browser:
@@ -71,7 +75,7 @@ def _painted(site: Path, largest: Path) -> list[dict[str, Any]]:
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure CPU time, memory, the largest page, the slowest paint, and CPU time of the rebuild."""
+    """Measure CPU time and memory of a build, the largest page, the slowest paint, and the rebuild. Returns [{name, ratio, target, detail}]."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _python(_WORLD, folder, 52, "all")

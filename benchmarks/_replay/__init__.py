@@ -1,1 +1,1 @@
-"""Comparison of the replay engine with its peers: `python -m benchmarks._replay`."""
+"""Comparison of the replay engine's speed with other engines ("peers"): `python -m benchmarks._replay`."""

@@ -1,4 +1,4 @@
-"""Compare the replay engine with its peers: interleaved in one run, CPU time, medians of the rounds' ratios.
+"""Compare the replay engine with its peers (other engines) in one run: interleaved, by CPU time, as the median of the rounds' ratios.
 
     python -m benchmarks._replay [--rounds 5] [--only hftbacktest nautilus_trader …] [--write]
 
@@ -35,7 +35,7 @@ BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 @dataclass
 class Line:
-    """Line of the table. bound: `>=` or `<=` and the target; empty without a target. reason: why nothing was measured."""
+    """Measured line of the table. bound: `>=` or `<=` and the target; empty without a target. reason: why nothing was measured."""
 
     title: str
     tape: str
@@ -57,7 +57,7 @@ class Line:
 
 @dataclass
 class Run:
-    """Results of one run of the benchmark."""
+    """What one run of the comparison has measured, and on which machine."""
 
     at: str
     machine: str
@@ -77,7 +77,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the comparison. Returns the exit code."""
+    """Run the comparison. Returns the exit code: 1 if a target is missed or something could not be measured."""
     given = options(sys.argv[1:])
     chosen = given.only or [*PEERS, *PARTS]
     CACHE.mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ def main() -> int:
 
 
 def engines(run: Run, rounds: int, peers: Collection[str]) -> None:
-    """Measure every engine on every tape."""
+    """Measure this engine and the given peers on every tape (episode in integers), and add the lines to `run`."""
     environments = {peer: environment(peer) for peer in peers}
     run.versions |= {name: found.version for name, found in environments.items() if found.python}
     for tape in tapes.names():
@@ -193,7 +193,9 @@ def _threads(run: Run, worker: Worker, tape: str, rounds: int) -> None:
 
 
 def original(run: Run, rounds: int) -> None:
-    """Measure the time from raw files to a result, relative to the original simulator."""
+    """Measure time and memory from raw files to a result, relative to the design of PredictionMarketBench ("the original"). Adds the lines to
+    `run`.
+    """
     print("replaying raw files of the original's format", file=sys.stderr)
     found = processes.original(rounds)
     ours, theirs = found["ours"], found["theirs"]
@@ -208,7 +210,7 @@ def original(run: Run, rounds: int) -> None:
 
 
 def start(run: Run, rounds: int) -> None:
-    """Measure the start of a new process until its first result."""
+    """Measure the CPU time of a new process until its first result. Adds a line to `run`."""
     print("starting fresh processes", file=sys.stderr)
     beyond = processes.start_up(rounds)["beyond"]
     title = "CPU of a fresh process to its first result, beyond importing numpy and pyarrow"
@@ -216,14 +218,14 @@ def start(run: Run, rounds: int) -> None:
 
 
 def compilation(run: Run, rounds: int) -> None:
-    """Measure the first process after an installation, which compiles."""
+    """Measure how long the first process after an installation compiles. Adds a line to `run`."""
     print("compiling the engine", file=sys.stderr)
     seconds = processes.compilation()
     run.lines.append(Line("CPU of the first compilation", "2 hours", seconds, seconds, seconds, bound="<= 15", unit=" s"))
 
 
 def sweep(run: Run, rounds: int) -> None:
-    """Measure a sweep of a thousand backtests."""
+    """Measure which share of the CPU time of a thousand backtests is spent in engine and agents. Adds a line to `run`."""
     print("running 1,000 backtests", file=sys.stderr)
     found = processes.sweep()
     share = found["share"]
@@ -234,7 +236,7 @@ def sweep(run: Run, rounds: int) -> None:
 
 
 def dask(run: Run, rounds: int) -> None:
-    """Measure a sweep of a thousand backtests on Dask."""
+    """Measure a thousand backtests on Dask, relative to a serial loop. Adds a line to `run`."""
     print("running 1,000 backtests on Dask", file=sys.stderr)
     found = processes.dask(rounds)
     detail = f"{found['dask']:.1f} s against {found['serial']:.1f} s"
@@ -253,7 +255,7 @@ PARTS: dict[str, Callable[[Run, int], None]] = {
 
 
 def table(run: Run) -> str:
-    """Render the results as Markdown."""
+    """Render all lines of a run as a Markdown table."""
     head = [
         f"Measured {run.at} on {run.machine}. Load average "
         + ", ".join(f"{one:.1f}" for one, _, _ in run.load)

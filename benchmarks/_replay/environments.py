@@ -1,4 +1,4 @@
-"""Virtual environments of the peers, each with its own pinned versions, created once below `.bench/`."""
+"""Virtual environments of the peers (engines that are compared), one for each peer, created once below `.bench/`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEERS = {"hftbacktest": 11, "nautilus_trader": 13}
 
 @dataclass(frozen=True)
 class Environment:
-    """Interpreter and version of a peer, or the reason why it is missing."""
+    """Python interpreter and version of a peer, or the reason why the peer cannot be measured."""
 
     python: Path | None
     version: str = ""
@@ -27,12 +27,12 @@ class Environment:
 
 
 def worker_of(peer: str) -> Path:
-    """Return the path of the program that measures a peer."""
+    """Return the path of the program that runs in a peer's environment and measures the peer."""
     return Path(__file__).with_name(f"peer_{peer}.py")
 
 
 def environment(peer: str) -> Environment:
-    """Create the environment of a peer with its newest release; without a network, keep the installed release."""
+    """Create or update the environment of a peer with the newest release. Without a network, keep the installed release."""
     folder = CACHE / peer
     python, pip = folder / "bin" / "python", ["-m", "pip", "--disable-pip-version-check", "-q", "install", "--upgrade", peer]
     if not python.exists():
@@ -49,7 +49,7 @@ def environment(peer: str) -> Environment:
 
 
 def _interpreter(preferred: int) -> str:
-    """Return the path of an interpreter of the preferred version, else of this one."""
+    """Return the path of a Python interpreter of the preferred minor version, else of the one that runs this."""
     versions = {_version(path): path for path in _interpreters()}
     return versions.get((3, preferred)) or sys.executable
 
@@ -64,13 +64,13 @@ def _interpreters() -> Iterator[str]:
 
 
 def _version(python: str) -> tuple[int, ...]:
-    """Return the version of an interpreter; (0, 0) if it does not start."""
+    """Return the version of a Python interpreter; (0, 0) if the interpreter does not start."""
     command = [python, "-c", "import sys; print(*sys.version_info[:2])"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return tuple(map(int, found.stdout.split())) if found.returncode == 0 else (0, 0)
 
 
 def _run(command: list[str]) -> str | None:
-    """Run a command. Returns None, or the end of its output if it failed."""
+    """Run a command. Returns None if it succeeded, else the end of its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else ((done.stderr or done.stdout).strip().splitlines() or ["no message"])[-1]

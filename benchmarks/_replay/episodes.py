@@ -19,7 +19,9 @@ _NS = pa.timestamp("ns", "UTC")
 
 
 def write_short(folder: Path, seed: int, *, changes: int, prints: int, hours: int) -> Path:
-    """Write some hours of a synthetic day as an episode in `folder`, and return the folder."""
+    """Write an episode of some hours of the synthetic day into `folder`, and return the folder. changes, prints: numbers of level changes and of
+    trades.
+    """
     tape = synthetic(seed, changes=changes, prints=prints, length=hours * 3600 * 10**9)
     kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
     price = tape.prices[tape.starts[ticker] + level]

@@ -1,7 +1,7 @@
-"""One maker in four forms: compiled, in plain Python, in Python over all markets at once, and compiled for events instead of a cadence.
+"""One market maker in four forms: compiled; in plain Python; in Python with NumPy over all markets at once; compiled and driven by events.
 
-At each decision it wants a post-only order of `size` at both touches of every market whose book has both and is open, unless the position is at the
-limit on that side. An order already there stays; one elsewhere is cancelled.
+At each decision the maker wants a post-only order of `size` at both best prices of every market that is open and has both sides, except on a side
+where the position is at the limit. An order that is already there stays; an order at another price is cancelled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bellwether.replay.units import CONTRACT, DOLLAR
 
 @strategy
 def requote(sim, params, ticker):
-    """Requote one market; params: lots, limit in lots."""
+    """Update the quotes of one market. params: lots of an order, and the limit of the position in lots."""
     lots, limit = params[0], params[1]
     yes, no = best_bid(sim, ticker, 0), best_bid(sim, ticker, 1)
     if yes == 0 or no == 0 or yes + no >= DOLLAR or ticker_status(sim, ticker) != 0:
@@ -28,7 +28,7 @@ def requote(sim, params, ticker):
 
 @strategy
 def maker(sim, params):
-    """Run one decision of the maker inside the engine's loop."""
+    """Run the whole backtest: at each decision, requote every market. sim: the engine's state. params: as for `requote`."""
     while next_step(sim):
         for ticker in range(tickers(sim)):
             requote(sim, params, ticker)
@@ -36,19 +36,19 @@ def maker(sim, params):
 
 @strategy
 def follow(sim, params):
-    """Do nothing at decisions, since the callbacks requote."""
+    """Do nothing at decisions, since the callbacks `requote` and `refill` update the quotes."""
     while next_step(sim):
         pass
 
 
 @strategy
 def refill(sim, params, fill):
-    """Requote the market in which a fill occurred."""
+    """Update the quotes of the market in which a fill occurred."""
     requote(sim, params, fill_ticker(sim, fill))
 
 
 class CompiledMaker(CompiledAgent):
-    """The maker as a compiled strategy."""
+    """The maker as a compiled strategy, which decides at a fixed cadence."""
 
     api = 3
 
@@ -63,7 +63,7 @@ class CompiledMaker(CompiledAgent):
 
 
 class CompiledFollower(CompiledMaker):
-    """Compiled maker that acts at each change of a best price and at each fill."""
+    """The maker as a compiled strategy, which acts at each change of a best price and at each fill."""
 
     name = "bench-compiled-follower"
     strategy = follow
@@ -82,7 +82,7 @@ class Watcher(Agent):
 
 
 class PlainMaker(Agent):
-    """Maker in plain Python, market by market."""
+    """The maker in plain Python, market by market."""
 
     api = 3
 
@@ -101,7 +101,7 @@ class PlainMaker(Agent):
 
 
 class VectorMaker(Agent):
-    """Maker in Python that computes all markets at once with NumPy."""
+    """The maker in Python, with NumPy over all markets at once."""
 
     api = 3
 

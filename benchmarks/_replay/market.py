@@ -26,7 +26,7 @@ _LARGEST = 2**31 - 1
 
 
 def synthetic(seed: int = 5, *, prints: int = PRINTS, changes: int = LEVEL_CHANGES, tickers: int = TICKERS, length: int = DAY) -> Tape:
-    """Generate the tape of a synthetic day, or of `length` ns. It has maker fees, and the even tickers resolve YES."""
+    """Generate the tape (episode in the simulator's integers) of a synthetic day, or of `length` ns. Makers pay fees, and even tickers resolve YES."""
     generator = np.random.default_rng(seed)
     opening = 2 * tickers * _DEPTH
     steps = changes - opening  # a print's cut is one of the level changes

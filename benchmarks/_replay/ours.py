@@ -1,4 +1,7 @@
-"""Worker of this engine: `python -m benchmarks._replay.ours`. Every rule is on: the 0.1 cent grid, netting, collateral, consumption, latency, the band."""
+"""Worker that measures this engine: `python -m benchmarks._replay.ours`.
+
+Every rule of the simulator is on: the 0.1 cent grid, netting, collateral, consumption of liquidity, latency, and the P&L bounds.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ BOUNDS, NO_BOUNDS = "fills" if "fills" in get_args(Band) else "accounts", "none"
 
 
 class Bench:
-    """Tapes in memory, and measured runs over them."""
+    """Loaded tapes (episodes in the simulator's integers), and measured runs over them."""
 
     def __init__(self) -> None:
         self._tapes: dict[str, Prepared] = {}
 
     def load(self, tape: str) -> dict[str, Any]:
-        """Load a tape, and compile all that is measured."""
+        """Load a tape, and compile all code that is measured. tape: its name."""
         self._tapes[tape] = prepared(tape)
         loaded = self._tapes[tape].tape
         touch_once(loaded)
@@ -40,7 +43,7 @@ class Bench:
     def run(
         self, tape: str, agent: str, cadence: int, size: int, limit: int, order_latency: int, data_latency: int, *, bounds: bool
     ) -> dict[str, Any]:
-        """Measure the CPU seconds of one backtest, from the tape in memory to the result."""
+        """Measure the CPU seconds of one backtest, from the loaded tape to the result. bounds: also compute the P&L bounds."""
         settings = BacktestSettings(
             cadence=cadence,
             order_latency=order_latency,
@@ -66,13 +69,13 @@ class Bench:
         }
 
     def touch(self, tape: str) -> dict[str, Any]:
-        """Measure the pass that only touches every event."""
+        """Measure the CPU seconds of `touch_once`, the lower limit of a replay."""
         loaded = self._tapes[tape].tape
         cpu, _ = timed(lambda: touch_once(loaded))
         return {"cpu": cpu, "events": len(loaded)}
 
     def threads(self, tape: str, threads: int, runs: int, cadence: int) -> dict[str, Any]:
-        """Measure the wall seconds of `runs` compiled backtests in several threads of this process."""
+        """Measure the wall seconds of `runs` compiled backtests, divided among `threads` threads of this process."""
         settings = BacktestSettings(cadence=cadence, bankroll=BANKROLL, rules=RULES)
         source = self._tapes[tape]
         gate = threading.Barrier(threads + 1)

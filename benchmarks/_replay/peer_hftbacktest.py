@@ -1,7 +1,7 @@
-"""Worker of hftbacktest: runs in its own virtual environment, `python peer_hftbacktest.py TAPE.npz`.
+"""Worker that measures hftbacktest in its own virtual environment: `python peer_hftbacktest.py`.
 
-Every ticker is an asset: its YES bids are bids, its NO bids asks at one dollar less their price. Both clocks differ by the latency of the market
-data; orders take the latency of orders each way. Compilation is done before the first measurement.
+Every ticker is an asset: YES bids are bids, and NO bids are asks at one dollar minus their price. Local timestamps are later than the exchange's by
+the latency of market data; orders take the order latency each way. Compilation is done before the first measurement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ END_OF_DATA = 1
 
 @njit
 def watch(hbt, cadence, size, limit):
-    """Run an agent that does nothing at each decision."""
+    """Run an agent that decides at each cadence and sends nothing. Returns the numbers of decisions and of orders. hbt: the engine."""
     steps = 0
     while hbt.elapse(cadence) == 0:
         steps += 1
@@ -41,7 +41,7 @@ def watch(hbt, cadence, size, limit):
 
 @njit
 def quote(hbt, asset, size, limit, sent):
-    """Send post-only orders at both best prices of an asset, within an inventory limit. Returns the number of orders sent so far."""
+    """Keep post-only orders at both best prices of an asset, within an inventory limit. sent: number of orders so far. Returns the new number."""
     hbt.clear_inactive_orders(asset)
     depth = hbt.depth(asset)
     bid, ask = depth.best_bid_tick, depth.best_ask_tick
@@ -73,7 +73,7 @@ def quote(hbt, asset, size, limit, sent):
 
 @njit
 def make(hbt, cadence, size, limit):
-    """Run a maker that keeps post-only orders at both best prices."""
+    """Run a maker that keeps post-only orders at both best prices, at each cadence. Returns the numbers of decisions and of orders."""
     steps, sent = 0, 0
     while hbt.elapse(cadence) == 0:
         steps += 1
@@ -84,7 +84,9 @@ def make(hbt, cadence, size, limit):
 
 @njit
 def follow(hbt, cadence, size, limit):
-    """Run the maker at each event of the feed and each response, as soon as a best price or the inventory of an asset has changed."""
+    """Run the maker on events: an asset is requoted as soon as its best price or inventory has changed. Returns the numbers of decisions and of
+    orders.
+    """
     count = hbt.num_assets
     bids, asks, held = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
     steps, sent = 0, 0
@@ -104,7 +106,7 @@ AGENTS = {"noop": watch, "maker": make, "follower": follow}
 
 
 class Bench:
-    """Tape as records of hftbacktest, and measured runs over it."""
+    """A tape as records of hftbacktest, and measured runs over it."""
 
     def __init__(self) -> None:
         self.data: list[np.ndarray] = []
@@ -140,7 +142,7 @@ class Bench:
 
 
 def asset(data: np.ndarray, latency: int) -> BacktestAsset:
-    """Create an asset with the cheapest exchange model: orders are filled whole, and only trades advance the queue."""
+    """Create an asset with the exchange model that takes least time: orders are filled whole, and only trades advance the queue."""
     return (
         BacktestAsset()
         .data(data)

@@ -1,7 +1,7 @@
-"""Worker of nautilus_trader: runs in its own virtual environment, `python peer_nautilus.py`.
+"""Worker that measures nautilus_trader in its own virtual environment: `python peer_nautilus_trader.py`.
 
-Every ticker is a binary option with a book by price, queue positions and consumption of liquidity where the version has them; the strategy acts on a
-timer. The data are the objects that its engine takes, made and added before the measurement.
+Every ticker is a binary option with a book by price. Queue positions and consumption of liquidity are on in versions that have them; the strategy
+acts on a timer. The engine's data objects are created and added before the measurement.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LAST = 128  # the flag of the last record of an event
 
 
 class Agent(Strategy):
-    """Strategy that does nothing, or keeps post-only orders at both best prices within an inventory limit."""
+    """Strategy that keeps post-only orders at both best prices within an inventory limit, or does nothing. make: keep orders."""
 
     def __init__(self, ids: list[InstrumentId], make: bool, cadence: int, size: int, limit: int) -> None:
         super().__init__(StrategyConfig())
@@ -83,7 +83,7 @@ class Agent(Strategy):
 
 
 class Bench:
-    """Tape as objects of nautilus_trader, and measured runs over it."""
+    """A tape as data objects of nautilus_trader, and measured runs over it."""
 
     def __init__(self) -> None:
         self.data: list[Any] = []
@@ -116,7 +116,7 @@ class Bench:
 
 
 def instrument(code: int) -> BinaryOption:
-    """Create a market with a price grid of 0.1 cent and sizes in hundredths of a contract."""
+    """Create the binary option of a ticker, with a price grid of 0.1 cent and sizes of 0.01 contract. code: number of the ticker."""
     name = Symbol(f"SYN{code}")
     return BinaryOption(
         instrument_id=InstrumentId(name, VENUE),
@@ -135,7 +135,7 @@ def instrument(code: int) -> BinaryOption:
 
 
 def record(name: InstrumentId, index: int, latency: int, ts: int, kind: int, ticker: int, side: int, price: int, lots: int) -> Any:
-    """Convert one event to an object of the engine."""
+    """Convert one event of a tape to a data object of nautilus_trader."""
     at = Price((price if side == 0 else 1000 - price) / 1000, 3)
     size = Quantity(lots / 100, 2)
     if kind == PRINT:

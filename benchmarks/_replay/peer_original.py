@@ -1,8 +1,8 @@
-"""Simulator with the cost structure of the original benchmark, written for this comparison: `python peer_original.py FOLDER`.
+"""Simulator that costs as much as PredictionMarketBench's ("the original"), written for this comparison: `python peer_original.py FOLDER`.
 
-What costs there, costs here: the Parquet file becomes Python dicts, every level of every row an object, every side is sorted; the timeline is sorted
-with Python keys; asks are derived and sorted at each look at the book. The loop itself is one dict access per event, and an agent that does
-nothing looks at its equity every 60 s, as there.
+What takes time there, takes time here: the Parquet file becomes Python dicts, every level of every row becomes an object, and every side is sorted;
+the timeline is sorted with Python keys; asks are derived and sorted at each look at the book. The loop itself is one dict access per event, and an
+agent that does nothing looks at its equity every 60 s, as there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol import peak_mb
 
 @dataclass(frozen=True)
 class Level:
-    """Price in cents and size in contracts."""
+    """Level of a book: price in cents and size in contracts."""
 
     price_cents: int
     size: int
@@ -29,7 +29,7 @@ class Level:
 
 @dataclass
 class Book:
-    """Full snapshot of a book: bids of both sides, best first."""
+    """Full snapshot of a book: bids of YES and of NO, the best first."""
 
     ts: datetime
     sequence_id: int
@@ -44,7 +44,7 @@ class Book:
 
 @dataclass
 class Trade:
-    """Print of a trade."""
+    """Trade in the market."""
 
     ts: datetime
     trade_id: str
@@ -56,7 +56,7 @@ class Trade:
 
 @dataclass
 class Event:
-    """Entry of the timeline. At equal times, books come before trades and trades before settlements."""
+    """Entry of the timeline. rank: order at equal times, books before trades before settlements."""
 
     ts: datetime
     rank: int
@@ -65,13 +65,13 @@ class Event:
 
 
 def levels(raw: list[dict[str, int]]) -> list[Level]:
-    """Parse one side of a row into levels, best first."""
+    """Parse one side of a row of books into levels, the best first."""
     parsed = [Level(int(level["price_cents"]), int(level["size"])) for level in raw]
     return sorted((level for level in parsed if level.price_cents > 0 and level.size > 0), key=lambda level: -level.price_cents)
 
 
 def load(folder: Path) -> list[Event]:
-    """Load the timeline of an episode."""
+    """Load books, trades and settlements of an episode as one timeline, in order of time."""
     books = pq.read_table(folder / "orderbook.parquet").to_pylist()
     trades = pq.read_table(folder / "trades.parquet").to_pylist()
     timeline = []
@@ -88,7 +88,9 @@ def load(folder: Path) -> list[Event]:
 
 
 def replay(timeline: list[Event], cadence: timedelta, every: timedelta, bankroll: int) -> dict[str, int]:
-    """Replay an agent that does nothing. Returns steps, samples and final equity."""
+    """Replay a timeline with an agent that does nothing. every: time between samples of equity. Returns the numbers of steps and samples, and the
+    final equity.
+    """
     books: dict[str, Book] = {}
     last_call = last_sample = timeline[0].ts - cadence
     steps = samples = equity = 0
@@ -108,7 +110,7 @@ def replay(timeline: list[Event], cadence: timedelta, every: timedelta, bankroll
 
 
 def main() -> None:
-    """Print the CPU seconds from the files to the result, and the peak memory of the process in MB."""
+    """Print as JSON the CPU seconds from the files to the result, and the peak memory of the process in MB."""
     folder = Path(sys.argv[1])
     start = time.process_time()
     answer = replay(load(folder), timedelta(seconds=300), timedelta(seconds=60), 100_000)

@@ -32,7 +32,10 @@ _EPISODES, _JOBS = 10, 2
 
 
 def original(rounds: int) -> dict[str, Any]:
-    """Measure raw files to a result at the size of the paper: `rounds` times with this engine, and once with the original's design."""
+    """Measure time and memory from raw files to a result, for an episode as large as those in PredictionMarketBench's paper.
+
+    This engine is measured `rounds` times, the design of PredictionMarketBench ("the original") once.
+    """
     folder = write_snapshots(CACHE / "original")
     theirs = _design(folder)
     _raw(folder)  # The first run keeps the compiled code: compiling takes more memory than the episode.
@@ -72,7 +75,7 @@ def _run(command: list[Any], environment: dict[str, str] | None = None) -> subpr
 
 
 def start_up(rounds: int) -> dict[str, Any]:
-    """Measure the CPU seconds of a new process until its first result, with warm caches, minus those of importing NumPy and PyArrow."""
+    """Measure the CPU seconds of a new process until its first result, minus the time to import NumPy and PyArrow. Caches are filled before."""
     folder, cache = _short(0), CACHE / "start-cache"
     command = [sys.executable, "-m", "benchmarks._replay.start", folder, cache]
     digest = _output(command)
@@ -87,7 +90,9 @@ def start_up(rounds: int) -> dict[str, Any]:
 
 
 def compilation() -> float:
-    """Measure the CPU seconds of the first process after an installation, minus those of a later one."""
+    """Return the CPU seconds that the first process after an installation spends on compiling: those of the first process minus those of the
+    second.
+    """
     command = [sys.executable, "-m", "benchmarks._replay.start", _short(0), CACHE / "start-cache"]
     with TemporaryDirectory() as empty:
         first, later = (_children(command, os.environ | {"NUMBA_CACHE_DIR": empty})[0] for _ in range(2))
@@ -102,7 +107,9 @@ def _children(command: list[Any], environment: dict[str, str] | None = None) -> 
 
 
 def sweep() -> dict[str, Any]:
-    """Run 1,000 backtests by one command with two workers. Returns the share of CPU time in engine and agents, as the command reports it."""
+    """Run 1,000 backtests by one command with two worker processes. Returns which share of the CPU time was spent in engine and agents, as the
+    command reports it.
+    """
     folders = [_short(number, hours=24) for number in range(_EPISODES)]
     episodes = [part for folder in folders for part in ("--episode", folder)]
     command = [Path(sys.executable).with_name("bellwether"), "backtest", "--agent", "market-maker", *episodes, "--cadence", 60]
@@ -120,9 +127,10 @@ def sweep() -> dict[str, Any]:
 
 
 def dask(rounds: int) -> dict[str, Any]:
-    """Measure the CPU seconds of 1,000 backtests in batches of 100 on two Dask workers, with scheduler and client, over those of a serial loop.
+    """Measure the CPU seconds of 1,000 backtests on Dask, divided by those of a serial loop.
 
-    Both are warm: the workers have run the sweep before, as this process has.
+    The backtests are sent in batches of 100 to two workers; scheduler and client count, too. Both ways have run the sweep once before they are
+    measured.
     """
     with TemporaryDirectory() as home, _cluster(Path(home)) as (client, processes):
         folders = [_short(number) for number in range(_EPISODES)]
@@ -148,7 +156,7 @@ def dask(rounds: int) -> dict[str, Any]:
 
 @contextmanager
 def _cluster(home: Path) -> Iterator[tuple[Client, list[int]]]:
-    """Start a Dask scheduler with two workers of one thread. Yields a client, and the process ids of scheduler and workers."""
+    """Start a Dask scheduler and two workers with one thread each. Yields a client, and the process ids of scheduler and workers."""
     environment = os.environ | {"BELLWETHER_HOME": str(home), "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "0"}
     dask = [
         sys.executable,
@@ -189,7 +197,7 @@ def _cluster(home: Path) -> Iterator[tuple[Client, list[int]]]:
 
 
 def _cpu(process: int) -> float:
-    """Return the CPU seconds that a process has used."""
+    """Return the CPU seconds that a process has used so far. process: its id."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -206,5 +214,5 @@ def _short(number: int, *, hours: int = 2) -> Path:
 
 
 def spread(values: list[float]) -> tuple[float, float, float]:
-    """Return median, minimum and maximum."""
+    """Return median, minimum and maximum of the values."""
     return median(values), min(values), max(values)

@@ -1,4 +1,6 @@
-"""Protocol between the benchmark and its workers: one JSON line per request and per reply. Needs the standard library only, as peers import it too."""
+"""Protocol between the comparison and its workers: one JSON line per request and per reply. It needs only the standard library, since peers import
+it too.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Handler = Callable[..., dict[str, Any]]
 
 
 def serve(handlers: dict[str, Handler]) -> None:
-    """Answer requests {"do": name, …} from standard input until it ends. What a handler prints goes to standard error."""
+    """Answer requests from standard input until it ends. A request {"do": name, …} calls `handlers[name]`. What a handler prints goes to standard
+    error.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -33,7 +37,7 @@ def serve(handlers: dict[str, Handler]) -> None:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Run `work` after a garbage collection. Returns the CPU seconds of this process with all threads, and the result of `work`."""
+    """Run `work` after a garbage collection. Returns the CPU seconds that all threads of this process used, and the result of `work`."""
     gc.collect()
     start = time.process_time()
     result = work()
@@ -41,7 +45,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def peak_mb() -> float:
-    """Return the peak memory of this process in MB. On Linux not by `ru_maxrss`, which includes the parent process."""
+    """Return the peak memory of this process in MB. On Linux `ru_maxrss` is not used, since it includes the parent process."""
     status = Path("/proc/self/status")
     if status.exists():
         return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1024
@@ -50,7 +54,7 @@ def peak_mb() -> float:
 
 
 class Worker:
-    """Process that measures one engine. log: file of its standard error."""
+    """Process that measures one engine on request. log: file for the standard error of the process."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
         self.log = log
@@ -60,7 +64,7 @@ class Worker:
             )
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Send a request and return the reply. Raises `RuntimeError` with the worker's message if it failed or ended."""
+        """Send a request and return the reply. do: name of the measurement. Raises `RuntimeError` with the worker's message if it failed or ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -77,7 +81,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Close the standard input of the process, which ends it."""
+        """Close the standard input of the process, upon which the process ends."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Replay of a raw episode in the original's format, in a new process: `python -m benchmarks._replay.raw FOLDER`."""
+"""Replay an episode in PredictionMarketBench's format from its raw files, in a new process: `python -m benchmarks._replay.raw FOLDER`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks._replay.protocol import peak_mb
 
 
 def main() -> None:
-    """Print the CPU seconds from the files to the result, without imports, and the peak memory of the process in MB."""
+    """Print as JSON the CPU seconds from the files to the result, without imports, and the peak memory of the process in MB."""
     start = time.process_time()
     result = run(prepare(load(Path(sys.argv[1])), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
     cpu = time.process_time() - start

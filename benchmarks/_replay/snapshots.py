@@ -1,4 +1,6 @@
-"""Episode in the original's format and of the paper's size: full snapshots as lists of levels in whole cents, prints and settlements."""
+"""Synthetic episode in PredictionMarketBench's format, as large as its published ones together: full snapshots of books in whole cents, trades and
+settlements.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _BATCH = 20_000
 
 
 def write_snapshots(folder: Path, *, rows: int = BOOK_ROWS, trades: int = TRADES, tickers: int = TICKERS, seed: int = 7) -> Path:
-    """Write the episode (25 levels a side in every row) and return its folder; the same content for the same seed."""
+    """Write the synthetic episode, with 25 levels on each side of every row, and return its folder. Equal seeds give equal content."""
     generator = np.random.default_rng(seed)
     names = [f"SYN-T{code:02d}" for code in range(tickers)]
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +95,7 @@ def _write_trades(folder: Path, generator: np.random.Generator, names: list[str]
 
 @njit(cache=True)
 def _books(ticker, draws, size, tickers, depth):
-    """Generate prices and sizes of `depth` levels per side and row. One level changes from row to row, and sometimes the best price."""
+    """Generate prices and sizes of `depth` levels per row and side. From row to row one level changes, and sometimes the best price."""
     prices = np.zeros((len(ticker), 2, depth), np.int64)
     sizes = np.zeros_like(prices)
     top = np.full((tickers, 2), 49, np.int64)

@@ -1,4 +1,6 @@
-"""Start of a process until its first result, with cached tape and compiled code: `python -m benchmarks._replay.start FOLDER CACHE`."""
+"""Program whose start is measured: first result of a process, with cached tape and compiled code: `python -m benchmarks._replay.start FOLDER
+CACHE`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from bellwether.replay.agents.baselines import Passive
 
 
 def main() -> None:
-    """Print the digest of the result."""
+    """Replay the episode and print the digest of the result."""
     folder, cache = Path(sys.argv[1]), Path(sys.argv[2])
     rules = "kalshi-2026-08-30"
     print(run(prepare(load(folder, cache=cache), rules, cache=cache), Passive(), BacktestSettings(rules=rules)).digest)

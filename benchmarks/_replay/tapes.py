@@ -1,4 +1,4 @@
-"""Measured tapes: the synthetic day, and real recordings that exist on this machine."""
+"""Tapes (episodes in the simulator's integers) that are measured: the synthetic day, and real recordings that exist on this machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _EPISODES = CACHE / "episodes"
 
 
 def names() -> list[str]:
-    """List the synthetic tape, and the recordings on this machine."""
+    """Return the names of the tapes: "synthetic", and the recordings on this machine."""
     return ["synthetic", *(name for name, folder in CAPTURES.items() if (RECORDINGS / folder).is_dir())]
 
 
 def prepared(name: str) -> Prepared:
-    """Load a tape under the measured rules; for a recording, the one that `build` has built."""
+    """Load a tape by name, with the rules that are measured. A recording must have been built by `build`."""
     return prepare(synthetic() if name == "synthetic" else load(_EPISODES / name), RULES)
 
 
 def build(name: str) -> None:
-    """Import a recording and rebuild its episode below `.bench/`, so that it was built by the current code."""
+    """Import a recording and build its episode anew below `.bench/`, so that the current code has built it."""
     from bellwether.recordings.capture_import import import_captures
     from bellwether.replay.episode import write
     from bellwether.replay.episode_builder import build_recording
@@ -46,7 +46,7 @@ def build(name: str) -> None:
 
 
 def columns(tape: Tape, path: Path) -> None:
-    """Write a tape as plain columns, for peers: ts, kind, ticker, side, price (mills), lots."""
+    """Write a tape as plain columns for peers to read: ts, kind, ticker, side, price (in 0.1 cent), lots."""
     kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
     price = tape.prices[tape.starts[ticker] + level] // MILL
     np.savez(path, ts=tape.ts, kind=kind, ticker=ticker, side=side, price=price, lots=lots)

@@ -1,6 +1,7 @@
 """Lower limit of the CPU time of a replay: one compiled pass that does for each event only what every replay must do.
 
-It writes the level, keeps the best price of the side, and looks whether an order rests at the level; a print lowers the queue there.
+At a change, the pass writes the level, keeps the best price of the side, and checks whether an order rests at the level; a trade shortens the queue
+there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from bellwether.replay.tape.layout import PRINT, TRADED, Tape, unpack
 
 
 def touch_once(tape: Tape) -> int:
-    """Pass over a tape once. Returns a sum over the final books, so that no work can be optimised away."""
+    """Run the pass over a tape. Returns a sum over the final books, so that the compiler cannot remove any work."""
     book = np.zeros((len(tape.tickers), 2, max(map(len, tape.levels))), np.int64)
     ahead = np.zeros_like(book)
     best = np.zeros((len(tape.tickers), 2), np.int64)

@@ -1,4 +1,4 @@
-"""Workloads of the comparison, and their goals."""
+"""Workloads of the comparison (which agent, on which engine, how often it decides), and the goals of their ratios."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAUTILUS_SHARE = 8
 
 @dataclass(frozen=True)
 class Task:
-    """Run of one engine. bounds: compute the P&L band (this engine only)."""
+    """Run of one engine. seconds: between decisions of the agent. bounds: also compute the P&L bounds (only this engine can)."""
 
     engine: str
     agent: str
@@ -30,7 +30,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """Line of the table: a task of this engine against one of a peer. goal: minimum ratio; None if the line has no target."""
+    """Planned line of the table: a task of this engine compared with a task of a peer. goal: minimum ratio; None if the line has no target."""
 
     title: str
     ours: Task
@@ -52,7 +52,7 @@ _NAUTILUS_GOAL = 300
 
 
 def rows(tape: str, peers: Collection[str]) -> list[Row]:
-    """Return the lines of a tape against some peers. nautilus_trader replays the synthetic tape only."""
+    """Return the planned lines of a tape for the given peers. nautilus_trader replays the synthetic tape only."""
     found = []
     for title, agent, seconds, theirs, *goals in _HFTBACKTEST if "hftbacktest" in peers else ():
         peer = Task("hftbacktest", theirs, seconds)
@@ -67,5 +67,5 @@ def rows(tape: str, peers: Collection[str]) -> list[Row]:
 
 
 def tasks(of: Iterable[Row]) -> list[Task]:
-    """Return every task of the lines once, ours next to theirs."""
+    """Return the tasks of the given lines without repetitions, each of ours next to the peer's."""
     return list(dict.fromkeys(task for row in of for task in (row.ours, row.peer)))
