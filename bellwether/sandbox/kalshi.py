@@ -192,7 +192,7 @@ class Kalshi:
         return {"candlesticks": candles, "ticker": path["ticker"]}
 
     def batch_candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /markets/candlesticks: candles of several live markets; other tickers are left out."""
+        """Serve GET /markets/candlesticks: candles of several live markets; tickers of unknown or archived markets are left out."""
         tickers, span = params.tickers("market_tickers") or (), _read_span(params)
         if not 1 <= len(tickers) <= MOST_TICKERS:
             raise bad_request(f"{len(tickers)} market_tickers: between 1 and {MOST_TICKERS}")

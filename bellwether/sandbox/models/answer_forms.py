@@ -68,7 +68,7 @@ def read_answer_format(text: str, *, as_object: bool) -> AnswerFormat:
 
 
 def write_thoughts(p: float, key: int) -> str:
-    """Write some sentences of reasoning that end with the probability."""
+    """Write some sentences of reasoning that end with the probability. key: selects the wording."""
     return _THOUGHTS[key % len(_THOUGHTS)].format(p=f"{100 * p:.0f}%")
 
 

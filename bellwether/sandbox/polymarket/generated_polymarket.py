@@ -44,7 +44,8 @@ def _matches(market: ListedMarket, wanted: ListingFilter, now: int) -> bool:
 
 
 class GeneratedPolymarket:
-    """Polymarket over a generated world, with most of its events, and some short markets of its own; about 17 markets end per day.
+    """Polymarket over a generated world. It lists most of the world's events, and some short markets that only Polymarket has; about 17
+    markets end per day.
 
     Shared events have the same truth, but different texts, ids, quotes and resolutions. At any instant all markets created by then are
     listed. Prices of markets that closed more than 400 days ago are missing.

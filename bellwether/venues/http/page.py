@@ -95,7 +95,7 @@ class VenuePage:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The body parsed as a JSON object. Raises `MalformedBody` if it is anything else."""
+        """The body parsed as a JSON object. Raises `MalformedBody` if the body is not a JSON object."""
         if not isinstance(self.json, dict):
             raise MalformedBody(f"a JSON {type(self.json).__name__} where an object was expected")
         return self.json

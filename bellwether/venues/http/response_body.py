@@ -17,7 +17,7 @@ _ADVICE = "Look at the address; if the venue really sends so much, raise BELLWET
 
 
 class TooLargeError(VenueError):
-    """Response whose body exceeds the maximum size; the rest of it was not read."""
+    """A response's body exceeds the maximum size; the rest of the body was not read."""
 
     def __init__(self, call: str, attempts: int, most: int) -> None:
         super().__init__(call, attempts, f"the answer is larger than {most / 2**20:g} MB and was not read", _ADVICE, kind="too large")
@@ -28,11 +28,11 @@ class OversizedBody(Exception):
 
 
 async def read_body(response: httpx.Response, most: int, body: bytearray | None = None) -> bytes:
-    """Read and decompress the body of a streamed response.
+    """Read and decompress the body of a streamed response. most: maximum number of bytes, both as sent and decompressed. body: receives the
+    bytes in order, so that the part before a failure is available.
 
-    most: maximum number of bytes, both as sent and decompressed. body: receives the bytes in order, so that the part before a failure
-    is available. Raises `OversizedBody` as soon as the body exceeds `most`, and
-    `httpx.DecodingError` if it does not match its Content-Encoding, or ends too early.
+    Raises `OversizedBody` as soon as the body exceeds `most`, and `httpx.DecodingError` if it does not match its Content-Encoding, or ends
+    too early.
     """
     unpack, stream = _create_decoder(response), response.stream
     assert isinstance(stream, httpx.AsyncByteStream)

@@ -1,4 +1,8 @@
-"""Routes of Kalshi. Calls that exceed the venue's documented limits raise an error before they are sent."""
+"""Routes of Kalshi. Calls that exceed the venue's documented limits raise an error before they are sent.
+
+A combo is a multivariate market, on the outcomes of several other markets. Markets settled before the venue's cutoff, an instant, are only
+in its archive.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def events(
     nested: bool = True,
     limit: int = 200,
 ) -> Listing:
-    """Build GET /events, with nested markets by default; combos are never included.
+    """Build GET /events. nested: with the markets of each event. Combos are never included.
 
     status: one of `EVENT_STATUSES`, of any of the event's markets. closing_after: aware time after which a market of the event closes. Raises `ConfigError` for another status.
     """
@@ -55,7 +59,7 @@ def markets(
     mve_filter: Literal["exclude"] | None = "exclude",
     limit: int = 1000,
 ) -> Listing:
-    """Build GET /markets, without combos by default.
+    """Build GET /markets; by default without combos (`mve_filter`).
 
     closing_after, closing_before: aware times, truncated to whole seconds. The venue does not document whether the bounds are included:
     request one second more on both sides and filter.
@@ -98,7 +102,9 @@ def historical_cutoff() -> VenueCall:
 
 
 def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """Build GET /markets/candlesticks for live markets. Raises `ConfigError` for more than 100 markets or 10,000 candles."""
+    """Build GET /markets/candlesticks for live markets. Raises `ConfigError` if there are more than 100 markets, or more than 10,000
+    candles in total.
+    """
     most = len(tickers) * (int((end - start).total_seconds()) // (60 * period_minutes) + 1)
     if not 1 <= len(tickers) <= MOST_TICKERS or most > MOST_CANDLES:
         raise ConfigError(
@@ -108,19 +114,19 @@ def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, per
 
 
 def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """Build GET /historical/markets/…/candlesticks: candles of one archived market that end within [start, end]."""
+    """Build GET /historical/markets/…/candlesticks: those candles of one archived market that end within [start, end]."""
     return VenueCall(f"/historical/markets/{quote_segment(ticker)}/candlesticks", _span(start, end, period_minutes))
 
 
 def orderbooks(tickers: Sequence[str]) -> VenueCall:
-    """Build GET /markets/orderbooks: the complete books of 1 to 100 markets. Raises `ConfigError` for another number."""
+    """Build GET /markets/orderbooks: the complete books of 1 to 100 markets. Raises `ConfigError` for no market, or for more."""
     if not 1 <= len(tickers) <= MOST_TICKERS:
         raise ConfigError(f"requesting order books: {len(tickers)} markets at once; ask for 1 to {MOST_TICKERS}")
     return VenueCall("/markets/orderbooks", tuple(("tickers", ticker) for ticker in tickers))
 
 
 def trades(*, ticker: str | None = None, after: datetime | None = None, limit: int = 1000) -> Listing:
-    """Build GET /markets/trades: trades of one or all markets, newest first, including block trades.
+    """Build GET /markets/trades: trades of one market or of all (`ticker` is None), newest first, including block trades.
 
     after: aware time, truncated to whole seconds.
     """

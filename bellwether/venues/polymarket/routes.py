@@ -36,7 +36,7 @@ def markets(
     include_tag: bool = False,
     limit: int = MOST_MARKETS,
 ) -> Listing:
-    """Build GET /markets/keyset: either closed or open markets of Gamma.
+    """Build GET /markets/keyset: Gamma's closed or, with closed=False, open markets, with filters by scheduled end and other fields.
 
     end_date_min, end_date_max: aware times that bound the scheduled end. order: field to sort by, in camel case, such as volumeNum.
     Raises `ConfigError` for arguments that the venue refuses: more than 100 markets on a page, a field in snake case, an
@@ -63,7 +63,7 @@ def markets(
 
 
 def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listing:
-    """Build GET /events/keyset: either closed or open events of Gamma, with their markets, up to 500 per page."""
+    """Build GET /events/keyset: Gamma's closed or, with closed=False, open events, with their markets, up to 500 per page."""
     _check_limit("events", limit, MOST_EVENTS)
     params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", str(limit)))
     return _keyset("/events/keyset", params, "events")
@@ -177,5 +177,6 @@ def _condition(text: str) -> str:
 
 
 def _batches(path: str, token_ids: Iterable[str]) -> list[VenueCall]:
+    """Build POST calls to `path` for the tokens, 500 per call."""
     tokens = [{"token_id": check_token(token_id)} for token_id in token_ids]
     return [VenueCall(path, body=orjson.dumps(batch)) for batch in split_batches(tokens, MOST_TOKENS)]

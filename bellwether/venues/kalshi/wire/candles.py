@@ -46,11 +46,12 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
 
 
 def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> ParsedRecords:
-    """Parse a response into rows of raw/kalshi_candles, unique per market and end.
+    """Parse a response into rows of raw/kalshi_candles, one per market and end of a candle. source: live or historical. day: partition of
+    the rows.
 
     Prices are read from `open_dollars` (live), `open` as text (historical) or as integer cents (before March 2026). Bids and asks at 0 and
     1 are null (no quote); trades are null if nothing traded. A second candle of the same market and end is dropped if it is equal, else it
-    is a reject. source: live or historical.
+    is a reject.
     """
     objects = extract_candles(answer)
     problems = RejectReasons()
@@ -72,7 +73,8 @@ class CandlePage:
 
 
 def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes: int) -> pl.DataFrame | None:
-    """Parse several pages together into the rows of their requested tickers; faster than `parse_candles` for each page.
+    """Parse several pages in one pass, faster than `parse_candles` for each page; only the requested tickers are kept. None if a candle has
+    a problem.
 
     Returns None if a candle has a problem or is repeated: then parse each page separately.
     """

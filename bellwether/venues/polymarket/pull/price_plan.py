@@ -58,5 +58,5 @@ class PricePlan(PullPlan):
         ]
 
     def within_window(self, prices: pl.DataFrame, close: datetime | pl.Series) -> pl.DataFrame:
-        """Return the `prices` within the plan's days before `close`, a time for all rows or one per row."""
+        """Return those `prices` that are within the plan's days before `close`, which is one time for all rows or one per row."""
         return prices.filter(pl.col("at").is_between(close - timedelta(days=self.days), close))

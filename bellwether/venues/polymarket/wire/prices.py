@@ -46,7 +46,7 @@ class PriceHistory:
 
 
 def parse_histories(histories: Sequence[PriceHistory], *, day: date, period_minutes: int) -> pl.DataFrame | None:
-    """Parse several histories together, into the same rows as `parse_prices`, but faster.
+    """Parse several histories in one pass, into the same rows as `parse_prices`; None if a point has a problem.
 
     Returns None if a point has a problem or is repeated: then parse each page separately.
     """
