@@ -1,4 +1,4 @@
-"""Rules for rows of the arena's tables, and checks across its tables in the lake: missing cohorts, unfinished decisions, stale prices,
+"""Rules that each table of the arena must satisfy, and checks across tables in the lake: missing cohorts, unfinished decisions, stale prices,
 contradicted settlements.
 """
 

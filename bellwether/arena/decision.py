@@ -104,7 +104,9 @@ class Decision:
 
 
 def invalid_decision(problem: Problem, message: str, *, tolerated: bool = False) -> Decision:
-    """Build the INVALID decision of an unusable answer. message: what is wrong and where. tolerated: as in `Decision`."""
+    """Build the INVALID decision of an unusable answer. message: what is wrong and where. tolerated: the answer contained more than the requested
+    object.
+    """
     return Decision(Action.INVALID, problem=problem, message=message, tolerated=tolerated)
 
 
@@ -114,7 +116,7 @@ def _json_number(millionths: int) -> int | float:
 
 
 class DecisionState(StrEnum):
-    """State of a decision.
+    """State of a decision: how far it has got between OPEN and one of the final states FINISHED, REFUSED and FAILED.
 
     OPEN: no answer yet. IN_PROGRESS: another worker holds its lease. READ: the answer is stored, no leg is executed yet. FINISHED: a leg was
     executed, or the decision has no legs. BLOCKED: no call can succeed now (credit, key, budget, network). Final without a trade: REFUSED

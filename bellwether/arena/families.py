@@ -55,7 +55,7 @@ class FamilyRelease(BaseModel):
 
 
 class Family(BaseModel):
-    """Competitor of the arena, represented by successive releases of a model.
+    """Competitor of the arena, represented over the years by successive models (releases).
 
     control: the family always has one release; every lineup with models needs a control. provider: provider of the family's models. has,
     without: fragments that ids of later releases contain or lack. releases: by the name of the model, oldest first.

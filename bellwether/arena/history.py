@@ -79,7 +79,9 @@ def list_priced_tokens(market: Market) -> tuple[str, ...]:
 
 
 def find_prices(market: Market, prices: Mapping[str, Points], at: datetime) -> tuple[SharePrice | None, ...]:
-    """Return the price of each outcome as of an instant, None if missing; in a binary market NO is the complement of YES."""
+    """Return the price of each outcome as of an instant, None if missing. In a binary market the price of NO is one dollar minus the price of
+    YES.
+    """
     points = [find_latest_point(prices.get(token, ()), at) for token in market.token_ids]
     values = [None if point is None else price_micros(point[1]) for point in points] + [None] * len(market.outcomes)
     if not market.binary:
@@ -114,7 +116,8 @@ def reconstruct_evidence(
     wait: timedelta,
     grace: timedelta,
 ) -> list[dict[str, Any]]:
-    """Reconstruct what past observations would have shown about the resolutions of markets (rows of evidence), from present records.
+    """Reconstruct what past observations would have shown about the resolutions of markets (rows of evidence), from present records. wait:
+    dispute window. grace: time until a market without a known winner is refunded.
 
     flags: the CLOB's winners and its 50-50 flag by condition. A market is observed when the dispute window (`wait`) has ended, after `SILENCE`
     (old markets never state a status) and after the `grace` period of an unknown winner, until an observation states the result. Times after `now`

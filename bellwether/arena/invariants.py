@@ -13,9 +13,8 @@ from bellwether.arena.market import fold_case
 
 
 def violations(ledger: Ledger, trades: Iterable[Trade], legs: Mapping[str, int] | None = None) -> list[Violation]:
-    """Return the violated invariants, and the facts that could not be booked.
-
-    trades: all trades of the ledger. legs: number of non-refused legs of each executed BET, by decision.
+    """Return the violated invariants, and the facts that could not be booked. trades: all trades of the ledger. legs: number of non-refused legs
+    of each executed BET, by decision.
     """
     trades = list(trades)
     by_agent: dict[str, list[LedgerEntry]] = defaultdict(list)

@@ -1,7 +1,8 @@
 """Kalshi in the arena: events and contracts as markets, quotes and results.
 
-A contract is a market with the sides YES and NO. The contracts of a mutually exclusive event form one market with an outcome per contract,
-named after its YES side; NO cannot be bought there. Rows are those of raw/kalshi_markets, raw/kalshi_events and raw/kalshi_series.
+A contract is a market with the sides YES and NO, unless its event is mutually exclusive: then all contracts of the event form one market with
+an outcome per contract, named after its YES side; NO cannot be bought there. Rows are those of raw/kalshi_markets, raw/kalshi_events and
+raw/kalshi_series.
 
 Only a paid (finalized) result counts, because earlier ones can be disputed and amended. Results follow the rules of clean/markets; a market
 with named outcomes needs the payout of all its contracts. `bellwether.arena.resolution` determines when a result counts.
@@ -276,7 +277,7 @@ _ORDER = ("initialized", "inactive", "active", "closed", "determined", "disputed
 
 
 def build_evidence_row(listing: MarketListing, *, fetched_at: datetime) -> dict[str, Any]:
-    """Build a row of evidence (what the venue states about a market's resolution) from all contracts. Its column results has the result of each
+    """Build a row of evidence (what the venue states about a market's resolution) from all contracts. The column results holds the result of each
     contract, "" if missing.
     """
     contracts = listing.contracts
@@ -346,7 +347,8 @@ def _result_payout(result: str, value: SharePrice | None) -> SharePrice | None:
 
 
 def reconstruct_evidence(listings: Iterable[MarketListing], until: datetime, *, wait: timedelta, grace: timedelta) -> list[dict[str, Any]]:
-    """Reconstruct what past observations would have shown about the resolutions of markets (rows of evidence), from present records.
+    """Reconstruct what past observations would have shown about the resolutions of markets (rows of evidence), from present records. wait:
+    dispute window. grace: time until a market without a known winner is refunded.
 
     A market is observed when the dispute window (`wait`) after its payment has ended and, if that gives no result, after the `grace` period of
     an unknown winner. Times after `until` and unpaid markets give no rows. Rows have the form of `build_evidence_row`.

@@ -80,7 +80,7 @@ class Lineup(BaseModel):
 
 
 def rule_name(member: str) -> str | None:
-    """Return the name of a rule from `rule/NAME`; None if the member of a lineup is a model."""
+    """Return NAME if the member of a lineup is a rule, written `rule/NAME`; None if the member is a model."""
     return member.removeprefix(RULE) if member.startswith(RULE) else None
 
 

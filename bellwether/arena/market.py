@@ -199,7 +199,7 @@ class Quote:
     listed: SharePrice | None = None
 
     def opposite(self) -> Quote:
-        """Return the quote of the other side of a binary market: its ask is the complement of this side's bid."""
+        """Return the quote of the other side of a binary market, whose ask is one dollar minus the bid of this side."""
         return Quote(
             mid=_complement_price(self.mid),
             bid=_complement_price(self.ask),

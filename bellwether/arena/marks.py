@@ -1,4 +1,4 @@
-"""Marks: values of positions at an instant, and the values of portfolios that follow. Only changes are stored.
+"""Marks: values of positions at an instant, from which the values of portfolios follow. Only changes are stored.
 
 Prices are stored by market and outcome, for binary markets for YES only, whenever price or source changes. A position is worth its shares
 times the price of its side, and its cost before the first price. Prices and ledger together give the value of every portfolio at any time.
@@ -192,9 +192,9 @@ class _Portfolio:
 
 def compute_portfolio_curves(ledger: Ledger, prices: Iterable[HeldPrice], *, live: Collection[str] = ()) -> list[Valuation]:
     """Return the value of each agent's portfolio over time: a row per change, sorted by time and agent. Before the first row an agent has its
-    initial cash.
+    initial cash. live: agents that reconstructed prices do not value.
 
-    live: agents of live cohorts, which reconstructed prices do not value. All changes at one instant form one row.
+    All changes at one instant form one row.
     """
     seen: dict[PriceKey, HeldPrice] = {}
     newest: dict[PriceKey, HeldPrice] = {}

@@ -134,7 +134,7 @@ def methodologies(folder: Path | None = None) -> Mapping[str, Methodology]:
 
 
 def load_methodology(name: str = DEFAULT, folder: Path | None = None) -> Methodology:
-    """Load a methodology by name. Raises `ConfigError` for an unknown name, with close matches."""
+    """Load a methodology by name. Raises `ConfigError` for an unknown name, suggesting close matches."""
     rules = methodologies(folder)
     if name in rules:
         return rules[name]

@@ -117,7 +117,7 @@ class Execution:
 
 
 class InterventionKind(StrEnum):
-    """Kind of an intervention.
+    """Kind of an operator's intervention.
 
     CANCEL: a market; positions are refunded at once. CLOSE: an agent; it makes no further decisions, and its cohort does not wait for it.
     DISMISS: a later release of a family; reviews no longer propose it. ARCHIVE: a cohort; it is no longer ranked or marked.
@@ -131,7 +131,7 @@ class InterventionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """Intervention of an operator.
+    """What an operator did to a market, agent, release or cohort, and why.
 
     subject: a market id, an agent (cohort/family), a release (family/provider/id), or a cohort's Sunday. by: the operator. at: when it became
     known, UTC.
@@ -160,14 +160,14 @@ _KINDS: Mapping[type, str] = {
 
 
 def store_once(records: Records, kind: type[R], subject: str, build: Callable[[], R], number: int = 0) -> R:
-    """Return the stored record of a kind about `subject`, such as a week or decision id; build and store the record if missing. number: of
-    several records of one subject, from 0. Raises `InProgress` while another process builds the record.
+    """Return the stored record of a kind about `subject`, such as a week or decision id; build and store the record if missing. number: which of
+    several records of the subject, from 0. Raises `InProgress` while another process builds the record.
     """
     return decode_record(kind, records.once(_KINDS[kind], subject, lambda: encode_record(build()), number))
 
 
 def load_record(records: Records, kind: type[R], subject: str, number: int = 0) -> R | None:
-    """Load the record of a kind about `subject`; None if missing. number: of several records of one subject, from 0."""
+    """Load the record of a kind about `subject`; None if missing. number: which of several records of the subject, from 0."""
     body = records.stored(_KINDS[kind], subject, number)
     return None if body is None else decode_record(kind, body)
 

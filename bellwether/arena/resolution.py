@@ -103,7 +103,9 @@ def _build_ruling(winner: str | None, reason: str | None, outcomes: tuple[str, .
 
 
 def cancellation(market_id: str, at: datetime, by: str) -> Observation:
-    """Build the observation that an operator cancelled a market. It settles the market at once, without confirmation. by: the operator."""
+    """Build the observation that an operator cancelled a market. This observation settles the market at once, without confirmation. by: the
+    operator.
+    """
     return Observation(market_id, at, Ruling(Result.CANCELLED), f"cancelled by {by}", at, by_operator=True)
 
 

@@ -105,8 +105,9 @@ class _EventSums:
 
 def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedScores:
     """Compute adjusted scores with jackknife t intervals over events, and in which share of bootstrap replicates each forecaster is first.
+    ranked: forecasters that can be first, bool (M,).
 
-    Only the largest set of forecasters connected by common questions has adjusted scores. ranked: forecasters that can be first, bool (M,).
+    Only the largest set of forecasters connected by common questions has adjusted scores.
     """
     size = losses.forecasters
     score, first, first_raw = (np.full(size, np.nan) for _ in range(3))
@@ -132,9 +133,10 @@ def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedSco
 
 
 def _jackknife_interval(value: float, without: Floats, size: Floats, floor: float, level: float) -> Estimate:
-    """Return Student's t interval of an adjusted score, from the scores without each event. The estimate has bounds and no value.
+    """Return Student's t interval of an adjusted score, from the scores without each event. The estimate has bounds and no value. size: answers
+    in each event. floor: minimum variance.
 
-    without: scores without each event, NaN if undefined, (C,). size: answers in each event, (C,). floor: minimum variance.
+    without: NaN if undefined, (C,). size: (C,).
     """
     answers = size[size > 0]
     if len(answers) < MIN_CLUSTERS:

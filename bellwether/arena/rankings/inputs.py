@@ -281,10 +281,10 @@ _CELL = ("cohort", "week")
 
 
 def explain_exclusions(due: pl.DataFrame, questions: pl.DataFrame, submitted: pl.DataFrame, agents: Sequence[str]) -> dict[str, str]:
-    """Return why families have no rank by any metric, by family. Families that are not excluded are missing.
+    """Return, by family, why a family has no rank by any metric; only such families are contained. agents: families that trade.
 
-    due: due decisions. questions: of cohort-weeks. submitted: submitted forecasts. agents: families that trade; they choose their
-    questions, so that only their decisions are required.
+    due: due decisions. questions: of cohort-weeks. submitted: submitted forecasts. Families that trade choose their questions, so that only
+    their decisions are required.
     """
     reasons = dict[str, str]()
     for family, finished, decisions in due.group_by("family").agg((pl.col("kind") == "finished").sum(), decisions=pl.len()).iter_rows():

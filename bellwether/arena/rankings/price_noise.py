@@ -152,7 +152,7 @@ class PricedMeans:
 
     def _expected_products(self, loss: LinearMetric, price: LinearMetric, ratio: float) -> tuple[float, float, float]:
         """Return the variances of the mean losses of forecasts and of prices, and their covariance, if prices are the true probabilities;
-        increased for rare outcomes. ratio: of both means.
+        increased for rare outcomes. ratio: mean loss of forecasts divided by that of prices.
         """
         ours, theirs = (self.exposure.deviations(metric.slope[:, None] / len(metric.slope)) for metric in (loss, price))
         tails = 1 + max(self.exposure.tails(ours - ratio * theirs)[0], self.exposure.tails(theirs)[0])
@@ -162,8 +162,8 @@ class PricedMeans:
         return first, second, both
 
     def _skill_over_expected(self, skill: float, loss: LinearMetric, price: LinearMetric) -> Estimate:
-        """Return a skill with the interval of the mean score difference divided by the price's expected score; for data in which the price's
-        actual score may be 0.
+        """Return a skill with the interval of the mean difference of scores divided by the expected score of the price. Used where the actual
+        score of the price may be 0.
         """
         better = self.estimates({"better": LinearMetric(price.values - loss.values, price.slope - loss.slope)})["better"]
         expected = float((self.exposure.chance * (1 - self.exposure.chance)).mean())
@@ -182,7 +182,7 @@ def _sum_groups(index: Ints, values: Floats) -> Floats:
 
 
 def _cut_interval(value: float, tested: MeanTests, index: int, scale: float, ends: tuple[float, float]) -> Estimate:
-    """Return an estimate with the interval of test number `index`, multiplied by `scale` and cut to `ends`, but never without `value`."""
+    """Return an estimate with the interval of test number `index`, multiplied by `scale`, cut to `ends`, and widened to contain `value`."""
     if tested.reason[index] is not None:
         return Estimate(value, reason=tested.reason[index])
     lower, upper = max(float(tested.lower[index]) * scale, ends[0]), min(float(tested.upper[index]) * scale, ends[1])

@@ -60,14 +60,14 @@ class _RankingGroup:
 
     def ranked(self, rows: pl.DataFrame | None) -> list[bool]:
         """Return for each family whether it can be ranked by a metric. rows: family and event of the metric's values; None if the metric needs no
-        number of events.
+        minimum number of events.
         """
         events = {} if rows is None else dict(rows.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
         enough = [rows is None or explain_too_few_events(events.get(name, 0)) is None for name in self.families]
         return [is_enough and name not in self.excluded for is_enough, name in zip(enough, self.families, strict=True)]
 
     def forecasts(self, imputation: Imputation) -> pl.DataFrame:
-        """Return stated and imputed forecasts. Imputation expects submitted forecasters to answer YES/NO questions only."""
+        """Return stated and imputed forecasts. Of submitted forecasters, only missing forecasts of YES/NO questions are imputed."""
         family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
         own = build_forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.questions, imputation)
         return pl.concat([own, build_forecasts(self.submitted, self.due.filter(~family), self.questions.filter("binary"), imputation)])

@@ -41,7 +41,7 @@ class WeekBudgets:
     model: Decimal | None = None
 
     def of(self, week: date, model: str) -> tuple[Budget, ...]:
-        """Return the budgets that limit a model call: first the week's, then the model's. model: its name in the journal."""
+        """Return the budgets that limit a model call: first the week's, then the model's. model: the model's name in the journal."""
         limits = ((self.week, week_scope(week)), (self.model, week_scope(week, model)))
         return tuple(Budget(_to_micros(limit), scope) for limit, scope in limits if limit is not None)
 
@@ -58,7 +58,7 @@ class Spending:
 
 
 def week_scope(week: date, model: str | None = None) -> Scope:
-    """Return the filter that selects a week's calls for decisions in the journal. model: its name in the journal; None for all models.
+    """Return the filter that selects a week's calls for decisions in the journal. model: the model's name in the journal; None for all models.
 
     The scope of a single call is the id of its decision, cohort/family/week.
     """
@@ -196,7 +196,7 @@ def _build_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUni
 
 
 def load_cohort(records: Records, week: date) -> FrozenCohort | None:
-    """Load the cohort that started in a week; None if none did."""
+    """Load the cohort that started in a week; None if no cohort did."""
     return load_record(records, FrozenCohort, week.isoformat())
 
 

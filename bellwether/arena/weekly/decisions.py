@@ -100,8 +100,8 @@ class WeekDecisions:
 
 
 def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> WeekDecisions:
-    """Make the decisions of a week that are missing, and return all. A decision is not changed after its agent has decided a later week. forced:
-    start the week's cohort even after the first hour of the week.
+    """Make the missing decisions of a week, and return all decisions of the week. A decision is not changed after its agent has decided a later
+    week. forced: start the week's cohort even after the first hour of the week.
     """
     universes = {venue: freeze_universe(context, week, venue) for venue in list_venues(context, week)}
     own_venue, own = next(iter(universes.items()))
@@ -130,7 +130,7 @@ def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> Wee
 
 
 def plan_tasks(context: WeekContext, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> list[Task]:
-    """Return the decisions that a venue's cohorts have to make (tasks), in the order of execution. Closed agents have a task only if its prompt
+    """Return the decisions that a venue's cohorts have to make (tasks), in the order of execution. Closed agents only have a task if the prompt
     is already stored.
     """
     at = decision_time(week) if universe.reconstructed else context.now()
@@ -264,9 +264,8 @@ def decide(task: Task, records: Records, request_answer: AnswerRequest, now: Cal
 
 
 def load_outcome(task: Task, records: Records, default: DecisionState, reason: str, *, over: bool) -> DecisionOutcome:
-    """Load the state and records of a decision without changing it. default, reason: its state and cause if no answer is stored.
-
-    over: True if it is never executed again.
+    """Load the state and records of a decision without changing it. default, reason: state and its cause if no answer is stored. over: True if
+    the decision is never executed again.
     """
     name = task.key.decision_id
     plan, intent = load_record(records, DecisionPlan, name), load_record(records, Intent, name)

@@ -95,7 +95,9 @@ def _due_by_venue(context: WeekContext, facts: FactRows, now: datetime) -> dict[
 
 
 def _observe_markets(context: WeekContext, facts: FactRows, now: datetime, requested: Collection[str]) -> pl.DataFrame:
-    """Build rows of arena/evidence by observing due and requested markets. Markets without a readable record give a row with `missing`."""
+    """Build rows of arena/evidence by observing due and requested markets. A market without a readable record gives a row in which the column
+    missing is true.
+    """
     rows: list[dict[str, Any]] = []
     wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due_by_venue(context, facts, now).items()}
     for reconstructed in (False, True) if requested else ():

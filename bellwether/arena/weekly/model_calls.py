@@ -121,7 +121,8 @@ def open_model_calls(context: WeekContext) -> Iterator[AnswerRequest]:
 
 
 def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
-    """Return the error to raise when calls of a model were stopped. It stops the whole run, unless only this model's weekly budget is exhausted.
+    """Return the error to raise when calls of a model were stopped. The error stops the whole run, unless only this model's weekly budget is
+    exhausted.
 
     exhausted: messages by model with an exhausted budget; updated.
     """

@@ -161,7 +161,7 @@ def query_cohort(read: TableReader, cohort: date) -> pl.DataFrame:
 
 
 def query_agent(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
-    """Return decisions, positions and cash movements of an agent, by name. Raises `ConfigError` for an unknown agent."""
+    """Return three tables by name: decisions, positions and cash movements of an agent. Raises `ConfigError` for an unknown agent."""
     agent = AgentKey(cohort, family).agent_id
     is_agent = pl.col("agent_id") == agent
     if read(AGENTS).filter(is_agent).is_empty():
