@@ -1,4 +1,4 @@
-"""Output of commands: text tables for people, JSON for programs."""
+"""Output of commands: text tables for users, JSON for programs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def emit(value: Any) -> None:
 
 @contextmanager
 def output_to_stderr() -> Iterator[None]:
-    """Redirect standard output of this process and those that it starts to standard error until the block ends, to keep it free for results."""
+    """Redirect standard output, also of started processes, to standard error until the block ends, so that messages do not mix with results."""
     sys.stdout.flush()
     former = os.dup(1)
     os.dup2(2, 1)

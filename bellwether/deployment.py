@@ -41,7 +41,7 @@ _DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy r
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check: what was found. status: ok, note (works, but deserves attention) or bad (`advice` says how to fix it)."""
+    """Result of one check. found: description of the state. status: ok, note (works, but deserves attention) or bad (`advice` states the remedy)."""
 
     check: str
     status: Literal["ok", "note", "bad"]

@@ -101,8 +101,8 @@ def version(path: Path) -> str | None:
 
 
 def replace_version(path: Path, data: bytes, known: str | None) -> bool:
-    """Replace a file in an object store, unless another process has changed it since its ETag was `known` (None: there was no file).
-    Return False then.
+    """Replace a file in an object store if its ETag is still `known` (None: if there is no file).
+    Return False if another process has changed the file.
     """
     if known is None:
         return create(path, data)
@@ -237,7 +237,7 @@ def _remove_unused(cache: Path) -> None:
 
 
 def folders(root: Path, marker: str) -> dict[Path, str]:
-    """Return the complete folders directly below `root`, that is, those with the file `marker`, and its ETag ("" for local files)."""
+    """Return the complete folders directly below `root` (those with the file `marker`), each with the marker's ETag ("" for local files)."""
     if is_stored(root):
         etags = {name: etag for name, (etag, _) in _stored(root).items() if name.endswith(f"/{marker}") and name.count("/") == 1}
     else:

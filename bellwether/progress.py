@@ -89,7 +89,9 @@ class _Plan:
         self.number, self.begun = self.names.index(name), self.clock()
 
     def remaining(self) -> float:
-        """Return the estimated seconds until the last stage ends, scaled by how fast the finished stages were, or the present one if that is slower."""
+        """Return the estimated seconds until the last stage ends.
+        Expected durations are scaled by the pace of the finished stages, or of the present one if slower.
+        """
         now, expected = self.clock(), list(self.seconds.values())
         finished, current = sum(expected[: self.number]), expected[self.number]
         pace = max((self.begun - self.began) / finished if finished else 1.0, (now - self.begun) / current)
@@ -101,7 +103,7 @@ class _Plan:
 
 
 class Lines:
-    """Progress as lines of text: one per `interval` seconds at most, besides those at the end of a long stage and at the start of a planned stage.
+    """Progress as lines of text, at most one per `interval` seconds. The start of a planned stage and the end of a long stage are always written.
 
     now: monotonic clock, in seconds.
     """
@@ -247,7 +249,7 @@ class _Live:
 
 
 def _span(seconds: float) -> str:
-    """Format a duration in seconds for people."""
+    """Format a duration in seconds with a suitable unit."""
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"

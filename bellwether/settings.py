@@ -23,7 +23,7 @@ from bellwether.places import place as place_of
 
 
 class World(StrEnum):
-    """Where the platform's data comes from: generated (sandbox), recorded (playback) or live."""
+    """Origin of the platform's data: generated (sandbox), recorded (playback) or live."""
 
     SANDBOX = "sandbox"
     PLAYBACK = "playback"
@@ -39,7 +39,7 @@ class Channel(StrEnum):
 
 
 class Fleet(StrEnum):
-    """How a deployment on several machines starts its runs."""
+    """Launcher of runs in a deployment on several machines."""
 
     CELERY = "celery"
     KUBERNETES = "kubernetes"
@@ -240,7 +240,7 @@ class Settings(BaseSettings):
 
     @property
     def warehouse_uri(self) -> str:
-        """Where the warehouse is published: the absolute path of a DuckDB file, or an object-store URL."""
+        """Place where the warehouse is published: the absolute path of a DuckDB file, or an object-store URL."""
         place = self.warehouse or (f"{self.world_store}/warehouse" if "://" in self.world_store else f"{self.world_store}/warehouse.duckdb")
         return place.rstrip("/") if "://" in place else str(Path(place).expanduser().absolute())
 

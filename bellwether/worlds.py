@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the venues of a world are reached, and with which key requests are signed.
+    """Addresses at which the venues of a world are reached, and the key that signs requests.
 
     kalshi, kalshi_stream, gamma, clob: base URLs. credentials: returns the key pair for Kalshi's WebSocket; raises `ConfigError` in the live world
     if none is set. models: base URL of the world's own model endpoint; None in the live world, where each provider has one.

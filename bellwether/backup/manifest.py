@@ -19,7 +19,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """What a backup contains, and by which version it was made.
+    """Contents of a backup, and the version of Bellwether that made it.
 
     format: version of the layout. version: of Bellwether. files: SHA-256 by path below the backup, without the manifest.
     """

@@ -275,7 +275,7 @@ def few_rejects(objects: int, *, listed: bool = False) -> Rule:
 
 
 def objects_per_day(lake: Lake, rejects: Slice) -> int:
-    """Return the mean number of objects per day that the same pulls have stored in other tables. rejects: rows of the venue's table of rejects."""
+    """Return the mean number of objects per day that the pulls of a venue have stored. rejects: the venue's rejects, whose days are counted."""
     days = [manifest.partition for manifest in rejects.manifests]
     venue = rejects.table.name.removesuffix("_rejects")
     pulled = [own for own in raw.TABLES if own.name.startswith(f"{venue}_") and own.partitioned_by and own != rejects.table]
@@ -283,7 +283,7 @@ def objects_per_day(lake: Lake, rejects: Slice) -> int:
 
 
 def _fit_to_list(lake: Lake, rejects: Slice) -> Rule:
-    """Return the rule for the rejects of a list, such as a venue's archive, fitted to the number of its stored objects."""
+    """Return the rule `few_rejects` for a list, such as a venue's archive, with a limit that depends on the number of stored objects."""
     listed = table(rejects.table.name.removesuffix("_rejects"))
     return few_rejects(lake.slice(listed, missing="skip").rows, listed=True)
 

@@ -31,7 +31,9 @@ _WILD = re.compile(r"[%_\\]")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The attempts that a budget counts: those equal in every field that is set. scope_end: end of the `scope` column, for several scopes at once."""
+    """Filter that selects the attempts of a budget: those equal in every field that is set.
+    scope_end: end of the `scope` column, for several scopes at once.
+    """
 
     purpose: str | None = None
     model: str | None = None
@@ -87,7 +89,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What the attempts of a scope cost, in integer micro-dollars.
+    """Costs of the attempts in a scope, in integer micro-dollars.
 
     Attributes:
         spent: sum of the known costs.

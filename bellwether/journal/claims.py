@@ -152,7 +152,7 @@ class Attempt:
         """Store the reply and mark the call as answered, in one transaction.
 
         Raises `LeaseLost` if another process has taken the call meanwhile. The reply and its cost are then stored as those of a late
-        attempt. The reply becomes the call's answer if there is none and no other process has an attempt in progress.
+        attempt. The reply becomes the call's answer if it has none and no other process has an attempt in progress.
         """
         if reply.content is None:
             raise ConfigError(f"model call {self.key[:12]}: a reply without content is no answer; end the attempt with fail()")

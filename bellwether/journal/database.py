@@ -131,7 +131,8 @@ class Database:
                 return journal_version.name in _table_names(connection)
 
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, which makes a single read, outside a transaction, or inside the shared one if this thread runs `together`. doing: for errors.
+        """Run `work`, which makes a single read, and return its result.
+        If this thread is inside `together`, its transaction is used. doing: for errors.
 
         A missing file counts as an empty journal and is not created.
         """
@@ -168,7 +169,7 @@ class Database:
     def together(self, doing: str, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """Run functions that read and write this database, and return the result or error of each. On SQLite they share one transaction.
 
-        Each write is atomic by itself. Raises what `write` raises if nothing of any work was stored.
+        Each write is atomic. Raises what `write` raises if nothing of any work was stored.
         """
         if not self.has_one_writer or self._shared_transaction is not None:
             return [_try_work(work) for work in works]

@@ -179,7 +179,7 @@ class Journal:
         return next(iter(self._statuses(calls.c.key == key)), None)
 
     def find(self, beginning: str) -> CallKey:
-        """Return the only key that starts with `beginning`. Raises `ConfigError` if there is none or more than one, and for fewer than 8 digits."""
+        """Return the only key that starts with `beginning`. Raises `ConfigError` if no key or several do, and for fewer than 8 digits."""
         if len(beginning) < 8 or not set(beginning) <= _HEXADECIMAL:
             raise ConfigError(f"finding a model call: {beginning!r:.80} is not a key; give at least its first 8 hexadecimal digits")
         keys = self.database.read(
@@ -235,8 +235,7 @@ class Journal:
         return self.database.read("reading attempts in progress", lambda transaction: has_others(transaction, of))
 
     def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
-        """Return numbers of attempts and tokens, and costs in micro-dollars, one row per combination of `by`.
-        by: of purpose, model, scope, run and outcome.
+        """Return numbers of attempts and tokens, and costs in micro-dollars, per combination of `by`: any of purpose, model, scope, run, outcome.
 
         Without `by` there is one row. `unknown` counts ended attempts without a known cost; `reserved` is the estimated cost of these and of
         attempts in progress.
@@ -291,7 +290,7 @@ def _claim_existing(transaction: Transaction, request: Request, claim: Claim) ->
 
 
 def _take_over(transaction: Transaction, request: Request, claim: Claim, call: Any) -> Claim | Answered:
-    """Claim a call that no running process holds. Returns its answer instead, if an attempt counted as abandoned has brought one."""
+    """Claim a call that no running process holds. If an attempt counted as abandoned has brought an answer, return that answer instead."""
     now = transaction.now()
     rows.abandon_attempts(transaction, request.key, now)
     earlier = rows.read_attempts(transaction, request.key)

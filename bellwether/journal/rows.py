@@ -162,7 +162,7 @@ def sum_known(values: Sequence[int | None]) -> int | None:
 
 
 def read_body(transaction: Transaction, key: str, number: int) -> bytes | None:
-    """Return the stored response body of an attempt; None if there is none."""
+    """Return the stored response body of an attempt; None without one."""
     row = transaction.row(_body, {"k": key, "n": number})
     return None if row is None else bytes(row.body)
 

@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt ended. `ABANDONED`: the process recorded no result, so the cost is unknown."""
+    """Result category of an attempt. `ABANDONED`: the process recorded no result, so the cost is unknown."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -41,7 +41,7 @@ FAILURES = frozenset(Outcome) - {Outcome.OK, Outcome.ABANDONED}
 
 
 class CostSource(StrEnum):
-    """Where a cost comes from: reported by the provider, computed from a price list, or 0 because the provider does not bill the request."""
+    """Origin of a cost: reported by the provider, computed from a price list, or 0 because the provider does not bill the request."""
 
     PROVIDER = "provider"
     PRICE_LIST = "price_list"
@@ -80,7 +80,7 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Which model and provider sent a response, as stated by its body and headers. None means not stated.
+    """Model and provider that sent a response, as stated by its body and headers. None means not stated.
 
     model: the model that answered. system_fingerprint: fingerprint of its configuration. by: provider or deployment behind a gateway.
     """

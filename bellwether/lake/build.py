@@ -1,4 +1,4 @@
-"""Construction of the warehouse file: all tables anew, or a copy of the previous file in which only the changed tables are updated."""
+"""Construction of the warehouse file: from the whole lake, or as a copy of the previous file in which only the changed tables are updated."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class FileCatalog:
 
 
 class IndexCatalog:
-    """Catalog of a lake in an object store: all texts of a table are in one object, the index. A writer replaces it only if no other has done so.
+    """Catalog of a lake in an object store: all texts of a table are in one object, the index, which is replaced only if unchanged since it was read.
 
     A table without an index was written by version 0.3 or earlier. Its texts are files until the first commit copies them into an index.
     """

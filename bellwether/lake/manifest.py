@@ -22,7 +22,7 @@ NOTE_NAME = "inputs.json"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is known about one written partition: its file, checksum and number of rows, and the run and inputs that produced them.
+    """Description of one written partition: its file, checksum and number of rows, and the run and inputs that produced them.
 
     Attributes:
         table: `group/name`.

@@ -97,7 +97,9 @@ class Staleness:
         return [partition for partition in wanted if self._is_outdated(recipe, partition, sound=sound)]
 
     def find_buildable(self, recipe: TableInputs) -> set[Partition]:
-        """Return the partitions that can be computed from stored inputs: a partitioned table needs all its inputs, other tables any."""
+        """Return the partitions that can be computed from stored inputs.
+        A partitioned table needs all of its inputs, an unpartitioned one at least one.
+        """
         columns, stored = recipe.table.partitioned_by, {source: self.stored_partitions(source) for source in recipe.followed}
         if not columns:
             return {()} if any(stored.values()) else set()
@@ -141,7 +143,7 @@ class Staleness:
 
 
 class LoadedLake(Staleness):
-    """Staleness for a running step: inputs that the step has already loaded count with the versions it loaded.
+    """Comparison of partitions with their inputs for a running step. For inputs that the step has loaded, the loaded version counts.
 
     loaded: manifests of the loaded partitions, by table. since: start of the run; a partition that another run has written since has an unknown
     version, because the step may not have read it.

@@ -45,7 +45,9 @@ class Storage(Protocol):
         """Store `data` under `name`, replacing an existing file atomically."""
 
     def stash(self, name: str, data: bytes) -> None:
-        """Store `data` like `put`, but without waiting until it is on disk. For data that can be computed again, as a power failure may lose it."""
+        """Store `data` like `put`, but do not wait until the data is on disk.
+        A power failure may lose it, so it must be possible to compute it again.
+        """
 
     def draft(self, name: str) -> AbstractContextManager[Path]:
         """Provide a local path at which the file `name` is built, to be stored with `publish`. The path is deleted when the block ends."""

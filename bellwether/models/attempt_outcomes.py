@@ -361,7 +361,7 @@ def _parse_retry_info(body: bytes) -> float | None:
 
 
 class NextStep(Enum):
-    """What the client does after an attempt.
+    """Next action of the client after an attempt.
 
     ANSWER: store it as the answer; also a truncated or filtered text, in which the parser may find the forecast.
     FINAL: the model's final output without an answer (refused, filtered, or reasoning only): stored and never requested again.

@@ -132,8 +132,7 @@ class AttemptRunner:
             await asyncio.wait(list(self._in_flight.values()))
 
     async def send(self, pending: PendingCall) -> CallEnd:
-        """Wait until the limits allow it, then make one attempt.
-        A cancelled caller withdraws an attempt that is not sent yet; a sent one still completes.
+        """Wait until the limits allow another attempt, then make it. If the caller is cancelled, an attempt already sent still completes.
 
         Raises `asyncio.CancelledError` after `abort`.
         """

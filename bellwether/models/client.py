@@ -157,7 +157,7 @@ class ModelClient:
         parameters: Mapping[str, Any] | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> Answer | NoAnswer:
-        """Return the model's answer, or why there is none. A call with the same content as an earlier one returns the stored answer.
+        """Return the model's answer, or the reason for its absence. A call with the same content as an earlier one returns the stored answer.
 
         Args:
             model: the model, with its own parameters.
@@ -275,7 +275,7 @@ class ModelClient:
         return await self._build_answer(result, reused=False)
 
     async def _record_failure(self, pending: PendingCall, result: AttemptResult) -> NoAnswer:
-        """Return that the call has no answer in this run. The next run tries it again."""
+        """Count the call as unanswered in this run, and return its last failure. The next run tries the call again."""
         pending.scheduler.stats.unanswered += 1
         pending.scheduler.record_failure(f"{result.outcome.value}: {result.reason}")
         attempts, usage = await self._read_usage(pending.key)
@@ -308,7 +308,7 @@ class ModelClient:
 
 
 def served_by(reply: Reply) -> Served:
-    """Return which model sent a stored reply. Older replies were stored without this, so it is read from their body."""
+    """Return which model sent a stored reply. For replies of earlier versions, which did not store this, it is read from the body."""
     if reply.served != NOT_STATED or b'"model"' not in reply.body:
         return reply.served
     return read_served(read_reply(reply.body))

@@ -30,7 +30,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class KeyStatus:
-    """Whether a model can be called in this environment. variable: environment variable of the key; None if no key is needed."""
+    """Readiness of a model to be called in this environment. variable: environment variable of the key; None if no key is needed."""
 
     readiness: Readiness
     variable: str | None = None

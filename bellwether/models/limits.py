@@ -59,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often and how long failed calls are retried, and when a model is stopped.
+    """Rules for retries: number and waiting times, and the conditions under which a model is stopped.
 
     Attributes:
         attempts: maximum per call and run, without those rejected by a rate limit.
@@ -142,7 +142,7 @@ class Slots:
         self.width = max(1.0, min(self.width, float(max(self.taken, 1))) / 2)
 
     def widen(self) -> None:
-        """Increase the number of slots after a success, such that as many successes as there are slots add one slot."""
+        """Increase the number of slots slightly after a success: with n slots, by 1 divided by n."""
         if self.width < self._most:
             self.width = min(self._most, self.width + 1 / self.width)
             self._admit()
@@ -188,7 +188,7 @@ class Rate:
         await wait(self._limiter.acquire(paid))
 
     def correct(self, by: float) -> None:
-        """Let the next call take `by` more units: the actual minus the expected use of an earlier call."""
+        """Make the next call take `by` more units: the actual minus the expected use of an earlier call."""
         self._owed += by
 
 

@@ -340,7 +340,7 @@ def build_usage(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, An
 
 
 def _reported_cost(provider: str, usage: Mapping[str, Any]) -> int | None:
-    """Return the cost that a provider reports in its usage object, in micro-dollars; None if there is none."""
+    """Return the cost that a provider reports in its usage object, in micro-dollars; None if it reports no cost."""
     if provider == "openrouter":
         return _openrouter(usage)
     if provider == "xai":

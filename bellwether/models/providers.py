@@ -39,7 +39,7 @@ class Provider:
         return f"{stem}_API_BASE", f"{stem}_BASE_URL"
 
     def other_base(self, environment: Mapping[str, str]) -> str | None:
-        """Return the address that the environment sets in place of `base`; None if there is none."""
+        """Return the address that the environment sets in place of `base`; None if it sets no address."""
         return next((environment[name].strip() for name in self.base_variables if environment.get(name, "").strip()), None)
 
 

@@ -39,7 +39,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a response body contains.
+    """Contents of a response body.
 
     Attributes:
         content: the answer's text, verbatim, a leading <think> block included; None without text.
@@ -144,7 +144,7 @@ def _text(value: Any) -> str | None:
 
 
 class Ending(Enum):
-    """Why an answer ended, in the same terms for all providers.
+    """Reason why an answer ended, in the same terms for all providers.
 
     NORMAL: ended by the model, or with a tool call. CUT: at a limit of tokens, context or time.
     FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason, or an undocumented one.
@@ -275,7 +275,7 @@ def _content(content: Any) -> tuple[str | None, str | None]:
 
 
 def _thinking(part: Mapping[str, Any]) -> str | None:
-    """Return the reasoning in one block of content, in the form of Anthropic, Mistral or OpenRouter; None if there is none."""
+    """Return the reasoning in one block of content, in the form of Anthropic, Mistral or OpenRouter; None for a block without reasoning."""
     thinking = part.get("thinking")
     if isinstance(thinking, list):
         return _join_texts(_text(_mapping(item).get("text")) for item in thinking)
@@ -285,7 +285,7 @@ def _thinking(part: Mapping[str, Any]) -> str | None:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str | None:
-    """Return the reasoning in a message's separate fields; None if there is none."""
+    """Return the reasoning in a message's separate fields; None without such fields."""
     named = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     if named:
         return named

@@ -151,7 +151,7 @@ class Permit:
 
 
 class RunLimits:
-    """Limits that all models of a run share. shared: limits across processes; None if there are none."""
+    """Limits that all models of a run share. shared: limits across processes; None without a journal on Postgres."""
 
     def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
         self.shared = shared
@@ -263,7 +263,7 @@ class Scheduler:
 
     @property
     def _pause(self) -> float:
-        """Seconds until the model's pause ends; 0 or less if there is none."""
+        """Seconds until the model's pause ends; 0 or less without a pause."""
         return self._paused_until - self._now()
 
     async def nap(self, seconds: float) -> None:

@@ -64,7 +64,7 @@ _HIDDEN_HEADER = "llm_provider-"
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What one request to a provider contains, and where it is sent.
+    """Content and address of one request to a provider.
 
     Attributes:
         model: the registry's entry; its id, prices and timeout are used.
@@ -119,7 +119,7 @@ class _Exchange:
 
     @property
     def raw(self) -> RawReply:
-        """Status, headers and body of the response, as far as they were read."""
+        """Status, headers and body of the response, as far as the client has read them."""
         latency_ms = self._milliseconds() if self._latency_ms is None else self._latency_ms
         return RawReply(self.status, self._headers, bytes(self._body[: _KEPT if self.is_too_long else None]), latency_ms)
 

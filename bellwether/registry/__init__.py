@@ -65,7 +65,7 @@ class Entry:
 
 
 def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
-    """Read the entries of all registry files called `file_name` by name: first the built-in file, then the one in the user's `folder`.
+    """Read the entries of the registry `file_name` by name: those of the built-in file, then those of the file with this name in the user's `folder`.
 
     Raises `ConfigError` for a folder that does not exist, a file that is not TOML, an invalid
     name, and a name that is already defined. A folder without the file adds nothing.
@@ -79,7 +79,7 @@ def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
 
 
 def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
-    """Yield the entries that `read` returns. Unlike there, a name may be in both files.
+    """Yield the entries as `read` does, but allow a name in both files; both entries are then yielded.
 
     Raises `ConfigError` like `read`, except for duplicate names.
     """
@@ -95,7 +95,7 @@ def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
 
 def _describe_duplicate(text: str, problem: str) -> str | None:
     """Describe a field that a TOML file sets twice, for an error message without credentials.
-    problem: the parser's message; None if it is another one.
+    problem: the parser's message. Returns None for other problems.
     """
     match = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
     if match is None:

@@ -42,7 +42,7 @@ def _count(name: str, meaning: str) -> Column:
 
 
 def _interval_columns(name: str) -> tuple[Column, ...]:
-    """Return the columns for the 95 % interval of the metric `name`, and for the reason if there is none."""
+    """Return the columns for the 95 % interval of the metric `name`, and for the reason why an interval is missing."""
     return (
         *(
             Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % interval over episodes; null without one", nullable=True)
