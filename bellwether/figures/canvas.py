@@ -143,7 +143,9 @@ def empty_figure(title: str, why: str) -> Any:
 
 
 def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out: int = 0) -> Any:
-    """Arrange charts in a grid, each under its own name, or show a single chart under the figure's title only. left_out: charts not given."""
+    """Arrange charts in a grid, each under its own name, or show a single chart under the figure's title only. left_out: number of charts not
+    shown, stated below the title.
+    """
     more = f"and {left_out} more" if left_out > 0 else ""
     if len(charts) == 1:
         return add_title(charts[0][1], title, *notes, more)

@@ -335,7 +335,9 @@ def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerC
 
 
 def cells(rows: Rows, names: Sequence[str], others: Sequence[str]) -> Rows:
-    """Add to each cell of a matrix the positions of its row and column. rows: name, other, value, note, mark. names, others: in order."""
+    """Add to each cell of a matrix the positions of its row and column. rows: name, other, value, note, mark. names, others: order of rows and
+    columns.
+    """
     down, across = ({name: place for place, name in enumerate(dict.fromkeys(order))} for order in (names, others))
     return [{**row, "row": down.get(row["name"], len(down)), "column": across.get(row["other"], len(across))} for row in rows]
 

@@ -1,1 +1,1 @@
-"""Model and HTML rendering of pages of the site, scores and tear sheets. Text is escaped, and pages load nothing from other hosts."""
+"""Pages as data, and their rendering as HTML: for the site, scores and tear sheets. Text is escaped, and pages load nothing from other hosts."""

@@ -1,4 +1,4 @@
-"""Markdown pages from Jinja2 templates whose expressions are escaped."""
+"""Markdown pages from Jinja2 templates. Values in a template are escaped, so that they cannot add markup."""
 
 from __future__ import annotations
 

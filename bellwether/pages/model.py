@@ -1,4 +1,4 @@
-"""Model of a page: cells, tables, charts, texts, sections."""
+"""What a page consists of: sections with tables, charts, texts and headline numbers."""
 
 from __future__ import annotations
 

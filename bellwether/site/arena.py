@@ -1,4 +1,4 @@
-"""Pages of the arena: standings, families, and the list of cohorts."""
+"""Pages of the arena: standings, families (one competitor over the years each), and the list of cohorts (agents that start in one week)."""
 
 from __future__ import annotations
 

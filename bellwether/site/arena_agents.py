@@ -1,4 +1,4 @@
-"""Pages of a cohort and of its agents."""
+"""Pages of a cohort (the agents that start in one week), of each of its agents, and of their decisions."""
 
 from __future__ import annotations
 

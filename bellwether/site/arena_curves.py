@@ -1,4 +1,4 @@
-"""Charts of family returns by calendar day and by cohort age, with the dates on which models changed."""
+"""Charts of the arena's returns by calendar day and by age. A family is one competitor over the years; a cohort, the agents that start in one week."""
 
 from __future__ import annotations
 

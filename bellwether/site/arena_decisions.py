@@ -23,7 +23,7 @@ _TEXTS = ("decision", "reasoning", "message")
 def legs_of(
     trades: Rows, scored: dict[str, dict[str, Any]], held: dict[str, dict[str, Any]], questions: dict[str, str]
 ) -> list[list[Cell]]:
-    """Build the rows of the table of executed legs: quote and price of the trade, and the result of its position.
+    """Build the rows of the table of executed legs: quote and price of the trade, and the result of the position.
 
     trades: rows of arena/trades. scored: rows of arena/scores by trade id. held: rows of arena/positions by position id.
     """
@@ -69,7 +69,7 @@ _LEG_HEADS = (
 def page(
     week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, texts: list[TextEntry]
 ) -> Iterator[File]:
-    """Yield the page of a decision.
+    """Yield the page of an agent's decision in one week.
 
     week: first week of its cohort. legs: from `legs_of`. refused: rows of arena/refusals. texts: the decision's prompt and answers.
     """

@@ -1,4 +1,4 @@
-"""Rankings, pairwise comparisons and reliability of the arena's families, for each group of comparable cohorts."""
+"""Rankings, pairwise comparisons and reliability of families (one competitor over the years each), for each group of comparable cohorts."""
 
 from __future__ import annotations
 

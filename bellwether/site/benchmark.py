@@ -1,4 +1,4 @@
-"""Pages of the benchmark: the list of releases, and the pages of each release."""
+"""Pages of the benchmark: the list of releases (fixed sets of questions), and all pages of each release."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def names(source: SiteSource) -> list[str]:
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield the benchmark's units (groups of files built together): one for the list of releases, and one per release for its leaderboard,
-    forecasters and questions.
+    """Yield the benchmark's units (groups of files built together): one for the list of releases, and one per release with all of the release's
+    pages.
     """
     boards = source.frame("benchmark/leaderboard")
     yield Unit("benchmark", key(boards), partial(_index, boards, source))

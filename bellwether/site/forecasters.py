@@ -1,4 +1,4 @@
-"""Page of a forecaster in a release: headline numbers, calibration, strengths and weaknesses, all forecasts, all metrics."""
+"""Page of a forecaster (a model or baseline) in a release: headline numbers, calibration, strengths and weaknesses, all forecasts, all metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Home page with the leader of each area, changes since the last publication, and freshness."""
+"""Home page of the site: the leader of each area, changes since the last publication, and how recent the data is."""
 
 from __future__ import annotations
 

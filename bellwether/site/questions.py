@@ -25,7 +25,7 @@ _POINTS = 120
 
 
 def pages(material: ReleaseData, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
-    """Yield a page for each question of a release. prices, evidence: from the functions of the same names."""
+    """Yield a page for each question of a release. prices: rows from `prices`. evidence: rows from `evidence`."""
     answers = group_rows(material.answers.sort("brier", "forecaster", nulls_last=True), "question_id")
     model_forecasts = group_rows(material.forecasts.filter(_ASKED).select(texts.COLUMNS), "question_id")
     curves = group_rows(prices, "id")

@@ -1,4 +1,4 @@
-"""Page of a release: leaderboard, reliability, costs, pairwise comparisons and questions."""
+"""Page of a release (a fixed set of questions): leaderboard, reliability, costs, pairwise comparisons and questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of trading: episodes, agents, and each agent in each episode."""
+"""Pages of trading: recorded episodes (books and trades of one event), agents, and the tear sheet of each agent in each episode."""
 
 from __future__ import annotations
 
