@@ -1,4 +1,4 @@
-"""Commands of a whole home: demo, ui, worker, doctor, sandbox, backup, restore, home."""
+"""Commands about the whole installation: demo, ui, worker, doctor, sandbox, backup, restore, home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bellwether journal`: the state of model calls, their cost, and reopening of failed ones."""
+"""The command `bellwether journal`: shows states and costs of model calls, and reopens failed ones."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The arena in Dagster: weeks, marks and results, and the commands that run them."""
+"""The arena in Dagster: weekly decisions, marks (prices of positions) and results, and the functions by which commands launch them."""

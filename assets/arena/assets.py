@@ -1,4 +1,6 @@
-"""Assets of the arena: universes, decisions, trades and evidence by week, prices of positions by day, and results computed from them."""
+"""Assets of the arena: by week, universes (markets offered to agents), decisions, trades and evidence; by day, prices of positions; and all
+results.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
@@ -126,7 +128,7 @@ def week(
 def _make_weeks(
     world: "WeekContext", names: Sequence[str], wanted: Collection[str], *, forced: bool, polled: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
-    """Make the given weeks one by one, and yield of each its name, rows by table, and metadata of its decisions.
+    """Make the given weeks one by one. Yields for each week the name, the rows by table, and the metadata of the decisions.
 
     names: ISO dates of the weeks. wanted: short names of the tables to make. forced: start a missing cohort even after its first hour. polled: ids
     of markets to poll, due or not.

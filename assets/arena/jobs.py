@@ -1,4 +1,4 @@
-"""Jobs of the arena: asset selections that users and schedules launch.
+"""Jobs of the arena: selections of assets that users and schedules launch together.
 
 Concept: https://docs.dagster.io/guides/build/jobs
 """

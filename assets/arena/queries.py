@@ -1,4 +1,4 @@
-"""Queries behind the commands that read the arena or record interventions. They never call a model."""
+"""What commands need to read the arena, or to record an intervention (an operator's entry, such as a cancelled market). A model is never called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Comparison of families: submitted forecasts, rankings with intervals, pairs, equity and calibration."""
+"""Comparison of the arena's families (one competitor over the years each): submitted forecasts, rankings with intervals, pairs, equity and
+calibration.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Weekly review of lineups, which lists families with a later release. Operators change the registry themselves."""
+"""Weekly review of lineups (which model represents each family): lists later releases of these models. Only operators change the registry."""
 
 from collections import Counter
 

@@ -76,7 +76,7 @@ def poll_market(work: Runner, market_id: str) -> None:
 
 
 def _set_aside_damaged(work: Runner) -> None:
-    """Move partitions with damaged manifests aside, so that they are rebuilt; only if all cohorts are reconstructed, since live ones cannot be."""
+    """Move partitions with damaged manifests aside, so that they are rebuilt. Does nothing unless all cohorts are reconstructed."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
     if all(len(work.lake.readable_manifests(declared)) == len(work.lake.partitions(declared)) for declared in tables):
         return
@@ -149,7 +149,7 @@ def _is_unfinished(work: Runner, week: date) -> bool:
 
 
 def _collect_evidence(work: Runner) -> None:
-    """Collect evidence of the weeks since the first cohort in which it is missing or older than earlier trades."""
+    """Collect the evidence of each week, from the first cohort's on, whose evidence is missing or older than the trades so far."""
     traded = work.lake.manifests(table("arena/trades"))
     if not traded:
         return

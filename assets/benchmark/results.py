@@ -1,4 +1,4 @@
-"""Leaderboards printed by commands."""
+"""Leaderboards that commands print after a run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
 
 
 def _format_short(value: float | None, digits: int) -> str:
-    """Format a number below 1 without its leading zero."""
+    """Format a number. If it is below 1, the leading zero is left out."""
     return number(value, digits, none="").removeprefix("0")
 
 

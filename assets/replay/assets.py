@@ -1,4 +1,4 @@
-"""Assets of replay: episodes of recordings, backtests of agents, and their comparison."""
+"""Assets of replay: episodes (books, trades and settlement of one recorded event), backtests of agents in them, and the comparison of agents."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal

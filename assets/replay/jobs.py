@@ -1,4 +1,4 @@
-"""Jobs of replay: asset selections that users and schedules launch.
+"""Jobs of replay: selections of assets that users and schedules launch together.
 
 Concept: https://docs.dagster.io/guides/build/jobs
 """

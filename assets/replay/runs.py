@@ -1,4 +1,4 @@
-"""Runs of replay that commands launch: outdated recordings, episodes, backtests and their comparison."""
+"""Runs of replay that commands launch: recordings, episodes, backtests and their comparison, where they are out of date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sensor that builds episodes of the recordings in the lake."""
+"""Sensor that builds the episodes of recordings which the lake contains."""
 
 from __future__ import annotations
 

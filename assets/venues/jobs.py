@@ -1,4 +1,4 @@
-"""Jobs of the venues: asset selections that users and schedules launch.
+"""Jobs of the venues: selections of assets that users and schedules launch together.
 
 Concept: https://docs.dagster.io/guides/build/jobs
 """

@@ -1,4 +1,4 @@
-"""Recordings: the frames of a stream, and its gaps."""
+"""Assets of recordings: the stored messages ("frames") of a venue's stream, and the gaps between them."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Assets that publish the lake: the DuckDB file, the static site and Data Docs."""
+"""Assets that publish the lake: the DuckDB file, the static site, and Data Docs (Great Expectations' report about the tables)."""
 
 from datetime import timedelta
 from pathlib import Path

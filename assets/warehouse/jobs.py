@@ -1,4 +1,4 @@
-"""Jobs of the warehouse: publication, site and Data Docs."""
+"""Jobs that build the published warehouse, the site, and Data Docs (Great Expectations' report about the tables)."""
 
 from __future__ import annotations
 

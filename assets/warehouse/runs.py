@@ -1,4 +1,4 @@
-"""Runs that commands launch to publish: the warehouse, the site and Data Docs, where they are out of date."""
+"""Runs that commands launch to publish: the warehouse, the site, and Data Docs (Great Expectations' report), where they are out of date."""
 
 from __future__ import annotations
 

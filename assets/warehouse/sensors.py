@@ -111,7 +111,7 @@ def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseR
 
 
 def _time_since(published: int) -> timedelta:
-    """Return the time since a publication. published: its time in nanoseconds since the epoch."""
+    """Return the time since a publication. published: time of the publication in nanoseconds since the epoch."""
     return timedelta(seconds=datetime.now(UTC).timestamp() - published / 1e9)
 
 
