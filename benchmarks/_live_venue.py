@@ -1,4 +1,5 @@
-"""Kalshi and Polymarket with any number of closing markets a day, and a clock that the benchmark sets. Some markets settle days after they close.
+"""Simulated Kalshi and Polymarket with any number of closing markets a day, whose clock the benchmark sets. Some markets settle days after they
+close.
 
 The sandbox closes only about thirty markets a day. The objects here are as large as real ones.
 """
@@ -155,7 +156,7 @@ class VenueServer:
 
     @cached_property
     def markets(self) -> list[Market]:
-        """The markets. Kalshi and Polymarket both have the same ones."""
+        """The simulated markets, all of which exist on both Kalshi and Polymarket."""
         rng, start = Random(self.seed), datetime.combine(self.first, datetime.min.time(), UTC)
         made = []
         for number in range(self.days * self.per_day):
@@ -236,8 +237,8 @@ def _page(items: list[Market], query: httpx.QueryParams, cursor: str) -> tuple[l
 
 
 class VenueClient:
-    """HTTP transport that asks a `VenueServer` in another process, so that only the caller's time and memory are measured. now: the server's clock.
-    calls: requests so far by host.
+    """Handler of HTTP requests that passes them to a `VenueServer` in another process, so that only the caller's time and memory are measured. now:
+    the server's clock. calls: requests so far by host.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Time of scoring a million forecasts with all point metrics and the reliability table, relative to three metrics of scikit-learn."""
+"""Time to score a million forecasts with all point metrics and the reliability table, relative to three metrics of scikit-learn."""
 
 from __future__ import annotations
 

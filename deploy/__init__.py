@@ -1,1 +1,1 @@
-"""Fleet on loopback, for tests and `make fleet`."""
+"""A whole fleet on one machine, for tests and `make fleet`."""

@@ -79,7 +79,7 @@ class Processes:
         self._watchdog.communicate()
 
     def start(self, process: Process) -> Process:
-        """Start a process and wait until it is ready. The process stops with this context. Raises `Unavailable` if it does not start."""
+        """Start a process and wait until it is ready. The process stops with this context. Raises `Unavailable` if the process does not start."""
         self.launch(process)
         process.wait()
         return process
@@ -140,7 +140,7 @@ class Process:
         return self._popen is not None and self._popen.poll() is None
 
     def start(self) -> None:
-        """Start the server, and wait until it serves requests. Raises `Unavailable` if it does not."""
+        """Start the server, and wait until it serves requests. Raises `Unavailable` if the server does not start."""
         self.launch()
         self.wait()
 

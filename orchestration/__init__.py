@@ -1,4 +1,4 @@
-"""Shared Dagster parts of all domains, and the processes that execute runs."""
+"""Parts of the Dagster project that all domains share, and the processes that execute runs."""
 
 import warnings
 

@@ -49,7 +49,7 @@ def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
 
 
 def asset_table(graph: Any, key: dg.AssetKey) -> Table:
-    """Return the table declaration of an asset. For files outside the lake, it has partition columns only."""
+    """Return the table declaration of an asset. For files outside the lake, the declaration has partition columns only."""
     name, definition = "/".join(key.path), graph.get(key).partitions_def
     if name in TABLES:
         return TABLES[name]
@@ -139,7 +139,7 @@ class UpdatePlan:
         return False
 
     def _has_input(self, among: Mapping[str, set[Partition]], recipe: TableInputs, partition: Partition, *, apart: bool = False) -> bool:
-        """Return True if a partition reads any of the partitions in `among` (by table). apart: ignore tables with the same partitions, which the
+        """Return True if a partition reads any of the partitions in `among` (by table). apart: ignore tables partitioned like this asset, which the
         same run updates.
         """
         return any(

@@ -1,4 +1,4 @@
-"""Dagster's configuration in a fleet: storage in Postgres, a launcher for runs on other machines, run monitoring and retries.
+"""Dagster's configuration in a fleet (several machines with one UI): storage in Postgres, a run launcher, run monitoring and retries.
 
 `dagster.yaml` is generated from the settings and contains no secret: it refers to variables of the environment, which `export_urls` sets.
 Not here: the launcher of Celery and its workers (launcher.py, worker.py).
@@ -173,8 +173,8 @@ class AdvisoryLock:
         self._connection: Connection | None = None
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Acquire the lock, or confirm that this process still has it. Returns True if so. wait: wait until the lock is free; otherwise return
-        False at once.
+        """Acquire the lock, or confirm that this process still has it. Returns True if this process has the lock. wait: wait until the lock is
+        free.
         """
         try:
             if self._connection is not None:

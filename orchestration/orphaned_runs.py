@@ -1,4 +1,4 @@
-"""Detection of runs whose process was killed. Dagster would show them as started, and they would keep their pool slots.
+"""Detection of runs whose process was killed. Without it, Dagster would show these runs as started, and they would keep their pool slots.
 
 A command that executes runs holds a lock until its process ends. Its runs have a tag with the name of the lock; runs without the tag belong to the daemon of
 `bellwether ui`. This applies to databases that only this machine uses. In a fleet and on a shared database the health check of the run launcher decides.

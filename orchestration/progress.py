@@ -1,4 +1,4 @@
-"""Progress of a command's runs: the lines that steps log, without Dagster's own events.
+"""Progress of a command's runs: lines that steps log are shown, Dagster's own events are not.
 
 Concept: https://docs.dagster.io/guides/log-debug/logging/custom-logging
 """

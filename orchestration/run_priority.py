@@ -1,4 +1,4 @@
-"""Priority and concurrency of runs: runs of users come first, and one run per processor is executed at a time.
+"""Priority and number of concurrent runs: runs of users come before automatic ones, and each processor executes one run at a time.
 
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """

@@ -117,7 +117,7 @@ def describe_ui(instance: dg.DagsterInstance) -> str:
 
 
 def find_endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
-    """Return the UI that executes this command's runs: the fleet's, or this home's if its settings are the same. None if there is none."""
+    """Return the UI that executes this command's runs: the fleet's, or this home's if its settings are the same. None without such a UI."""
     if settings().fleet is not None:
         return Endpoint(settings().ui.rstrip("/"), of_fleet=True)
     note = json.loads(ui_note(instance) or "{}")
@@ -204,7 +204,9 @@ def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission
 
 
 def _has_ended(instance: dg.DagsterInstance, submission: Submission, *, retries: bool) -> bool:
-    """Report a run's new log lines, and return True if it has ended; its `end` was then called. retries: follow the retry of a failed run."""
+    """Report a run's new log lines. Returns True if the run has ended, after calling the submission's `end`. retries: follow the retry of a failed
+    run.
+    """
     run = instance.get_run_by_id(submission.run_id)
     page = instance.get_records_for_run(submission.run_id, submission.cursor)
     submission.cursor = page.cursor

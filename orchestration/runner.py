@@ -289,8 +289,8 @@ class Runner:
         return Staleness(self.lake, settings().now().date())
 
     def due(self, names: Iterable[str], wanted: Iterable[Partition] = ((),), state: Staleness | None = None) -> list[Partition]:
-        """Return those of the `wanted` partitions that are missing, damaged or outdated in one of the tables `names`. state: from `state`, read if
-        None.
+        """Return those of the `wanted` partitions that are missing, damaged or outdated in one of the tables `names`. state: from the method
+        `state` (default: read now).
         """
         state, graph, wanted = state or self.state(), self._defs.resolve_asset_graph(), list(wanted)
         outdated = {part for name in names for part in state.find_outdated(asset_recipe(graph, key(name)), wanted, sound=True)}

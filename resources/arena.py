@@ -1,4 +1,4 @@
-"""Resource of the arena.
+"""Dagster resource of the arena: what its runs need.
 
 Not here: weeks (bellwether/arena/weekly).
 Concept: https://docs.dagster.io/guides/build/external-resources

@@ -1,4 +1,4 @@
-"""Resource of episodes and their tapes.
+"""Dagster resource of episodes (recorded events that agents replay) and of their tapes (episodes in the simulator's integers).
 
 Not here: how episodes are built, read and replayed (bellwether/replay).
 Concept: https://docs.dagster.io/guides/build/external-resources

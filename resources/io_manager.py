@@ -1,4 +1,4 @@
-"""I/O manager that stores outputs of assets in the lake, and loads inputs as slices.
+"""I/O manager that stores outputs of assets in the lake, and loads inputs lazily as `Slice` (some partitions of a table).
 
 Not here: validation, files and manifests (bellwether/lake).
 Concept: https://docs.dagster.io/guides/build/io-managers

@@ -1,4 +1,4 @@
-"""Resources of the venues in the world of the settings.
+"""Dagster resources of the venues (Kalshi and Polymarket) in the world of the settings: sandbox, playback or live.
 
 Not here: requests to a venue (bellwether/venues), and tables built from its pages (assets/).
 Concept: https://docs.dagster.io/guides/build/external-resources

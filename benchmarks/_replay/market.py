@@ -1,4 +1,4 @@
-"""Synthetic day of trading: 10 tickers, a million level changes and 300,000 prints on the 0.1 cent grid. Equal seeds give equal bytes.
+"""Synthetic day of trading: 10 tickers, a million level changes and 300,000 trades on the 0.1 cent grid. Equal seeds give equal bytes.
 
 Sizes and distances are as in recorded basketball games: half of the changes within two ticks of the touch, a twentieth beyond thirty; thousands of
 contracts at a level and tens in a print, both with long tails, so that a print takes a tenth of its level in the mean and all of it in one case of

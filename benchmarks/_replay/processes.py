@@ -32,7 +32,7 @@ _EPISODES, _JOBS = 10, 2
 
 
 def original(rounds: int) -> dict[str, Any]:
-    """Measure time and memory from raw files to a result, for an episode as large as those in PredictionMarketBench's paper.
+    """Measure time and memory from raw files to a result, for an episode as large as PredictionMarketBench's published episodes together.
 
     This engine is measured `rounds` times, the design of PredictionMarketBench ("the original") once.
     """
