@@ -173,7 +173,7 @@ class _AgentResult:
 
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    """What a run of an agent uses: session, gateway, descriptions of the episode, and settings."""
+    """Objects that a run of an agent uses: session, gateway, descriptions of the episode, and settings."""
 
     session: Session
     gateway: Gateway

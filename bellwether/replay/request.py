@@ -37,7 +37,7 @@ _LONGEST = 10**18
 
 @dataclass(frozen=True)
 class Request:
-    """Which agents a command line backtests in which episodes, and with which settings.
+    """Agents, episodes and settings of the backtests that a command line requests.
 
     Attributes:
         sources: Folders of episodes, or one portfolio.

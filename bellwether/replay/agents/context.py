@@ -659,7 +659,7 @@ class AgentContext:
             raise OrderError(f"the market {ticker!r:.60} does not exist; available markets: {', '.join(self.tickers[:10])}") from None
 
     def _code_or_all(self, ticker: str | None) -> int:
-        """Return the number of the market `ticker`; -1, which stands for all markets, if `ticker` is None."""
+        """Return the number of the market `ticker`; -1, meaning all markets, if `ticker` is None."""
         return -1 if ticker is None else self._code_of(ticker)
 
     def _id_of(self, order: SupportsIndex) -> int:

@@ -57,7 +57,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
 
 
 def format_traceback(error: BaseException, omitted: Container[str]) -> str:
-    """Format the traceback of an error. The first frames are left out as long as they are in the files `omitted`."""
+    """Format the traceback of an error, without the leading frames that are in the files `omitted`."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in omitted:
         trace = trace.tb_next

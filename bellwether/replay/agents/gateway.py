@@ -416,7 +416,7 @@ class Gateway:
         return calls_left
 
     def _is_market(self, ticker: int, *, or_all: bool = False) -> bool:
-        """Return True if `ticker` is the number of a market, or if it is -1 and `or_all` lets -1 stand for all markets."""
+        """Return True if `ticker` is the number of a market; with `or_all` also for -1, which means all markets."""
         return 0 <= ticker < self._tickers or (or_all and ticker == -1)
 
     def _spend_on_orders(self, calls: int) -> bool:

@@ -71,8 +71,8 @@ def _change(method: Method) -> Method:
 
 
 class Simulator(Protocol):
-    """What an agent can observe and request in a run. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times
-    in ns UTC.
+    """Everything that an agent can observe and request in a run. Prices are in $0.0001, sizes in lots of 0.01 contract, money in
+    micro-dollars, times in ns UTC.
 
     ticker: number of the market. side: YES 0, NO 1. action: BUY 0, SELL 1. Arguments are integers, strings or int64 arrays; results are integers or
     copies. A result of None means that the call had no effect: it exceeded the budget or its arguments are unknown.

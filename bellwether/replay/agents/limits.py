@@ -101,7 +101,7 @@ class StepLimit:
             return fired
 
     def _discard_pending(self) -> None:
-        """Let a pending `StepTimeout` be raised here and discard it, so that it does not interrupt later code.
+        """Wait here for a pending `StepTimeout` and discard it, so that it does not interrupt later code.
 
         Clearing it with NULL would loop for ever under a tracer (CPython 3.11).
         """

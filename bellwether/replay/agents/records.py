@@ -274,7 +274,7 @@ News = tuple[Rows, Rows, Rows, list[int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Which callbacks an agent defines. At one instant they are called in the order of the fields."""
+    """Set of the callbacks that an agent defines. At one instant they are called in the order of the fields."""
 
     on_fill: bool = False
     on_order: bool = False

@@ -160,7 +160,9 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
 
 @compiled
 def _behind(ts, low, high, at):  # type: ignore[no-untyped-def]
-    """Return the first index from `low` on whose time is later than `at`; `high` if there is none. The search takes growing strides from `low`."""
+    """Return the first index from `low` on whose time is later than `at`; `high` without such an index. The search takes growing strides
+    from `low`.
+    """
     stride = 1
     while low + stride < high and ts[low + stride - 1] <= at:
         low += stride
