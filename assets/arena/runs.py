@@ -1,4 +1,6 @@
-"""Runs of the arena that commands launch: weeks in order, then evidence, marks (prices of positions) and results where they are out of date."""
+"""Runs of the arena that commands launch: weeks in order, then what is out of date: evidence (facts about resolutions), marks (prices of
+positions), results.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw tables: verbatim data of the venues, one partition per UTC day."""
+"""Raw tables: verbatim data of the venues, one partition per UTC day. Objects that do not fit ("rejects") are stored with the reason."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date

@@ -81,7 +81,7 @@ def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str,
 
 
 def count_rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
-    """Count the rejects of each day by venue, table, field and reason, the most frequent first.
+    """Count the rejects (objects of a venue that do not fit) of each day by venue, table, field and reason, the most frequent first.
 
     Returns columns day, venue, table, field, reason, objects and requested_again (True if daily pulls repeat the request).
     """

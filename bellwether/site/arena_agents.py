@@ -230,7 +230,7 @@ def _agent(
 
 
 def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
-    """Build the headline numbers of an agent. own: rows by table. now: newest portfolio. refused: number of legs that were not executed."""
+    """Build the headline numbers of an agent. own: rows by table. now: newest portfolio. refused: number of bets or sales that were not executed."""
     total, cash, profit = now.get("total"), float(agent["initial_cash"]), now.get("profit")
     open_count = sum(row["status"] == "open" for row in own["positions"])
     return Stats(

@@ -49,6 +49,6 @@ def market_cell(questions: Mapping[str, str], market_id: str) -> Cell:
 
 
 def refused_cell(reasons: Sequence[str]) -> Cell:
-    """Format the number of refused legs. reasons: one per leg, shown as a tooltip."""
+    """Format the number of refused legs (bets or sales of a decision). reasons: one per leg, shown as a tooltip."""
     found = [reason.replace("_", " ") for reason in reasons]
     return text(f"{len(found)}: {', '.join(dict.fromkeys(found))}" if found else "none", most=80)

@@ -84,6 +84,7 @@ def _headline(row: dict[str, Any], answers: list[dict[str, Any]]) -> Stats:
 
 
 def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[str, Cell]]:
+    """Build pairs of name and value about a question: outcome, identifiers, dates, prices, and facts about the resolution (evidence)."""
     facts = [
         ("Outcome", text(row["ground_truth"])),
         ("Market", text(f"{row['source']}: {row['market_id']}")),

@@ -106,7 +106,7 @@ AGENTS = {"noop": watch, "maker": make, "follower": follow}
 
 
 class Bench:
-    """A tape as records of hftbacktest, and measured runs over it."""
+    """A tape (episode in integers) as records of hftbacktest, and measured runs over it."""
 
     def __init__(self) -> None:
         self.data: list[np.ndarray] = []

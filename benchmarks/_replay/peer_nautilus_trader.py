@@ -83,7 +83,7 @@ class Agent(Strategy):
 
 
 class Bench:
-    """A tape as data objects of nautilus_trader, and measured runs over it."""
+    """A tape (episode in integers) as data objects of nautilus_trader, and measured runs over it."""
 
     def __init__(self) -> None:
         self.data: list[Any] = []

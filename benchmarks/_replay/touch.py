@@ -13,7 +13,7 @@ from bellwether.replay.tape.layout import PRINT, TRADED, Tape, unpack
 
 
 def touch_once(tape: Tape) -> int:
-    """Run the pass over a tape. Returns a sum over the final books, so that the compiler cannot remove any work."""
+    """Run the pass over a tape (episode in integers). Returns a sum over the final books, so that the compiler cannot remove any work."""
     book = np.zeros((len(tape.tickers), 2, max(map(len, tape.levels))), np.int64)
     ahead = np.zeros_like(book)
     best = np.zeros((len(tape.tickers), 2), np.int64)

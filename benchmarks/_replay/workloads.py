@@ -52,7 +52,9 @@ _NAUTILUS_GOAL = 300
 
 
 def rows(tape: str, peers: Collection[str]) -> list[Row]:
-    """Return the planned lines of a tape for the given peers. nautilus_trader replays the synthetic tape only."""
+    """Return the planned lines for a tape (name of a recording, or "synthetic") and the given peers. nautilus_trader replays the synthetic tape
+    only.
+    """
     found = []
     for title, agent, seconds, theirs, *goals in _HFTBACKTEST if "hftbacktest" in peers else ():
         peer = Task("hftbacktest", theirs, seconds)
