@@ -30,7 +30,7 @@ _REMEMBERED = 4096
 
 
 class Effect(Enum):
-    """What a book frame does to its subscription's copy of the book.
+    """Effect of a book frame on its subscription's copy of the book, such as a change or a new snapshot.
 
     OPENED: a snapshot begins a copy. RENEWED: a snapshot replaces a valid copy. CHANGED: a delta changes a valid copy. REPEATED: an identical
     frame arrived before. SUPERSEDED: a delta is older than the copy's snapshot, or its subscription was replaced. UNAPPLIED: there is no valid copy.

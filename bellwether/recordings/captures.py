@@ -47,7 +47,7 @@ class Capture:
 
     @property
     def use_yes_price(self) -> bool | None:
-        """Whether the subscription requested NO levels in prices of YES, as stated next to the files; None if unstated or contradictory."""
+        """True if the subscription requested NO levels in prices of YES, as stated next to the files; None if unstated or contradictory."""
         stated = {flag for path in self.files if (flag := _stated_flag(path)) is not None}
         return stated.pop() if len(stated) == 1 else None
 
@@ -73,7 +73,7 @@ def _stated_flag(path: Path) -> bool | None:
 
 
 def find_captures(path: Path) -> list[Capture]:
-    """Find the captures in a file, or in a folder and its subfolders, by their content. Raises `ConfigError` if there are none."""
+    """Find the captures in a file, or in a folder and its subfolders, by their content. Raises `ConfigError` if no file is a capture."""
     if not path.exists():
         raise ConfigError(f"importing a capture: {path} does not exist; check the path")
     if not path.is_dir() and not path.is_file():

@@ -93,7 +93,7 @@ class Recording:
 
     @property
     def done(self) -> dict[str, Any] | None:
-        """How the recording ended (`done.json`): ended_at, reason, and counts of frames, segments and connections. None if unfinished."""
+        """End of the recording (`done.json`): ended_at, reason, and counts of frames, segments and connections. None if unfinished."""
         return self._json(DONE) if self._is_finished else None
 
     @property

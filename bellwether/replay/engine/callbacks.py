@@ -105,7 +105,7 @@ def _next_in_batch(sim):
 
 @compiled
 def _new_batch(sim):
-    """Start a batch with the events since the previous batch. Returns False if there are none."""
+    """Start a batch with the events since the previous batch. Returns False without such events."""
     state, seen, trades = state_of(sim), seen_state_of(sim), trades_of(sim)
     has_news = False
     if _has_callback(state, ON_FILL):
@@ -131,7 +131,7 @@ def _new_batch(sim):
 
 @compiled
 def _mark_changed_books(sim):
-    """Mark the markets whose best prices changed since this function last ran. Returns False if there are none."""
+    """Mark the markets whose best prices changed since this function last ran. Returns False if no market did."""
     any_moved, sides = False, sides_of(sim)
     for m in range(state_of(sim).tickers):
         yes, no = sides[2 * m], sides[2 * m + 1]

@@ -1,7 +1,7 @@
 """Arrival of orders: checks, execution against displayed levels, cash, and resting; cancels, amends and expiries.
 
 `sim` is the whole replay, `s` a side, `m` a market, `o` an order, `ts` ns UTC. *Histories* are the slowest and the fastest course of the
-queues (`bounds`), in which an order is tracked beside the account.
+queues (`bounds`), in which an order is tracked in addition to the account.
 """
 
 from __future__ import annotations

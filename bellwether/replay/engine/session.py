@@ -359,7 +359,7 @@ class Session(Arrays):
 
     @property
     def fills_before(self) -> tuple[int, int]:
-        """How many fills the agent knew of at the last but one and at the last decision."""
+        """Numbers of fills that the agent knew of at the last but one and at the last decision."""
         return int(self._state[STATE_AT.fills_before]), int(self._state[STATE_AT.fills_then])
 
     @property

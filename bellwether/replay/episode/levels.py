@@ -72,7 +72,7 @@ class _Lists:
     structs: Any
 
     def field(self, choices: dict[str, int]) -> str:
-        """Return the first name in `choices` that is a field of the structs. Raises `SchemaError` if there is none."""
+        """Return the first name in `choices` that is a field of the structs. Raises `SchemaError` if no name is."""
         fields = {field.name for field in self.structs.type}
         field = next((name for name in choices if name in fields), None)
         if field is None:

@@ -75,7 +75,7 @@ class Lifecycle:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTrading:
-    """What a recording shows about the end of a market's trading. Times in ns UTC.
+    """Evidence in a recording of the end of a market's trading. Times in ns UTC.
 
     end: end of the recording. wiped: time of the snapshot that finally emptied the book. last_trade, last_price: time and YES price of the
     last trade.

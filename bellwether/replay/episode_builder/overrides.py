@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the user states about fees: the terms, a series that has them, or tickers under which markets are listed.
+    """Fees stated by the user: the terms, a series that has them, or tickers under which markets are listed.
 
     fee: terms of every market. series: ticker of the series whose terms apply to every market. tickers: the venue's ticker by the market's
     ticker in the episode.

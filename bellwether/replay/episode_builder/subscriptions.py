@@ -111,7 +111,7 @@ class SubscribedBook:
 
     @property
     def crossing(self) -> str:
-        """What is wrong with a crossed or locked book, as text for errors."""
+        """Name of the fault of a crossed or locked book, as text for errors."""
         return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
 
     def differences(self, other: SubscribedBook) -> set[tuple[int, int]]:

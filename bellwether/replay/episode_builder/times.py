@@ -80,7 +80,7 @@ class Times:
         return self._rows[place * _COLUMNS + _CLOCK]
 
     def last(self, stream: Hashable, ordinal: int) -> int | None:
-        """Return the last place of a stream whose frame is not after `ordinal`. None if there is none."""
+        """Return the last place of a stream whose frame is not after `ordinal`. None if the stream has no such frame."""
         code = self._streams.get(stream)
         place = _UNKNOWN if code is None else self._last[code]
         while place >= 0 and (self._rows[place * _COLUMNS + _STREAM] != code or self._rows[place * _COLUMNS + _ORDINAL] > ordinal):
