@@ -42,7 +42,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """Yield a local path for a draft. At the end of the block the draft replaces `target`; if the block fails, it is deleted.
+    """Yield a local path for a draft. At the end of the block the draft replaces `target`; if the block fails, the draft is deleted.
 
     Raises `BellwetherError` when it cannot be written.
     """
@@ -111,7 +111,7 @@ def replace_version(path: Path, data: bytes, known: str | None) -> bool:
 
 @contextmanager
 def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
-    """Yield a local folder for a draft. At the end of the block the draft replaces `target`; if the block fails, it is deleted.
+    """Yield a local folder for a draft. At the end of the block the draft replaces `target`; if the block fails, the draft is deleted.
 
     marker: the file in it that readers require; see `upload`. Folders that killed processes left next to a local `target` are removed first.
     Raises `BellwetherError` when it cannot be written.
@@ -206,7 +206,7 @@ def local_copy(folder: Path | str, marker: str) -> Path:
 
 
 def _copied(folder: Path, stored: Mapping[str, tuple[str, int]], cache: Path) -> Path | None:
-    """Return the cached copy of a folder with exactly these files, made if necessary; None if the files changed in the meantime."""
+    """Return the cached copy of a folder with exactly these files, downloaded if necessary; None if the files changed meanwhile."""
     copy = cache / f"{folder.name}-{hashlib.sha256(repr(stored).encode()).hexdigest()[:16]}"
     if copy.is_dir():
         os.utime(copy)
@@ -387,7 +387,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Convert an error of writing `target` to a `BellwetherError` that names it."""
+    """Convert an error of writing `target` to a `BellwetherError` that names this file."""
     try:
         yield
     except failures() as error:

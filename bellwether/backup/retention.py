@@ -1,4 +1,4 @@
-"""Choice of the backups to delete: the newest ones are kept, one per week, and one per month."""
+"""Choice of the backups to delete. The newest are kept, one per week, and one per month."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaration of a domain. It refers to modules and functions by name, so that they are imported only when needed."""
+"""Declaration of a domain. Modules and functions are named in it as text, so that they are imported only when needed."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ NOTHING_KNOWN = KnownRows({}, datetime.min.replace(tzinfo=UTC))
 def take_inventory(lake: Lake, table: Table, former: KnownRows = NOTHING_KNOWN, *, complete: bool = True) -> Inventory:
     """List the partitions of a table, and check for each whether its manifest and file are intact.
 
-    A missing or damaged one is described in the partition's row. A file is verified against its checksum unless `former` has it unchanged.
+    A missing or damaged file is described in the partition's row. A file is verified against its checksum unless `former` has it unchanged.
     complete: read every manifest; otherwise unchanged rows are taken from `former`.
     """
     rows = _rows_from_index(lake, table, former, complete) if lake.has_index else _rows_from_files(lake, table, former, complete)

@@ -1,4 +1,4 @@
-"""The lake: one Parquet file per partition of a table, and a manifest that names it.
+"""The lake: one Parquet file per partition of a table, and for each partition a manifest that names its current file.
 
 A partition is written as a new file named after the run; then the manifest switches to it. Nothing is changed in place:
 a reader sees either the old or the new rows, and a crash at any instant leaves the old ones.
@@ -182,8 +182,8 @@ class Lake:
         return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in damaged]
 
     def read_entries(self, table: Table, names: Sequence[str] | None = None) -> Iterator[tuple[str, Manifest | LakeError]]:
-        """Yield name and manifest of each text in `names` (default: all), or name and error for a damaged manifest.
-        Raises `LakeError` if the storage cannot be read.
+        """Yield each of `names` (default: all) with its manifest, or with the error of a damaged manifest.
+        Raises `LakeError` if a file cannot be read.
         """
         return self._parsed(table, self._catalog.read(table.name, names))
 
@@ -207,7 +207,7 @@ class Lake:
         return manifest
 
     def _read(self, table: Table, names: list[str] | None) -> dict[Partition, Manifest]:
-        """Return the manifests stored under `names`, or all. Raises `LakeError` for a damaged manifest."""
+        """Return the manifests stored under `names`, or all manifests of the table. Raises `LakeError` for a damaged manifest."""
         manifests = {}
         for _, manifest in self.read_entries(table, names):
             if isinstance(manifest, LakeError):

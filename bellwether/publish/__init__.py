@@ -1,4 +1,4 @@
-"""Publication of a benchmark release as a data set on the Hugging Face Hub."""
+"""Publication of a benchmark release as a dataset on the Hugging Face Hub."""
 
 from __future__ import annotations
 
