@@ -87,8 +87,8 @@ class Fault:
 
 @dataclass(slots=True)
 class _RequestHistory:
-    """What has happened to one request so far. count: how often it was sent. streak: faults in a row. storm: responses 429 that remain of a
-    storm. forced: faults forced by header, by name.
+    """History of one request. count: how often it was sent. streak: faults in a row. storm: responses 429 that remain of a storm. forced:
+    faults forced by header, by name.
     """
 
     count: int = 0

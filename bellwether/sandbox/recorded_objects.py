@@ -77,7 +77,7 @@ class RecordedObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the enclosing JSON objects state about an object: capture time, ticker, series and period of candles."""
+    """Information about an object from the enclosing JSON objects: capture time, ticker, series and period of candles."""
 
     captured: int | None = None
     ticker: str | None = None

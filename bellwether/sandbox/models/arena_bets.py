@@ -119,7 +119,7 @@ def _dollars(text: str) -> float:
 
 
 def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
-    """Decide what a model does with an arena prompt (`slip`): sell overpriced positions; if there are none, bet on the most underpriced
+    """Decide the response of a model to an arena prompt (`slip`): sell overpriced positions; without any, bet on the most underpriced
     sides; else hold. thoughts: stated reasoning.
 
     The amount of a bet is the maximum times the probability that it wins.

@@ -47,7 +47,7 @@ def hash_text(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a question is about. id: the market's; "" for no market or several. key: seed of the model's noise. probability: of YES, as the
+    """Subject of a question. id: the market's; "" for no market or several. key: seed of the model's noise. probability: of YES, as the
     model knows it.
     """
 
@@ -58,7 +58,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class MarketEstimate:
-    """What a model knows of a market in the arena. key: seed of the model's noise. probability: that `outcome` wins."""
+    """Knowledge of a model about a market in the arena. key: seed of the model's noise. probability: that `outcome` wins."""
 
     key: int
     outcome: str
@@ -243,7 +243,7 @@ class Truth:
         return Subject("", hash_text(" ".join(sorted(candidate.id for candidate in fitting))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
-        """Find the market that a text is about, by an id in the text or else by a question in it; None if there is none."""
+        """Find the market that a text is about, by an id in the text or else by a question in it; None if both are missing."""
         return self.find_named(text, now) or self._find_contained(text, now)
 
     def find_named(self, text: str, now: int) -> Subject | None:

@@ -73,7 +73,7 @@ class ToolOrder:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTools:
-    """What the request of a trading model states: the offered tools, and the quotes, positions and orders in their results.
+    """Content of a trading model's request: the offered tools, and the quotes, positions and orders in their results.
 
     tools: names. at: simulated instant; None if not stated. positions: contracts by (ticker, side). has_queried, has_acted: a tool that
     queries, or that changes orders, was called since the last user message.
@@ -199,8 +199,8 @@ def choose_trader(manner: str) -> Trader:
 
 
 def trade_beliefs(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Cancel overpriced bids and sell overpriced contracts; then buy the most underpriced contract or, if there is none, place one bid
-    below the believed value.
+    """Cancel overpriced bids and sell overpriced contracts; then buy the most underpriced contract or, without any, place one bid below the
+    believed value.
     """
     if not exchange.has_queried:
         return exchange.query()

@@ -51,7 +51,7 @@ _UNANSWERED = "If the question cannot be answered by the source, or has no answe
 
 
 class Purpose(IntEnum):
-    """What a random stream is used for; part of its seed. The values differ from those of the generated world."""
+    """Use of a random stream; part of the stream's seed. The values differ from those of the generated world."""
 
     EVENT = 101
     MARKET = 102

@@ -50,7 +50,7 @@ def _objects(value: Any) -> list[Object]:
 
 
 def _number(body: Object, *names: str) -> float | None:
-    """Return the value of the first of the fields `names` that is a number or numeric text; None if there is none."""
+    """Return the value of the first of the fields `names` that is a number or numeric text; None if all are missing or other values."""
     for name in names:
         try:
             return float(body[name])
@@ -79,7 +79,7 @@ def _book(body: Object) -> TokenBook:
 
 
 def _select_rows(rows: list[Row], wanted: ListingFilter) -> Iterator[Row]:
-    """Return the rows that the filters `ids` and `after` (sort key) let pass; the other filters are ignored here."""
+    """Return the rows that pass the filters `ids` and `after` (sort key); the other filters are ignored here."""
     return (row for row in rows if (wanted.ids is None or row.id in wanted.ids) and (wanted.after is None or row.key > wanted.after))
 
 

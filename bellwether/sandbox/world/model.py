@@ -62,7 +62,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Determination:
-    """How a market ends: result, value of YES in 1/10000 dollar (None if void), and text of the outcome."""
+    """End of a market: result, value of YES in 1/10000 dollar (None if void), and text of the outcome."""
 
     result: str
     value: int | None

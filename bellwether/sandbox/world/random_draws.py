@@ -16,7 +16,7 @@ NORMAL = NormalDist()
 
 
 class Purpose(IntEnum):
-    """What a random stream is used for; part of the stream's seed."""
+    """Use of a random stream; part of the stream's seed."""
 
     DAY = 1
     EVENT = 2

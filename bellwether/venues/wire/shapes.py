@@ -18,8 +18,8 @@ def format_number(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DecimalRule:
-    """How a decimal field is written in JSON: as text in the field with a suffix, or as number or text in the field itself; and which
-    values are valid.
+    """Format of a decimal field in JSON, and its valid values. The number is text in the field with a suffix, or a number or text in the
+    field without it.
 
     suffix: `X` + suffix contains the number as a string. If that is null, `X` contains it, as a string or as a number of one of the types
     `numbers`, which `text` converts to a string. pattern: strings that fit `dtype` exactly. unfit: reason of the reject for other strings.
