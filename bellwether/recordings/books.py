@@ -155,7 +155,7 @@ class RecordedBook:
 
 
 class _PriceEvidence:
-    """Evidence that a recording states NO levels in prices of YES: number of books and of trades that show it, less those that refute it."""
+    """Evidence that a recording states NO levels in prices of YES: number of books and trades that show it, less those that refute it."""
 
     def __init__(self) -> None:
         self.books = self.trades = 0
