@@ -14,7 +14,9 @@ from bellwether.units import MicroDollars
 
 
 class Action(StrEnum):
-    """What a decision does. INVALID: the model's answer was unusable; nothing is traded, as with HOLD, but the decision is counted separately."""
+    """Action that a decision takes. INVALID: the model's answer was unusable; nothing is traded, as with HOLD, but the decision is counted
+    separately.
+    """
 
     BET = "BET"
     SELL = "SELL"

@@ -59,7 +59,7 @@ def quote_from_candle(candle: Candle) -> Quote:
 
 
 def find_latest_candle(candles: Sequence[Candle], at: datetime) -> Candle | None:
-    """Return the last candle that ended at or before an instant; None if there is none."""
+    """Return the last candle that ended at or before an instant; None if all candles ended later."""
     return max((candle for candle in candles if candle.at <= at), default=None, key=lambda candle: candle.at)
 
 
@@ -106,7 +106,7 @@ class MarketListing:
 
 
 def outcome_name(row: Row) -> str:
-    """Return the name of the outcome that YES of a contract stands for."""
+    """Return the name of the outcome that wins if a contract pays YES."""
     return str(row.get("yes_sub_title") or "").strip()
 
 

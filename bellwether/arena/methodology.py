@@ -98,7 +98,7 @@ class Methodology(BaseModel):
         return MicroShares(micros(self.share_step))
 
     def largest_bet(self, cash: MicroDollars) -> MicroDollars:
-        """Return the maximum of one bet, or of all bets of a decision together if `limit` says so, in micro-dollars, rounded down.
+        """Return the maximum of one bet, or with the `limit` "decision" of all bets of a decision together, in micro-dollars, rounded down.
 
         cash: before the decision, in micro-dollars.
         """
@@ -115,7 +115,7 @@ class Methodology(BaseModel):
 
     @property
     def grace(self) -> timedelta:
-        """How long a market that ended without a known winner is polled before its bets are refunded."""
+        """Time for which a market that ended without a known winner is polled before its bets are refunded."""
         return timedelta(days=self.grace_days)
 
     @property

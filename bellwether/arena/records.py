@@ -131,7 +131,7 @@ class InterventionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """What an operator did to a market, agent, release or cohort, and why.
+    """Action of an operator on a market, agent, release or cohort, with its reason.
 
     subject: a market id, an agent (cohort/family), a release (family/provider/id), or a cohort's Sunday. by: the operator. at: when it became
     known, UTC.

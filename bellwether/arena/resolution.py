@@ -49,8 +49,8 @@ UNKNOWN = Ruling(None)
 
 
 class Observation(NamedTuple):
-    """What one piece of evidence shows about a market. ruling: result and payouts; None while there is no final result. final_at: when the result
-    became final at the venue. rule: the rule that decided.
+    """Content of one piece of evidence about a market. ruling: result and payouts; None while the market has no final result. final_at: when the
+    result became final at the venue. rule: the rule that decided.
     """
 
     market_id: str
@@ -215,7 +215,7 @@ DAILY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class PollState:
-    """What the latest polls of a market showed.
+    """Results of the latest polls of a market.
 
     same: number of latest observations that agree, from 1. missing: whether the venue did not list it last time.
     """

@@ -2,8 +2,8 @@
 
 A cohort-week is one week in which a cohort decides. Its questions are those for which any agent of the cohort stated a probability. An agent
 that had to decide (a due decision) and stated none for such a question lacks a forecast there, whatever the reason. Every stated bet counts
-unchanged. A rank requires usable answers, coverage of the questions, and enough events. A ranking group (methodology, reconstructed,
-contaminated) is ranked by itself.
+unchanged. A rank requires usable answers, coverage of the questions, and enough events. Each ranking group (methodology, reconstructed,
+contaminated) is ranked separately.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def _fold_case(name: pl.Expr) -> pl.Expr:
 
 
 class Imputation(StrEnum):
-    """What replaces a missing forecast. NONE: nothing, it is omitted. PRICE: the market price at the time. HALF: 0.5."""
+    """Replacement of a missing forecast. NONE: none, the forecast is omitted. PRICE: the market price at the time. HALF: 0.5."""
 
     NONE = "none"
     PRICE = "price"

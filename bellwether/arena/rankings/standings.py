@@ -37,7 +37,7 @@ def load_cutoffs(folder: Path | None = None) -> dict[str, datetime | None]:
 def read_tables_as_known(
     lake: Lake, rules: Mapping[str, Methodology], cutoffs: Mapping[str, datetime | None], at: datetime, families: Mapping[str, Family]
 ) -> TableReader:
-    """Return a function that reads any table of the arena as known at an instant; rankings and releases are computed anew.
+    """Return a function that reads any table of the arena as known at an instant; rankings and releases are recomputed.
 
     rules: methodologies by name. cutoffs: from `load_cutoffs`. families: current families of the registry by name.
     """

@@ -120,7 +120,7 @@ class Kalshi:
         return {ticker: PriceObservation(quote_from_book(book.yes, book.no, book.at).mid, book.at) for ticker, book in books.items()}
 
     def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Return an empty mapping: Kalshi's listing repeats the order book, so that there is no second price to compare with."""
+        """Return an empty mapping: Kalshi's listing repeats the order book and is no second price to compare with."""
         return {}
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:

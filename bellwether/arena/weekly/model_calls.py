@@ -1,4 +1,4 @@
-"""How agents answer: rules are evaluated; models are called through the journal (database of calls), within the budgets of the week."""
+"""Answers of agents: rules are evaluated, and models are called through the journal (database of calls), within the budgets of the week."""
 
 from __future__ import annotations
 
