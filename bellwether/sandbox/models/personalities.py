@@ -1,8 +1,6 @@
 """Models of known skill: each distorts the true probability in a known way.
 
 The known probability is the one that a model receives from the sandbox; the stated one is the distorted value in the answer.
-
-The known probability is the one that the sandbox lets a model know; the stated one is the distorted value in the answer.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A step is a named group of a pull's requests, and a page's ordinal is its number in the step. A pull may extend a finished one, its base.
 The note of a finished pull is the JSON object in `done.json`.
 
-A step is a named group of a pull's requests, and a page's ordinal is its number in the step. A pull may extend a finished one, its base.
-
 `raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull. During the pull each page is a file, `<step>/00000.page`; finally all
 pages are in one file, `pages.parquet`, and `done.json`, written last, marks the pull as finished. Finished pulls never change: a refresh
 creates the next pull.
