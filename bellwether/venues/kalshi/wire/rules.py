@@ -18,7 +18,7 @@ DOLLARS = DecimalRule(
     "_dollars", format_cents, r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999
 )
 PRICE_OF_CONTRACT = replace(DOLLARS, highest=1)
-#: A quote at 0 or 1 means that there is none; a trade at 0 means that nothing traded.
+#: A quote at 0 or 1 is a missing quote; a trade at 0 means that nothing traded.
 QUOTE = replace(PRICE_OF_CONTRACT, absent=(0, 1))
 TRADE = replace(PRICE_OF_CONTRACT, absent=(0,))
 CONTRACTS = DecimalRule("_fp", str, r"^-?[0-9]{1,16}(\.[0-9]{1,2})?$", SIZE, "not a decimal of at most 16 digits and 2 decimals", 10**16)

@@ -58,7 +58,7 @@ def _decimal(dtype: pl.DataType, digits: int, places: int, highest: int) -> Deci
 
 
 PRICE = _decimal(EXACT_PRICE, 4, PRICE_PLACES, 1)
-#: A quote at 0 or 1 means that there is none; a trade at 0 means that nothing traded.
+#: A quote at 0 or 1 is a missing quote; a trade at 0 means that nothing traded.
 QUOTE = replace(PRICE, absent=(0, 1))
 TRADE = replace(PRICE, absent=(0,))
 AMOUNT = _decimal(USDC, 18, USDC_PLACES, 10**18)
