@@ -177,7 +177,7 @@ def frugal(evaluated: World) -> Iterator[None]:
             return {name: entry for name, entry in here().items() if isinstance(entry, LanguageModel) or name in BASELINES}
 
         patch.setattr(forecasting, "available", few)
-        patch.setattr(figures, "_kept", OrderedDict())
+        patch.setattr(figures, "_cache", OrderedDict())
         patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
         yield
 

@@ -40,7 +40,7 @@ from bellwether.replay.units import MICROS
 from tests.replay.agents.legacy_agent import LegacyScripted
 from tests.replay.agents.scenes import BOOK, END, TRADE, Scripted, at_step, book, market, settings, tape, traded
 
-EVERYTHING = Path(__file__).parents[1] / "isolation" / "everything.py"
+SAMPLE_AGENTS = Path(__file__).parents[1] / "isolation" / "sample_agents.py"
 
 
 # One definition.
@@ -99,7 +99,7 @@ def test_quotes_of_one_and_of_many_treat_0_and_minus_1_alike() -> None:
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_tags_are_on_orders_fills_updates_and_in_the_table(isolated: bool) -> None:
-    done = run(market(TRADE), AgentSource(f"{EVERYTHING}:Tags"), settings(), isolated=isolated)
+    done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:Tags"), settings(), isolated=isolated)
     assert done.failure is None, done.failure.traceback
     assert done.orders["tag"].to_list() == ["rests", "quoted", "many", None]
 
@@ -118,7 +118,7 @@ def test_a_tag_is_a_short_line(tag: Any) -> None:
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_timers_go_off_at_their_times(isolated: bool) -> None:
-    done = run(market(TRADE), AgentSource(f"{EVERYTHING}:Timed"), settings(), isolated=isolated)
+    done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:Timed"), settings(), isolated=isolated)
     assert done.failure is None, done.failure
     assert (done.outcome.orders[:, 10] // SECOND).tolist() == [30, 30]
 
@@ -194,7 +194,7 @@ def test_alarms_of_the_program_are_kept() -> None:
 @pytest.mark.parametrize("isolated", [False, True])
 @pytest.mark.parametrize(("how", "kind"), [("breaks", "ZeroDivisionError"), ("hangs", "StepTimeout")])
 def test_a_failure_of_init_fails_the_agent_alone(isolated: bool, how: str, kind: str) -> None:
-    source = AgentSource(f"{EVERYTHING}:Breaks", {"how": how})
+    source = AgentSource(f"{SAMPLE_AGENTS}:Breaks", {"how": how})
     done = run(market(TRADE), source, settings(seconds_per_step=5.0 if isolated else 0.3), isolated=isolated)
     assert done.failure is not None
     assert (done.failure.type, done.failure.step, len(done.outcome.orders), done.agent) == (kind, -1, 0, "breaks")
@@ -367,7 +367,7 @@ def test_an_agent_with_a_language_model_keeps_the_bounds_of_its_orders() -> None
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_callbacks_of_fills_and_orders_react(isolated: bool) -> None:
-    done = run(market(TRADE), AgentSource(f"{EVERYTHING}:RestsAndHears"), settings(band="auto"), isolated=isolated)
+    done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:RestsAndHears"), settings(band="auto"), isolated=isolated)
     assert (done.failure, done.band) == (None, "rerun")
 
 

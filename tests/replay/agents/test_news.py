@@ -36,7 +36,7 @@ from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, TRADED, Tape,
 from tests.replay.agents.scenes import RULES, TRADE, market, settings
 from tests.replay.random_tapes import Shape, random_tape
 
-EVERYTHING = Path(__file__).parents[1] / "isolation" / "everything.py"
+SAMPLE_AGENTS = Path(__file__).parents[1] / "isolation" / "sample_agents.py"
 Callback = Callable[[AgentContext, Any], Any]
 
 
@@ -155,7 +155,7 @@ def test_a_callback_has_the_calls_of_a_decision_and_reads_since_the_last_one() -
     ],
 )
 def test_an_error_of_a_callback_ends_the_run_there(agent: str, isolated: bool, said: str) -> None:
-    failure = run(market(TRADE), AgentSource(f"{EVERYTHING}:{agent}"), settings(), isolated=isolated).failure
+    failure = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:{agent}"), settings(), isolated=isolated).failure
     assert failure is not None
     assert str(failure).startswith(said)
     assert (failure.step, failure.at) == (1, 90 * SECOND)
@@ -268,7 +268,7 @@ def test_every_change_of_the_best_prices_is_told_once_at_the_end_of_its_instant(
 
 def test_an_agent_can_trade_on_what_a_book_shows() -> None:
     moves = (90, LEVEL, 0, NO, 54 * CENT, 20 * CONTRACT)
-    backtest = run(market(moves), AgentSource(f"{EVERYTHING}:TakesACheapOffer"), settings(), isolated=True)
+    backtest = run(market(moves), AgentSource(f"{SAMPLE_AGENTS}:TakesACheapOffer"), settings(), isolated=True)
     assert backtest.failure is None, backtest.failure.traceback
     assert (backtest.outcome.fills[:, F_TS] // SECOND).tolist() == [90]
     assert backtest.outcome.fills[:, F_PRICE].tolist() == [46 * CENT]
