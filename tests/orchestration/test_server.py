@@ -201,7 +201,7 @@ def test_dagster_of_a_fleet_ends_with_a_killed_ui(home: Path) -> None:
 import subprocess, sys, time
 from orchestration import server as serve
 server = serve._start([sys.executable, "-c", "import time; time.sleep(600)"], sys.stderr, keep=sys.stderr.fileno())
-with serve._watched(server):
+with serve._watchdog(server):
     open({str(notes)!r}, "w").write(f"{{server.pid}} ")
     time.sleep(600)
 """
