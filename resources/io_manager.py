@@ -17,16 +17,15 @@ from pydantic import PrivateAttr
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.lake import Lake, Manifest, Slice
 from bellwether.lake.partitions import Partition, split_rows
-from bellwether.lake.preview import preview_markdown
+from bellwether.lake.preview import filled_cells_markdown, preview_markdown
 from bellwether.lake.staleness import LoadedLake, TableInputs
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from resources.lake import LakeResource
-from resources.pictures import has_picture, picture_metadata
 
 #: Metadata of an input: "skip" or "error" for missing upstream partitions.
 MISSING = "missing"
-#: Rows of a table whose filled cells are drawn.
+#: Maximum number of rows whose filled cells are counted.
 _SAMPLED = 10_000
 #: Metadata of an input of all days: true includes the current day.
 UNDER_WAY = "under_way"
@@ -78,17 +77,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 step.add_asset_metadata({"dagster/partition_row_count": manifest.rows}, context.asset_key, key)
             last, manifest = list(written.items())[-1]
             rows = lake.slice_from(declared, {manifest.partition: manifest})
-            shown = step.get_asset_metadata(context.asset_key, last) or {}
-            step.add_asset_metadata(_sample_metadata(declared, rows.head(_SAMPLED), shown), context.asset_key, last)
+            step.add_asset_metadata(_sample_metadata(rows.head(_SAMPLED)), context.asset_key, last)
         else:
             rows = lake.slice_from(declared, {manifest.partition: manifest for manifest in written.values()})
             first = obj.select(declared.names) if isinstance(obj, pl.DataFrame) else rows
-            shown = dict(context.output_metadata)
-            if step is not None and keys:
-                shown |= step.get_asset_metadata(context.asset_key, keys[0]) or {}
-            context.add_output_metadata(
-                {**_metadata(lake, rows), "seconds": round(seconds, 3), **_sample_metadata(declared, first.head(_SAMPLED), shown)}
-            )
+            context.add_output_metadata({**_metadata(lake, rows), "seconds": round(seconds, 3), **_sample_metadata(first.head(_SAMPLED))})
 
     def load_input(self, context: dg.InputContext) -> Slice:
         """Load those partitions of an upstream table that the step reads.
@@ -244,16 +237,12 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
     }
 
 
-def _sample_metadata(declared: Table, rows: pl.DataFrame, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a preview of the first rows, and a picture of the share of non-null cells unless `shown` already has a picture."""
-    from bellwether.figures.bars import filled_cells
-    from bellwether.figures.canvas import png
-
-    preview = {"preview": dg.MetadataValue.md(preview_markdown(rows.head()))}
-    if has_picture(shown):
-        return preview
-    of = f"the first {rows.height:,} rows of " if rows.height == _SAMPLED else ""
-    return preview | picture_metadata({"filled cells": png(filled_cells(rows, f"Cells with a value: {of}{declared.name}"), scale=1.0)})
+def _sample_metadata(rows: pl.DataFrame) -> dict[str, Any]:
+    """Return a preview of the first rows, and a bar per column with its share of non-null cells."""
+    return {
+        "preview": dg.MetadataValue.md(preview_markdown(rows.head())),
+        "filled cells": dg.MetadataValue.md(filled_cells_markdown(rows)),
+    }
 
 
 def format_size(count: int) -> str:

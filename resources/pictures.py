@@ -9,16 +9,12 @@ import dagster as dg
 
 #: Maximum size of a picture in an event, which Dagster keeps for long.
 MOST_BYTES = 100_000
-_PREFIX = "![figure](data:image/png;base64,"
 
 
 def picture_metadata(pngs: Mapping[str, bytes]) -> dict[str, dg.MarkdownMetadataValue]:
     """Embed PNGs in Markdown metadata. pngs: by title; those larger than `MOST_BYTES` are left out."""
     return {
-        title: dg.MetadataValue.md(f"{_PREFIX}{base64.b64encode(png).decode()})") for title, png in pngs.items() if len(png) <= MOST_BYTES
+        title: dg.MetadataValue.md(f"![figure](data:image/png;base64,{base64.b64encode(png).decode()})")
+        for title, png in pngs.items()
+        if len(png) <= MOST_BYTES
     }
-
-
-def has_picture(metadata: Mapping[str, object]) -> bool:
-    """Return True if the metadata of a materialization contains a picture."""
-    return any(isinstance(value, dg.MarkdownMetadataValue) and str(value.value).startswith(_PREFIX) for value in metadata.values())

@@ -1,4 +1,4 @@
-"""Bar charts of named numbers, such as the rows of each table or the share of non-null cells of each column."""
+"""Bar charts of named numbers, such as the rows of each table."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import altair as alt
 import polars as pl
 
 from bellwether.figures.canvas import BLUE, INK, MOST_LINES, add_title, distinct_labels, empty_figure, fill_chart, layer_charts
-from bellwether.formatting import floor_percent
 
 
-def bars(values: Mapping[str, float], title: str, *, shares: bool = False, log: bool = False) -> Any:
+def bars(values: Mapping[str, float], title: str, *, log: bool = False) -> Any:
     """Draw one bar with its number per name, in the order of the names. Beyond the fortieth, names are only counted below the title.
 
-    shares: numbers from 0 to 1, shown in percent unless they are 1. log: use a logarithmic scale that includes zero.
+    log: use a logarithmic scale that includes zero.
     """
     if not values:
         return empty_figure(title, "no rows")
     names = list(values)[:MOST_LINES]
     short = distinct_labels(names)
-    rows = [{"name": short[name], "value": values[name], "text": _text(values[name], shares=shares)} for name in names]
+    rows = [{"name": short[name], "value": values[name], "text": f"{values[name]:,}"} for name in names]
     own = alt.Chart().encode(
         y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelOverlap=False, ticks=False, domain=False)),
         x=alt.X("value:Q", axis=None, scale=alt.Scale(type="symlog") if log else alt.Undefined),
@@ -36,15 +35,3 @@ def count_bars(values: pl.Series, title: str) -> Any:
     """Draw how often each value occurs, the most frequent first. values: a column of text."""
     counts = values.fill_null("missing").value_counts(name="rows").sort(["rows", values.name], descending=[True, False])
     return bars(dict(counts.iter_rows()), title)
-
-
-def filled_cells(rows: pl.DataFrame, title: str) -> Any:
-    """Draw the share of cells that are not null, for each column of `rows`."""
-    nulls = rows.null_count().row(0, named=True) if rows.height else {}
-    return bars({name: 1 - count / rows.height for name, count in nulls.items()}, title, shares=True)
-
-
-def _text(value: float, *, shares: bool) -> str:
-    if not shares:
-        return f"{value:,}"
-    return floor_percent(value) if value < 1 else ""

@@ -154,15 +154,12 @@ def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out:
     return add_title(alt.concat(*named, columns=columns), title, *notes, more)
 
 
-def png(chart: Any, most: int = MOST_BYTES, *, scale: float = _SCALES[0]) -> bytes:
-    """Render a chart as PNG, at the highest resolution that stays below `most` bytes (else the lowest). Equal charts give equal bytes.
-
-    scale: maximum pixels per point.
-    """
+def png(chart: Any, most: int = MOST_BYTES) -> bytes:
+    """Render a chart as PNG, at the highest resolution that stays below `most` bytes (else the lowest). Equal charts give equal bytes."""
     spec = chart.to_dict(validate=False)
     picture = b""
-    for ratio in (value for value in _SCALES if value <= scale):
-        picture = _indexed(vl_convert.vegalite_to_png(spec, scale=ratio))
+    for scale in _SCALES:
+        picture = _indexed(vl_convert.vegalite_to_png(spec, scale=scale))
         if len(picture) < most:
             break
     return picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from bellwether.lake.preview import COLUMNS, WIDTH, preview_markdown
+from bellwether.lake.preview import COLUMNS, WIDTH, filled_cells_markdown, preview_markdown
 
 
 def cell(text: str) -> str:
@@ -39,3 +39,13 @@ def test_wide_tables_say_how_much_is_left_out() -> None:
     shown = preview_markdown(pl.DataFrame({f"c{number}": [number] for number in range(COLUMNS + 3)}))
     assert shown.splitlines()[0].count("`c") == COLUMNS
     assert shown.endswith("\n\n3 more columns")
+
+
+def test_each_column_has_a_bar_of_its_cells_with_a_value() -> None:
+    frame = pl.DataFrame({"key": ["a", "b", "c", "d"], "price": [None, None, None, 0.5], "never": [None] * 4})
+    assert filled_cells_markdown(frame).splitlines()[2:] == [
+        f"| `key` | {'█' * 20} 100% |",
+        f"| `price` | {'█' * 5}{'░' * 15} 25% |",
+        f"| `never` | {'░' * 20} 0% |",
+    ]
+    assert filled_cells_markdown(frame.clear()) == "no rows"

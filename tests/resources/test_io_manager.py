@@ -12,7 +12,6 @@ from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.lake import Lake, Slice
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged, format_size
-from resources.pictures import has_picture, picture_metadata
 from tests.lake.frames import FORECASTS, PRICES, forecasts, prices
 
 DAYS = dg.DailyPartitionsDefinition("2025-09-01", end_date="2025-09-06")
@@ -119,7 +118,7 @@ def test_the_output_is_described(manager: LakeIOManager, lake: Lake) -> None:
     assert shown["size"].value == format_size(manifest.bytes), "a size is no number: the UI would plot it"
     assert shown["seconds"].value >= 0
     assert shown["preview"].value.count("\n") == 6
-    assert has_picture(shown)
+    assert shown["filled cells"].value.splitlines()[2] == f"| `day` | {'█' * 20} 100% |"
     assert "dagster/column_schema" not in shown
 
 
@@ -153,21 +152,7 @@ def test_a_frame_of_a_range_is_split_into_its_partitions_also_empty_ones(manager
         "2025-09-04": 6,
     }
     assert [day for day, one in shown.items() if "preview" in one] == ["2025-09-04"], "the last partition alone, which the UI shows"
-    assert [day for day, one in shown.items() if has_picture(one)] == ["2025-09-04"]
-
-
-def test_a_picture_of_the_asset_replaces_that_of_its_cells(manager: LakeIOManager, lake: Lake) -> None:
-    @dg.asset(key=["clean", "prices"], partitions_def=DAYS, backfill_policy=SINGLE_RUN)
-    def clean_prices(context: dg.AssetExecutionContext) -> dict[str, pl.DataFrame]:
-        for day in context.partition_keys:
-            context.add_asset_metadata(picture_metadata({"prices": b"png"}), context.asset_key, day)
-        return {day: prices(day) for day in context.partition_keys}
-
-    for last in ("2025-09-02", "2025-09-03"):
-        result = materialize(manager, [clean_prices], tags=range_of("2025-09-02", last))
-        for event in result.get_asset_materialization_events():
-            assert has_picture(event.materialization.metadata)
-            assert "filled cells" not in event.materialization.metadata
+    assert [day for day, one in shown.items() if "filled cells" in one] == ["2025-09-04"]
 
 
 def test_a_mapping_of_a_range_is_written_partition_by_partition(manager: LakeIOManager, lake: Lake) -> None:
