@@ -45,7 +45,7 @@ TRUTHS = ["yes", "no"] * 10
 
 
 @pytest.fixture
-def make_questions(questions: Build) -> pl.DataFrame:
+def twenty_questions(questions: Build) -> pl.DataFrame:
     """Twenty questions, a day apart. The first four close by the cutoff."""
     closed = [CUTOFF + (index - 3) * DAY for index in range(20)]
     return questions(TRUTHS, close_time=closed, open_time=[CUTOFF - 30 * DAY] * 10 + [CUTOFF + DAY] * 10)
@@ -64,8 +64,8 @@ def values(scores: pl.DataFrame, scope: str, metric: str = "brier") -> dict[str,
     return {name: (value, n, asked) for name, value, n, asked in rows}
 
 
-def test_what_could_be_known_enters_no_score_but_its_own(answered: pl.DataFrame, asked: pl.DataFrame) -> None:
-    scores = score(answered, asked, replicates=0)
+def test_what_could_be_known_enters_no_score_but_its_own(answered: pl.DataFrame, twenty_questions: pl.DataFrame) -> None:
+    scores = score(answered, twenty_questions, replicates=0)
     assert values(scores, "all")["model"] == (pytest.approx((0.16 + 0.36) / 2), 16, 20)
     assert values(scores, "category:Politics")["model"] == values(scores, "all")["model"]
     assert values(scores, "all")["baseline"] == (pytest.approx(0.26 * 16 / 20), 20, 20)
@@ -74,13 +74,13 @@ def test_what_could_be_known_enters_no_score_but_its_own(answered: pl.DataFrame,
     assert values(scores, "all", "brier_imputed")["model"][0] == pytest.approx(0.26)
 
 
-def test_the_reliability_table_leaves_it_out_too(answered: pl.DataFrame, asked: pl.DataFrame) -> None:
-    bins = reliability(answered, asked).group_by("forecaster").agg(pl.col("n").sum())
+def test_the_reliability_table_leaves_it_out_too(answered: pl.DataFrame, twenty_questions: pl.DataFrame) -> None:
+    bins = reliability(answered, twenty_questions).group_by("forecaster").agg(pl.col("n").sum())
     assert dict(bins.rows()) == {"model": 16, "baseline": 20}
 
 
-def test_pairs_are_compared_where_neither_could_know(answered: pl.DataFrame, asked: pl.DataFrame) -> None:
-    row = compare_forecasters(answered, asked, replicates=0).pairs.row(0, named=True)
+def test_pairs_are_compared_where_neither_could_know(answered: pl.DataFrame, twenty_questions: pl.DataFrame) -> None:
+    row = compare_forecasters(answered, twenty_questions, replicates=0).pairs.row(0, named=True)
     assert (row["n"], row["difference"]) == (16, 0.0)
 
 
@@ -89,13 +89,15 @@ def test_the_row_decides_where_it_knows_more_than_the_cutoff(forecasts: Build, q
     assert values(score(frame, questions(["yes", "no"]), replicates=0), "could_know")["f"][2] == 1
 
 
-def test_a_question_that_was_never_asked_can_be_known_as_well(forecasts: Build, asked: pl.DataFrame) -> None:
+def test_a_question_that_was_never_asked_can_be_known_as_well(forecasts: Build, twenty_questions: pl.DataFrame) -> None:
     frame = forecasts([None] * 4 + [0.5] * 16, knowledge_cutoff=[CUTOFF] * 20, could_know=[True] * 4 + [False] * 16).tail(16)
-    assert values(score(frame, asked, replicates=0), "could_know")["f"] == (None, 0, 4)
+    assert values(score(frame, twenty_questions, replicates=0), "could_know")["f"] == (None, 0, 4)
 
 
-def test_a_forecaster_that_could_have_known_much_is_not_ranked_and_the_reason_is_said(answered: pl.DataFrame, asked: pl.DataFrame) -> None:
-    table = leaderboard(score(answered, asked, replicates=0), {"model": "language_model", "baseline": "constant"})
+def test_a_forecaster_that_could_have_known_much_is_not_ranked_and_the_reason_is_said(
+    answered: pl.DataFrame, twenty_questions: pl.DataFrame
+) -> None:
+    table = leaderboard(score(answered, twenty_questions, replicates=0), {"model": "language_model", "baseline": "constant"})
     assert table.select("rank", "forecaster", "could_know", "could_know_share", "brier_could_know", "failed").rows() == [
         (1, "baseline", 0, 0.0, None, 0),
         (None, "model", 4, 0.2, 0.0, 0),
@@ -106,8 +108,8 @@ def test_a_forecaster_that_could_have_known_much_is_not_ranked_and_the_reason_is
     ]
 
 
-def test_the_summary_counts_and_compares(answered: pl.DataFrame, asked: pl.DataFrame) -> None:
-    model = contamination(answered, asked).filter(forecaster="model").row(0, named=True)
+def test_the_summary_counts_and_compares(answered: pl.DataFrame, twenty_questions: pl.DataFrame) -> None:
+    model = contamination(answered, twenty_questions).filter(forecaster="model").row(0, named=True)
     assert model == {
         "forecaster": "model",
         "knowledge_cutoff": CUTOFF,
@@ -118,4 +120,4 @@ def test_the_summary_counts_and_compares(answered: pl.DataFrame, asked: pl.DataF
         "brier": pytest.approx(0.26),
         "brier_could_know": 0.0,
     }
-    assert contamination(answered.clear(), asked).height == 0
+    assert contamination(answered.clear(), twenty_questions).height == 0

@@ -613,8 +613,8 @@ def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(
     settings.cache_clear()
     launched: list[tuple[list[str], Any]] = []
 
-    def release(work: object, name: str, forecasters: list[str], *, again: list[str], asking: Any) -> dict[str, None]:
-        launched.append((forecasters, asking))
+    def release(work: object, name: str, forecasters: list[str], *, repeated: list[str], config: Any) -> dict[str, None]:
+        launched.append((forecasters, config))
         return dict.fromkeys(forecasters)
 
     sent: list[object] = []
@@ -625,8 +625,8 @@ def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(
     chosen = evaluation.EvaluationPlan("sandbox-2026", ["model"], {"model": model}, [model])
     begun = Evaluation("evaluate-20260701T000000Z", "sandbox-2026", ("model",), Decimal(1), {})
     assert evaluation.evaluate(None, chosen, pl.DataFrame(), begun, Limits(dollars=Decimal(2))) == {"model": None}
-    ((forecasters, asking),) = launched
-    assert (forecasters, asking["dollars"], asking["paid_by"], bool(sent)) == (["model"], 2.0, begun.run, not fleet)
+    ((forecasters, config),) = launched
+    assert (forecasters, config["dollars"], config["paid_by"], bool(sent)) == (["model"], 2.0, begun.run, not fleet)
     if fleet:
         evaluation.require_any_key([model])
     settings.cache_clear()

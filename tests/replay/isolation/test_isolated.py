@@ -27,7 +27,7 @@ from tests.replay.agents.test_context import with_series
 from tests.replay.episode.folders import Native
 from tests.replay.results.tapes import Event
 
-FILE = Path(__file__).parent / "everything.py"
+FILE = Path(__file__).parent / "sample_agents.py"
 
 WAYS: dict[str, dict[str, Any]] = {"at once": {}, "late": {"order_latency": SECOND}, "frozen": {"rules": "pmb-2026-01"}}
 #: The package's quoting agent; two agents that make every call, one with callbacks; two that use up their budget of calls.
@@ -77,7 +77,7 @@ def test_a_failure_comes_back_with_its_traceback() -> None:
         failure = run(market(), AgentSource(f"{FILE}:Fails"), settings(), isolated=isolated).failure
         assert failure is not None
         assert (failure.type, failure.message, failure.step) == ("ZeroDivisionError", "division by zero", 2)
-        assert "everything.py" in failure.traceback
+        assert "sample_agents.py" in failure.traceback
         assert "in _divide" in failure.traceback
         assert "backtest.py" not in failure.traceback
         assert "child.py" not in failure.traceback
