@@ -49,7 +49,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
     _loaded: dict[str, dict[str, dict[Partition, Manifest]]] = PrivateAttr(default_factory=dict)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the time at which the run starts. A step may not have read the present state of inputs that were written later."""
+        """Record the time at which the run starts. Inputs written after it may differ from what the step has read."""
         self._since, self._loaded = datetime.now(UTC), {}
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:

@@ -67,7 +67,7 @@ def _evaluations() -> Any:
 
 
 def release_name(release: str | None, samples: int | None) -> str:
-    """Return the full name of a release (default: the first of this world). samples: choose the subset of the release's first `samples` questions.
+    """Return the full name of a release (default: the first release of the current world). samples: choose the subset of the release's first `samples` questions.
 
     Raises `ConfigError` for an unknown release.
     """
@@ -214,7 +214,7 @@ def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
 
 @contextmanager
 def _track_models(progress: Shown) -> Iterator[Progress]:
-    """Show a progress stage for each model, from the model's first answer on. Yields the function to call with each number of answers."""
+    """Show a progress stage for each model, from the model's first answer on. Yields the function to call whenever a model's number of answers changes."""
     with ExitStack() as stages:
         shown: dict[str, tuple[Advance, int]] = {}
 

@@ -187,7 +187,7 @@ def build_question_text(listing: MarketListing) -> str:
 
 
 def was_open(row: Row, at: datetime) -> bool:
-    """Return whether a contract was open at an instant, by the dates in its row, which may be stored later.
+    """Return whether a contract was open at an instant, by the dates in its row. The row may have been stored after that instant.
 
     The venue may have moved the closing time in between.
     """

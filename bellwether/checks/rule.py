@@ -65,7 +65,7 @@ class Rule:
 
     @property
     def is_expected(self) -> bool:
-        """True if the rule is broken on purpose in the current world, the sandbox."""
+        """True if a failure is expected: the current world is the sandbox, which breaks the rule on purpose."""
         return bool(self.expected) and settings().world is World.SANDBOX
 
     @property

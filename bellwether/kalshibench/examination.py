@@ -61,7 +61,7 @@ class ModelExamination:
 
     @property
     def labelled(self) -> int:
-        """Number of entries (predictions of the model) whose own outcome is known, as opposed to that of another entry with the same id."""
+        """Number of entries (predictions of the model) with a known outcome of their own. The outcome of another entry with the same id does not count."""
         return self.entries["true"].count()
 
     @property

@@ -181,7 +181,7 @@ class _PriceEvidence:
 
 
 def _book_evidence(book: RecordedBook) -> int:
-    """Return 1 if a book is crossed unless its NO levels are in prices of YES, -1 if crossed unless in prices of NO, otherwise 0.
+    """Return 1 if only reading the NO levels as prices of YES leaves the book uncrossed, -1 if only reading them as prices of NO does, otherwise 0.
 
     `book` is read as if they were in prices of NO.
     """

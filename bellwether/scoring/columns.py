@@ -161,7 +161,7 @@ def find_statistics(present: Sequence[str]) -> list[str]:
 
 
 def _check_unique(source: str, named: ColumnRoles) -> None:
-    """Raise `ScoringError` if the user named a column twice. It may only be both a question and a cluster."""
+    """Raise `ScoringError` if the user named a column for two roles, other than question and cluster."""
     roles: dict[str, Role] = {}
     for role, columns in named.used().items():
         for column in columns:

@@ -1,4 +1,4 @@
-"""Altered venue answers, for tests that no later information is used."""
+"""Altered venue answers, for tests which verify that no later information is used."""
 
 from __future__ import annotations
 

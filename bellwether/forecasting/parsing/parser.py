@@ -121,7 +121,7 @@ def _combine_forms(statements: Statements) -> Reading:
 
 
 def _add_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
-    """Add to the final form the confidences that follow it in a form without an answer."""
+    """Add to the final form the confidences from a later form that contains no answer."""
     late = [field for form in forms if form.end > final.end and form.kinds == {"confidence"} for field in form.fields]
     numeric = tuple(field for field in late if isinstance(numbers.confidence(field.raw), Number))
     return final._replace(fields=final.fields + numeric) if "answer" in final.kinds else final

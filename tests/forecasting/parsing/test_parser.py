@@ -1,4 +1,4 @@
-"""The default parser: readable answers and their paths, unreadable answers and their reasons."""
+"""The default parser: how each readable answer was found (its path), and why others are unreadable."""
 
 from __future__ import annotations
 
