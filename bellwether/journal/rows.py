@@ -148,7 +148,7 @@ def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
     billed = [row for row in rows if row.cost_source != CostSource.UNBILLED]
     tokens = {name: sum_known([getattr(row, name) for row in billed]) for name in _TOKENS}
     costs = [row.cost_microdollars for row in billed]
-    cost = None if None in costs else sum(costs)
+    cost = sum_if_known(costs)
     sources = {row.cost_source for row in billed} or {CostSource.UNBILLED}
     source = CostSource.PRICE_LIST if len(sources) > 1 else CostSource(sources.pop() or CostSource.PRICE_LIST)
     lists = " + ".join(sorted({row.price_list for row in billed if row.price_list is not None})) or None
@@ -159,6 +159,11 @@ def sum_known(values: Sequence[int | None]) -> int | None:
     """Return the sum of the values that are not None. It is None if there are values, and all are None."""
     known = [value for value in values if value is not None]
     return sum(known) if known or not values else None
+
+
+def sum_if_known(values: Sequence[int | None]) -> int | None:
+    """Return the sum of the values. It is None if any value is None."""
+    return None if None in values else sum_known(values)
 
 
 def read_body(transaction: Transaction, key: str, number: int) -> bytes | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -155,3 +156,19 @@ def test_a_week_without_calls_has_cost_nothing(tmp_path: Path) -> None:
     with Arena(tmp_path).journal() as journal:
         whole, models = compute_week_spending(journal, WEEK, WeekBudgets(week=Decimal(5)))
     assert (whole.spent, whole.reserved, whole.left, models) == (0, 0, 5, {})
+
+
+def test_changed_tokens_are_a_new_state_and_missing_ones_are_completed() -> None:
+    """Rows of earlier versions of the table have no tokens."""
+    first, later = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+
+    def state(tokens: int | None, at: datetime) -> dict[str, object]:
+        return {"state": "FAILED", "input_tokens": tokens, "output_tokens": tokens, **dict.fromkeys(("known_at", "changed_at"), at)}
+
+    def merge(stored: int | None, journaled: int) -> list[tuple[object, object]]:
+        states = rows._merge_states([state(stored, first)], [state(journaled, later)], None, later)
+        return [(each["input_tokens"], each["changed_at"]) for each in states]
+
+    assert merge(100, 100) == [(100, first)]
+    assert merge(100, 200) == [(100, first), (200, later)], "what was published at `first` stays"
+    assert merge(None, 200) == [(200, first)]

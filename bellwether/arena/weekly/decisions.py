@@ -49,6 +49,7 @@ from bellwether.arena.weekly.model_calls import AnswerRequest, Task, open_model_
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.journal.records import InProgress, Records
+from bellwether.journal.rows import sum_if_known
 from bellwether.models.response import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.units import MicroDollars
@@ -70,6 +71,11 @@ class DecisionOutcome:
     reason: str = ""
     calls: tuple[str, ...] = ()
     cost: int | None = None
+
+    @property
+    def call_keys(self) -> tuple[str, ...]:
+        """Keys of the decision's calls, also those of a failed decision."""
+        return self.intent.calls if self.intent is not None else self.calls
 
     @property
     def problem(self) -> bool:
@@ -329,7 +335,7 @@ def _request_intent(task: Task, plan: DecisionPlan, request_answer: AnswerReques
             break
         messages = retry_messages(plan.messages, text, decision)
     assert decision is not None
-    return Intent(decision, tuple(calls), _sum_costs(costs))
+    return Intent(decision, tuple(calls), sum_if_known(costs))
 
 
 def _decide_without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
@@ -341,13 +347,8 @@ def _decide_without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...
         raise _Unfinished(DecisionState.OPEN, reason)
     costs.append(answer.usage.cost)
     if not answer.without_text:
-        raise _Unfinished(DecisionState.FAILED, reason, calls, _sum_costs(costs))
+        raise _Unfinished(DecisionState.FAILED, reason, calls, sum_if_known(costs))
     return parse_decision("", limits)
-
-
-def _sum_costs(costs: Sequence[int | None]) -> int | None:
-    """Sum costs in micro-dollars; None if partly unknown."""
-    return None if None in costs else sum(cost or 0 for cost in costs)
 
 
 def _execute_intent(task: Task, plan: DecisionPlan, intent: Intent) -> Execution:

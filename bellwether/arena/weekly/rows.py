@@ -20,6 +20,7 @@ from bellwether.arena.weekly.context import WeekContext, cohort_methodology
 from bellwether.arena.weekly.decisions import DecisionOutcome, WeekDecisions, outcome_of_execution
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.journal import Journal
+from bellwether.journal.rows import sum_if_known
 from bellwether.journal.values import NOT_STATED
 from bellwether.models.client import served_by
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, TOKENS
@@ -128,8 +129,10 @@ def _merge_states(stored: list[_State], journaled: list[_State], executed_at: da
     states = sorted([*stored, *(state for state in earlier if state["changed_at"] not in stored_times)], key=itemgetter("changed_at"))
     if not states or (executed_at is not None and executed_at > states[-1]["changed_at"]):
         return [*states, current]
-    if _drop(current, *_TIMES, *TOKENS) == _drop(states[-1], *_TIMES, *TOKENS):
-        return [*states[:-1], states[-1] | {name: current[name] for name in TOKENS}]
+    # Rows of earlier versions of the table have no tokens.
+    latest = states[-1] | {name: current[name] for name in TOKENS if states[-1][name] is None}
+    if _drop_times(current) == _drop_times(latest):
+        return [*states[:-1], latest]
     return [*states, current | {"changed_at": max(now, states[-1]["changed_at"])}]
 
 
@@ -143,17 +146,17 @@ def _earlier_versions(states: Sequence[_State]) -> list[_State]:
     ]
 
 
-def _drop(state: _State, *names: str) -> _State:
-    return {name: value for name, value in state.items() if name not in names}
+def _drop_times(state: _State) -> _State:
+    return {name: value for name, value in state.items() if name not in _TIMES}
 
 
 def _decision_row(decided: WeekDecisions, task: Task, outcome: DecisionOutcome) -> dict[str, object]:
     plan, intent = outcome.plan, outcome.intent
     if intent is not None:
-        decision, calls, cost = intent.decision, intent.calls, intent.cost
+        decision, cost = intent.decision, intent.cost
     else:
         # Without a plan no request was sent and nothing was paid.
-        decision, calls, cost = None, outcome.calls, outcome.cost if plan is not None else 0
+        decision, cost = None, outcome.cost if plan is not None else 0
     return {
         "week": decided.week,
         "decision_id": outcome.decision_id,
@@ -172,8 +175,8 @@ def _decision_row(decided: WeekDecisions, task: Task, outcome: DecisionOutcome) 
         "prompt_hash": plan and plan.prompt_hash,
         "prompt_version": plan and plan.prompt_version,
         "universe_digest": plan and plan.digest,
-        "attempts": len(calls),
-        "call_keys": list(calls),
+        "attempts": len(outcome.call_keys),
+        "call_keys": list(outcome.call_keys),
         "cost": cost,
         "reason": outcome.reason or None,
         "reconstructed": decided.universes[task.methodology.venue].reconstructed,
@@ -183,7 +186,7 @@ def _decision_row(decided: WeekDecisions, task: Task, outcome: DecisionOutcome) 
 
 def _served_models(journal: Journal, outcome: DecisionOutcome) -> dict[str, object]:
     """Return the requested and the served model of a decision's last call, as columns."""
-    calls = outcome.intent.calls if outcome.intent is not None else outcome.calls
+    calls = outcome.call_keys
     call = journal.status(calls[-1]) if calls and outcome.plan is not None else None
     if call is None or outcome.plan is None:
         return dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by"))
@@ -195,13 +198,9 @@ def _served_models(journal: Journal, outcome: DecisionOutcome) -> dict[str, obje
 
 def _count_tokens(journal: Journal, outcome: DecisionOutcome) -> dict[str, int | None]:
     """Sum the tokens of all attempts of a decision's calls; None if the tokens of a call are unknown."""
-    calls = outcome.intent.calls if outcome.intent is not None else outcome.calls
-    used = [journal.used(key) for key in calls] if outcome.plan is not None else []
-    totals = []
-    for name in ("prompt_tokens", "completion_tokens"):
-        tokens = [getattr(usage, name) if attempts else None for attempts, usage in used]
-        totals.append(None if None in tokens else sum(count or 0 for count in tokens))
-    return dict(zip(TOKENS, totals, strict=True))
+    usages = [usage for _, usage in map(journal.used, outcome.call_keys)]
+    counts = ([usage.prompt_tokens for usage in usages], [usage.completion_tokens for usage in usages])
+    return dict(zip(TOKENS, map(sum_if_known, counts), strict=True))
 
 
 def build_messages_rows(context: WeekContext, decided: WeekDecisions, *states: pl.DataFrame) -> pl.DataFrame:
