@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -18,3 +19,10 @@ def picture_metadata(pngs: Mapping[str, bytes]) -> dict[str, dg.MarkdownMetadata
         for title, png in pngs.items()
         if len(png) <= MOST_BYTES
     }
+
+
+def chart_metadata(charts: Mapping[str, Any]) -> dict[str, dg.MarkdownMetadataValue]:
+    """Render charts of `bellwether.figures` and embed them in Markdown metadata. charts: by title."""
+    from bellwether.figures.canvas import png
+
+    return picture_metadata({title: png(chart) for title, chart in charts.items()})

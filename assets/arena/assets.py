@@ -21,7 +21,7 @@ from orchestration.steps import PartitionRows, StepOutput, make_each, require_bl
 from resources import LakeIOManager
 from resources.arena import ArenaResource
 from resources.models import payer
-from resources.pictures import picture_metadata
+from resources.pictures import chart_metadata
 
 if TYPE_CHECKING:
     from bellwether.arena.results import Facts, Results
@@ -268,7 +268,7 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
     yield from (check for check in checks if check.check_name in selected_checks)
     if broken:
         raise dg.Failure(f"the books do not balance; nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
-    curves = picture_metadata({"equity": _draw_equity(loaded, results)}) if {"portfolios", "leaderboard"} & selected else {}
+    curves = chart_metadata({"equity": _draw_equity(loaded, results)}) if {"portfolios", "leaderboard"} & selected else {}
     metadata = {"arena/portfolios": curves, "arena/leaderboard": {**_leaderboard_metadata(results.frames["arena/leaderboard"]), **curves}}
     for name in (name for name in wanted if name in BOOK_TABLES[3:]):
         yield dg.Output(results.frames[name], name.split("/")[1], metadata=metadata.get(name))
@@ -286,17 +286,16 @@ def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSever
     )
 
 
-def _draw_equity(facts: "Facts", results: "Results") -> bytes:
-    """Draw as PNG the equity of the latest three cohorts' agents at the end of each UTC day. More lines would make the picture too large for
+def _draw_equity(facts: "Facts", results: "Results") -> Any:
+    """Draw the equity of the latest three cohorts' agents at the end of each UTC day. More lines would make the picture too large for
     Dagster's event.
     """
-    from bellwether.figures.canvas import png
     from bellwether.figures.equity import family_equity
 
     agents = facts.agents.filter(pl.col("archived_at").is_null())
     latest = agents.filter(pl.col("week").is_in(agents["week"].unique().sort().tail(3).implode()))
     days = results.frames["arena/portfolios"].sort("at").group_by("agent_id", pl.col("at").dt.truncate("1d").alias("day")).last()
-    return png(family_equity(days, latest, "Equity per agent of the latest cohorts, by family"))
+    return family_equity(days, latest, "Equity per agent of the latest cohorts, by family")
 
 
 def _leaderboard_metadata(board: pl.DataFrame) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.models import limits, payer
-from resources.pictures import picture_metadata
+from resources.pictures import chart_metadata, picture_metadata
 
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
@@ -74,7 +74,6 @@ def _split_pair(name: str) -> tuple[str, str]:
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
     """Build the questions of a release with their outcomes. The questions of a stored release do not change."""
     from bellwether.figures.bars import count_bars
-    from bellwether.figures.canvas import png
     from bellwether.questions.versions import draw, load_fixed
 
     name = context.partition_key
@@ -90,7 +89,7 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
             prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
         )
     fixed: dict[str, Any] = {"version": release(name).number, "digest": digest(frame)}
-    picture = picture_metadata({"categories": png(count_bars(frame["category"], f"Questions by category: {name}"))})
+    picture = chart_metadata({"categories": count_bars(frame["category"], f"Questions by category: {name}")})
     return dg.Output(frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame), **picture})
 
 
@@ -226,7 +225,6 @@ def ranking(
     """Compare the forecasters of a release in pairs, and rank them by Brier score."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
-    from bellwether.figures.canvas import png
     from bellwether.figures.intervals import difference_matrix, score_comparison
 
     if not scores.files:
@@ -250,16 +248,14 @@ def ranking(
     selected = context.op_execution_context.selected_output_names
     if "leaderboard" in selected:
         metadata: dict[str, Any] = {
-            **picture_metadata({"scores": png(score_comparison(frame))}),
+            **chart_metadata({"scores": score_comparison(frame)}),
             **_leaderboard_counts(frame),
             "table": _leaderboard_table(frame),
         }
         yield dg.Output(frame, "leaderboard", metadata=metadata)
     if "comparisons" in selected:
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
-        picture = picture_metadata(
-            {"differences": png(difference_matrix(pairs, frame["forecaster"].to_list(), "Differences in Brier score"))}
-        )
+        picture = chart_metadata({"differences": difference_matrix(pairs, frame["forecaster"].to_list(), "Differences in Brier score")})
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
         yield dg.Output(pairs, "comparisons", metadata={**counts, **picture})
 

@@ -15,7 +15,7 @@ from bellwether.tables.schema import external_table
 from orchestration.asset_declarations import FOLLOW_INPUTS, file_asset, key
 from resources import LakeResource
 from resources.io_manager import record_inputs
-from resources.pictures import picture_metadata
+from resources.pictures import chart_metadata
 from resources.reports import ReportsResource
 
 REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")
@@ -80,7 +80,6 @@ class ExportConfig(dg.Config):
 def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
     """Write the questions of a release as a dataset, and upload it on request."""
     from bellwether.figures.bars import count_bars
-    from bellwether.figures.canvas import png
     from bellwether.publish import export as write
     from bellwether.publish import upload
 
@@ -93,6 +92,6 @@ def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: S
     metadata: dict[str, Any] = {
         "folder": dg.MetadataValue.path(str(written.folder)),
         "questions": written.rows,
-        **picture_metadata({"categories": png(count_bars(frame["category"], f"Questions by category: {name}"))}),
+        **chart_metadata({"categories": count_bars(frame["category"], f"Questions by category: {name}")}),
     }
     return dg.MaterializeResult(metadata=metadata | ({"published at": dg.MetadataValue.url(where)} if where else {}))

@@ -22,7 +22,7 @@ from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
 from resources.io_manager import record_inputs
 from resources.models import limits, payer
-from resources.pictures import picture_metadata
+from resources.pictures import chart_metadata
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
 
@@ -142,11 +142,10 @@ def _build_episode(
 
 def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
     """Draw how the episode's books changed over time, and return the picture as metadata. This also builds and caches the episode's tape."""
-    from bellwether.figures.canvas import png
     from bellwether.replay import prepare
     from bellwether.replay.results.books import book_heat_map
 
-    return picture_metadata({"book": png(book_heat_map(prepare(episode, cache=store.cache).tape, episode.id))})
+    return chart_metadata({"book": book_heat_map(prepare(episode, cache=store.cache).tape, episode.id)})
 
 
 @dg.asset(
@@ -241,14 +240,13 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
 
 def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
     """Build the metadata of each table of a backtest: P&L with its bounds over queue histories, counts, and figures."""
-    from bellwether.figures.canvas import png
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.results.books import price_with_fills
 
     row = rows["replay/backtests"].row(0, named=True)
     title = f"{backtest.agent} in {backtest.episode}"
-    equity = picture_metadata({"equity curve": png(equity_curve(rows["replay/equity"], title))})
-    fills = picture_metadata({"price with fills": png(price_with_fills(backtest.tape, rows["replay/fills"], title))})
+    equity = chart_metadata({"equity curve": equity_curve(rows["replay/equity"], title)})
+    fills = chart_metadata({"price with fills": price_with_fills(backtest.tape, rows["replay/fills"], title)})
     numbers = {
         "P&L": float(row["pnl"]),
         "P&L, pessimistic queue": float(row["pnl_pessimistic"]),
@@ -294,7 +292,6 @@ def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
     """Build the metadata of the comparison of agents: totals, P&L per agent, and a picture of the distribution over episodes."""
-    from bellwether.figures.canvas import png
     from bellwether.figures.intervals import pnl_distribution
 
     return {
@@ -303,7 +300,7 @@ def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[st
         "P&L of all": float(summary["pnl"].sum()),
         "fees of all": float(summary["fees"].sum()),
         **{f"P&L of {row['agent']} ({row['rules']})": float(row["pnl"]) for row in summary.iter_rows(named=True)},
-        **picture_metadata({"P&L per episode": png(pnl_distribution(backtests, summary, "P&L per episode"))}),
+        **chart_metadata({"P&L per episode": pnl_distribution(backtests, summary, "P&L per episode")}),
     }
 
 

@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
-import polars as pl
 
 from bellwether.checks.data_docs import build_data_docs
 from bellwether.lake.warehouse import covered_files, query
@@ -13,7 +12,7 @@ from bellwether.tables import TABLES
 from orchestration.asset_declarations import file_asset, key
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import format_size
-from resources.pictures import picture_metadata
+from resources.pictures import chart_metadata
 
 
 class PublishConfig(dg.Config):
@@ -41,7 +40,6 @@ def warehouse(
 ) -> dg.MaterializeResult:
     """Publish the warehouse, and remove superseded files."""
     from bellwether.figures.bars import bars
-    from bellwether.figures.canvas import png
 
     published = warehouse.publish(lake.lake, complete=config.complete)
     for name, reason in published.damaged.items():
@@ -52,7 +50,7 @@ def warehouse(
     rows = query(published.path, "SELECT table_name, rows FROM meta.tables ORDER BY rows DESC, table_name")
     return dg.MaterializeResult(
         metadata={
-            **picture_metadata({"rows by table": png(bars(dict(rows.iter_rows()), "Rows of each table", log=True))}),
+            **chart_metadata({"rows by table": bars(dict(rows.iter_rows()), "Rows of each table", log=True)}),
             "path": dg.MetadataValue.path(str(published.path))
             if isinstance(published.path, Path)
             else dg.MetadataValue.url(published.path),
@@ -83,15 +81,13 @@ def warehouse(
 )
 def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
     """Build the static site."""
-    from bellwether.figures.bars import count_bars
-    from bellwether.figures.canvas import png
+    from bellwether.figures.bars import bars
     from bellwether.site import build
 
     built = build(warehouse.database, settings().site_path)
-    pages = pl.Series("part", [path.relative_to(built.folder).parts[0] for path in built.folder.rglob("*.html")], pl.String)
     return dg.MaterializeResult(
         metadata={
-            **picture_metadata({"pages": png(count_bars(pages, "Pages of each part of the site"))}),
+            **chart_metadata({"pages": bars(built.pages, "Pages of each part of the site")}),
             "site": dg.MetadataValue.url(index_url(built.folder)),
             "files": built.files,
             "files written": built.written,
@@ -118,7 +114,6 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
 def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """Validate the published tables with Great Expectations, and build its report."""
     from bellwether.figures.bars import bars
-    from bellwether.figures.canvas import png
 
     with warehouse.get_connection() as connection:
         validated = build_data_docs(connection, lake.lake, settings().data_docs_path)
@@ -127,7 +122,7 @@ def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.Materializ
             "data docs": dg.MetadataValue.url(validated.index.as_uri()),
             "tables": len(validated.rows),
             "rows": sum(validated.rows.values()),
-            **picture_metadata({"rows by table": png(bars(validated.rows, "Validated rows of each table", log=True))}),
+            **chart_metadata({"rows by table": bars(validated.rows, "Validated rows of each table", log=True)}),
         },
         check_results=[
             dg.AssetCheckResult(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,12 +38,17 @@ _ALLOCATIONS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class SiteBuild:
-    """Result of a build. written: number of new or changed files. published: `publication_state` of the warehouse that was read."""
+    """Result of a build.
+
+    written: number of new or changed files. pages: number of HTML pages by part, which is the first folder of their paths. published:
+    `publication_state` of the warehouse that was read.
+    """
 
     folder: Path
     files: int
     bytes: int
     written: int
+    pages: dict[str, int]
     published: str
 
 
@@ -71,7 +77,8 @@ def build(warehouse: Path | str, folder: Path | str) -> SiteBuild:
         manifest = {"what": _MARK, "published": published, "world": source.world, "units": writer.units, "files": writer.files}
         data = orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)
         (draft / MANIFEST).write_bytes(data)
-    return SiteBuild(target, len(writer.files) + 1, writer.bytes + len(data), writer.written, published)
+    pages = Counter(path.partition("/")[0] for path in sorted(writer.files) if path.endswith(".html"))
+    return SiteBuild(target, len(writer.files) + 1, writer.bytes + len(data), writer.written, dict(pages.most_common()), published)
 
 
 def _resolve_folder(folder: Path | str) -> Path:
