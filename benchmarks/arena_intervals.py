@@ -1,4 +1,4 @@
-"""How often the arena's 95 % intervals contain the truth, and how often its pair tests find a false difference, on simulated agents whose true
+"""Coverage of the arena's 95 % intervals, and false differences found by its pair tests, on simulated agents whose true
 scores are known.
 
     python -m benchmarks.arena_intervals                   # the tables of benchmarks/README.md, 2,000 replicates a cell
@@ -41,7 +41,7 @@ LEAST_COHORTS = 6
 
 @dataclass(frozen=True)
 class Pick:
-    """Which markets an agent buys in a decision: `count` sides with a price from `low` to `high`, each with an equal part of the share `stake` of
+    """Markets that an agent buys in a decision: `count` sides with a price from `low` to `high`, each with an equal part of the share `stake` of
     the cash.
     """
 

@@ -1,4 +1,4 @@
-"""How often the benchmark's 95 % intervals contain the truth, on simulated forecasts whose true scores are known, by metric and number of clusters.
+"""Coverage of the benchmark's 95 % intervals on simulated forecasts whose true scores are known, by metric and number of clusters.
 
     python -m benchmarks.coverage            # the whole table, some minutes
     python -m benchmarks.coverage --sets 100 # a quick look
@@ -42,7 +42,7 @@ HEADLINE = ("brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy", "
 
 @dataclass(frozen=True)
 class Design:
-    """How samples are simulated: sizes of clusters, correlation within clusters, distribution of probabilities (beta), one probability per cluster
+    """Settings of simulated samples: sizes of clusters, correlation within clusters, distribution of probabilities (beta), one probability per cluster
     (shared), and forecaster.
     """
 

@@ -39,7 +39,7 @@ def table_metadata(declared: Table) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """How a table is updated automatically. The policy is stored in the definition metadata of the asset.
+    """Automatic update policy of a table, stored in the definition metadata of the asset.
 
     Attributes:
         ignored: inputs whose changes do not make the table out of date.

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ArenaResource(dg.ConfigurableResource):
-    """What runs need to work on the arena: lake, journal, venues, models, and the defaults of new cohorts."""
+    """Resource for runs of the arena: lake, journal, venues, models, and the defaults of new cohorts."""
 
     lake: dg.ResourceDependency[LakeResource]
     journal: dg.ResourceDependency[JournalResource]

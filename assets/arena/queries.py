@@ -1,4 +1,4 @@
-"""What commands need to read the arena, or to record an intervention (an operator's entry, such as a cancelled market). A model is never called."""
+"""Access of commands to the arena: reading tables, and recording interventions of operators, such as a cancelled market. No model is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all figures share: style, colours, short labels of untrusted names, and rendering to PNG."""
+"""Style, colours, short labels of untrusted names, and rendering to PNG, for all figures."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def _by_round(channel: type[Any], names: Palette, kinds: Sequence[Any]) -> Any:
 
 
 def round_of(colour: str) -> int:
-    """Return the line style that a colour of `STYLES` stands for: 0 (solid), 1 (dashed) or 2 (dotted)."""
+    """Return the line style of a colour in `STYLES`: 0 (solid), 1 (dashed) or 2 (dotted)."""
     return STYLES.index(colour) // len(PALETTE) if colour in STYLES else 0
 
 

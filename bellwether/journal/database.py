@@ -442,7 +442,7 @@ def _set_sqlite(connection: Any) -> None:
 
 
 def _set_postgres(connection: Any, patience: float) -> None:
-    """Enable durable commits, whatever the server's default, and limit the wait for locks."""
+    """Enable durable commits, even if the server's default is not durable, and limit the wait for locks."""
     connection.autocommit = True
     settings: Mapping[str, str] = {"lock_timeout": f"{int(patience * 1000)}ms", "timezone": "UTC", "client_encoding": "UTF8"}
     for name, value in settings.items():

@@ -155,7 +155,7 @@ class Lake:
         }
 
     def readable_manifests(self, table: Table, wanted: Iterable[Partition] | None = None) -> dict[Partition, Manifest]:
-        """Return the manifests that can be parsed, whatever their table version, sorted by partition. wanted: partitions to read; default all."""
+        """Return the manifests that can be parsed, of any table version, sorted by partition. wanted: partitions to read; default all."""
         if wanted is not None:
             return self._readable_manifests(table, [_manifest_name(table, partition) for partition in wanted])
         return self._readable_manifests(table, None if self.has_index else self._names(table))

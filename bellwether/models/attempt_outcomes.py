@@ -128,7 +128,7 @@ def _strip_address(url: str) -> str:
 
 
 def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> AttemptResult:
-    """Classify a complete response. Never raises, whatever the body contains. secret: API key to remove from the body."""
+    """Classify a complete response. Never raises, even for a malformed body. secret: API key to remove from the body."""
     raw = raw.redact(secret)
     status = raw.status or 200
     message = read_reply(raw.body)

@@ -1,4 +1,4 @@
-"""What a page consists of: sections with tables, charts, texts and headline numbers."""
+"""Parts of a page: sections with tables, charts, texts and headline numbers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Line:
 
 @dataclass
 class Run:
-    """What one run of the comparison has measured, and on which machine."""
+    """Measurements of one run of the comparison, with its machine."""
 
     at: str
     machine: str

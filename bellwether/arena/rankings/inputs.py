@@ -1,9 +1,8 @@
 """Inputs of rankings: agents, scored bets as forecasts, due decisions, profits of positions, and eligibility for a rank.
 
 A cohort-week is one week in which a cohort decides. Its questions are those for which any agent of the cohort stated a probability. An agent
-that had to decide (a due decision) and stated none for such a question lacks a forecast there, whatever the reason. Every stated bet counts
-unchanged. A rank requires usable answers, coverage of the questions, and enough events. Each ranking group (methodology, reconstructed,
-contaminated) is ranked separately.
+with a due decision that stated no probability for such a question has a missing forecast. Every stated bet counts unchanged. A rank requires
+usable answers, coverage of the questions, and enough events. Each ranking group (methodology, reconstructed, contaminated) is ranked separately.
 """
 
 from __future__ import annotations

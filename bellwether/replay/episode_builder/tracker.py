@@ -43,7 +43,7 @@ class _Series:
 
 
 class Tracker:
-    """Collector of the content of episodes, frame by frame. Memory grows by a few dozen bytes per frame, whatever the frame's size.
+    """Collector of the content of episodes, frame by frame. Memory grows by a few dozen bytes per frame of any size.
 
     recording: its name, for errors. tickers: markets to build; others are ignored. partial: gaps in the sequence numbers are expected.
     yes_prices: NO levels of books are in prices of YES. Raises `SchemaError` for an unreadable trade or reference price.
