@@ -340,7 +340,8 @@ class HttpClient:
         failure = state.outcome.exception() if state.outcome else None
         if isinstance(failure, TransientFailure):
             self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)
-        log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
+        # Text: a log record that keeps the failure would keep the frames of the call, and with them its page.
+        log.info("%s: %s; attempt %d in %.1f s", call.request[:200], str(failure), state.attempt_number + 1, state.upcoming_sleep)
 
     async def follow(self, listing: Listing) -> AsyncIterator[VenuePage]:
         """Yield the pages of `listing`, in the form that the server supports. Raises `PagingError` for an endless listing."""
