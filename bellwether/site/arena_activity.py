@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 
 import polars as pl
 
@@ -40,9 +41,7 @@ class Activity:
         decisions = books.decisions.join(family, on="agent_id", maintain_order="left")
         recent = decisions.sort(["known_at", "decision_id"], descending=True).head(_RECENT)
         recent_rows = recent.select("decision_id", "family", "week", "known_at", "action", "state", "legs", "cost", "problem")
-        costs = decisions.group_by("family", "week").agg(
-            pl.len(), pl.col("attempts").sum(), *map(_sum_or_null, TOKENS), cost=_sum_or_null("cost")
-        )
+        costs = decisions.group_by("family", "week").agg(pl.len(), pl.col("attempts").sum(), *map(_sum_or_null, (*TOKENS, "cost")))
         closes = books.universe.group_by("market_id").agg(pl.col("closes_at").max())
         open_positions = books.positions.filter(pl.col("status") == "open").group_by("market_id").agg(pl.len(), pl.col("cost").sum())
         due = open_positions.join(closes, on="market_id").sort("closes_at", "market_id", nulls_last=True).head(_DUE)
@@ -101,12 +100,13 @@ class Activity:
         if not self.costs.height:
             return [Note("No decision has a cost yet.")]
         rows_of_weeks = [
-            {"name": row["family"], "x": f"{row['week']:%Y-%m-%d}", "y": _cost_per_decision(row)}
+            {"name": row["family"], "x": f"{row['week']:%Y-%m-%d}", "y": float(row["cost"] / row["len"])}
             for row in self.costs.drop_nulls("cost").iter_rows(named=True)
         ]
         by_family = (
             self.costs.group_by("family")
-            .agg(pl.col("len", "attempts").sum(), *map(_sum_or_null, TOKENS), cost=_sum_or_null("cost"))
+            .agg(pl.col("len", "attempts").sum(), *map(_sum_or_null, (*TOKENS, "cost")))
+            .with_columns(millions=pl.sum_horizontal(TOKENS, ignore_nulls=False).cast(pl.Decimal(38, 6)) / 1_000_000)
             .sort("cost", "family", descending=[True, False], nulls_last=True)
         )
         heads = [
@@ -121,8 +121,8 @@ class Activity:
                 text(row["family"], family_path(row["family"])),
                 *(number(row[name]) for name in ("len", "attempts", *TOKENS)),
                 columns.cost(row["cost"]),
-                columns.cost(_cost_per_decision(row)),
-                columns.cost(_cost_per_million(row)),
+                columns.cost(_divide(row["cost"], row["len"])),
+                columns.cost(_divide(row["cost"], row["millions"])),
             ]
             for row in by_family.iter_rows(named=True)
         ]
@@ -133,17 +133,9 @@ class Activity:
 def _sum_or_null(column: str) -> pl.Expr:
     """Return an expression for the sum of a column, which is null if any value of the column is null."""
     values = pl.col(column)
-    values = values if column in TOKENS else values.cast(pl.Float64)
     return pl.when(values.is_null().any()).then(None).otherwise(values.sum()).alias(column)
 
 
-def _cost_per_decision(row: Mapping[str, float | None]) -> float | None:
-    """Return the cost per decision in dollars; None if unknown. row: cost and number of decisions (len)."""
-    return None if row["cost"] is None else row["cost"] / (row["len"] or 1)
-
-
-def _cost_per_million(row: Mapping[str, float | None]) -> float | None:
-    """Return the dollars per million tokens; None if cost or tokens are unknown."""
-    tokens = [row[name] for name in TOKENS]
-    total = None if None in tokens else sum(filter(None, tokens))
-    return 1e6 * row["cost"] / total if total and row["cost"] is not None else None
+def _divide(cost: Decimal | None, count: Decimal | int | None) -> Decimal | None:
+    """Return the dollars per thing. None if the cost or the count is unknown, or the count is 0."""
+    return cost / count if cost is not None and count else None

@@ -322,10 +322,16 @@ def test_the_arena_lists_recent_decisions_with_refused_legs_and_costs_of_the_war
         warehouse,
         "SELECT a.family, count(*) n, sum(d.input_tokens) i, sum(d.output_tokens) o, if(count(d.cost) < count(*), NULL, sum(d.cost))::DOUBLE c FROM arena.decisions d JOIN arena.agents a USING (agent_id) GROUP BY ALL",
     )
-    costs = {cells[0][0]: tuple(cells[place][1] for place in (1, 3, 4, 5)) for cells in tables["Cost by family and token"][1:]}
-    expected = {row["family"]: [None if row[one] is None else str(float(row[one])) for one in "nioc"] for row in spent.rows(named=True)}
-    assert {name: list(values) for name, values in costs.items()} == expected
-    assert {cost is None for *_, cost in costs.values()} == {True, False}
+    costs = {
+        cells[0][0]: [cells[place][1] and float(cells[place][1]) for place in (1, 3, 4, 5, 6, 7)]
+        for cells in tables["Cost by family and token"][1:]
+    }
+    expected = {family: [None if value is None else float(value) for value in values] for family, *values in spent.iter_rows()}
+    assert costs == {
+        family: [n, i, o, cost, cost and pytest.approx(cost / n), cost and pytest.approx(1e6 * cost / (i + o), rel=1e-5)]
+        for family, (n, i, o, cost) in expected.items()
+    }
+    assert {values[3] is None for values in costs.values()} == {True, False}
 
 
 def test_a_tear_sheet_has_the_fills_of_its_agent_on_the_price_and_the_positions_they_leave(site: Path, warehouse: Path) -> None:
