@@ -60,7 +60,7 @@ def test_agents_decide_one_after_another_and_once(journal: Journal) -> None:
     assert len(sent_requests(saw)) == 5
 
 
-def test_d9_an_answer_that_cannot_be_used_is_asked_for_again_with_its_error(journal: Journal) -> None:
+def test_an_answer_that_cannot_be_used_is_asked_for_again_with_its_error(journal: Journal) -> None:
     (done,) = run(journal, [], "beta")
     assert done.intent is not None
     assert (len(done.intent.calls), done.intent.cost, done.intent.decision.action) == (2, 140, Action.SELL)
@@ -88,14 +88,14 @@ def test_an_answer_without_text_is_asked_for_once_more_and_then_invalid(journal:
     assert "could not be used (empty answer)" in saw[1]
 
 
-def test_d8_a_bankrupt_agent_is_not_asked(journal: Journal) -> None:
+def test_a_bankrupt_agent_is_not_asked(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
     done = decide(replace(task, account=account("10")), make_run(journal, saw.append))
     assert (done.state, done.reason, saw) == (DecisionState.FINISHED, "bankrupt: it is not asked", [])
 
 
-def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_again(journal: Journal) -> None:
+def test_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_again(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
     unquoted = replace(task, fetch_market_data=lambda decision: replace_quotes(fetch_quotes(decision)))
@@ -110,7 +110,7 @@ def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_a
     assert decide(unquoted, make_run(journal, saw.append)) == second
 
 
-def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(journal: Journal) -> None:
+def test_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(journal: Journal) -> None:
     saw: list[str] = []
     looks: list[Decision] = []
     (task,) = tasks(families=["acme"])
@@ -155,7 +155,7 @@ def test_a_leg_that_was_refused_is_not_repeated_where_another_traded(journal: Jo
 @pytest.mark.parametrize(
     ("waited", "state", "asked_again"), [(LEASE / 2, DecisionState.IN_PROGRESS, 0), (2 * LEASE, DecisionState.FINISHED, 1)]
 )
-def test_d2_and_d3_a_call_is_repeated_when_the_lease_of_its_worker_is_over(
+def test_a_call_is_repeated_when_the_lease_of_its_worker_is_over(
     tmp_path: Path, waited: timedelta, state: DecisionState, asked_again: int
 ) -> None:
     clock, saw = Clock(NOW), list[str]()
@@ -171,7 +171,7 @@ def replace_quotes(data: MarketData) -> MarketData:
     return replace(data, quotes={})
 
 
-def test_d12_a_partial_sale_is_not_repeated_and_reported_again(journal: Journal) -> None:
+def test_a_partial_sale_is_not_repeated_and_reported_again(journal: Journal) -> None:
     both = '{"action": "SELL", "sells": [{"position_id": "2026-03-01/beta/2026-03-01/1", "percentage": 50}, {"position_id": "x", "percentage": 1}], "reasoning": "r"}'
     saw: list[str] = []
     with_answers = replace(make_run(journal), ask=Provider(journal, saw.append, {"beta": [both]}))
@@ -184,7 +184,7 @@ def test_d12_a_partial_sale_is_not_repeated_and_reported_again(journal: Journal)
 
 
 @pytest.mark.parametrize("kind", ["out_of_credit", "authentication", "budget"])
-def test_d33_without_credit_the_run_stops_and_the_next_one_goes_on(journal: Journal, kind: str) -> None:
+def test_without_credit_the_run_stops_and_the_next_one_goes_on(journal: Journal, kind: str) -> None:
     saw: list[str] = []
     stopped = make_run(journal, saw.append)
     assert isinstance(stopped.ask, Provider)
@@ -213,7 +213,7 @@ def test_after_the_deadline_nobody_is_asked(journal: Journal) -> None:
     assert "deadline" in done.reason
 
 
-def test_d31_what_was_read_is_executed_by_the_next_run_without_a_call(journal: Journal) -> None:
+def test_what_was_read_is_executed_by_the_next_run_without_a_call(journal: Journal) -> None:
     def no_data(decision: object) -> MarketData:
         raise VenueError("POST /midpoints", 3, "503")
 
@@ -237,7 +237,7 @@ def test_a_prompt_stays_as_it_was_first_asked(journal: Journal) -> None:
     assert (done.plan.cash, done.plan.messages) == (usd("10000"), task.messages())
 
 
-def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
+def test_of_two_workers_one_decides(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
     states = []
@@ -250,7 +250,7 @@ def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
     assert (done.state, states, sent_requests(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
 
 
-def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:
+def test_records_come_back_as_they_were_stored(journal: Journal) -> None:
     for done in run(journal, []):
         assert done.plan is not None
         assert done.intent is not None

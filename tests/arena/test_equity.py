@@ -38,16 +38,16 @@ def equity_lines(name: str, *at: datetime) -> list[str]:
         ("3M", ["2026-01-24 00:00", "2026-02-23 00:00", "2026-03-03 00:00", "2026-03-05 00:00"]),
     ],
 )
-def test_k18_a_range_has_a_point_per_interval_that_changed(name: str, expected: list[str]) -> None:
+def test_a_range_has_a_point_per_interval_that_changed(name: str, expected: list[str]) -> None:
     assert equity_lines(name, *SNAPSHOTS) == expected
 
 
-def test_k19_all_has_a_point_per_week() -> None:
+def test_all_has_a_point_per_week() -> None:
     found = equity_lines("ALL", datetime(2025, 11, 5, 12, tzinfo=UTC), *SNAPSHOTS)
     assert [one[:10] for one in found] == ["2025-10-30", "2026-01-22", "2026-02-19", "2026-02-26", "2026-03-05"]
 
 
-def test_k20_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> None:
+def test_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> None:
     """On 10 March, the range of one day is 5 March, the day of the newest portfolio."""
     assert equity_lines("1D", *SNAPSHOTS, datetime(2026, 3, 4, 11, 29, tzinfo=UTC), datetime(2026, 3, 4, 11, 30, tzinfo=UTC)) == [
         "2026-03-04 11:30",
@@ -81,7 +81,7 @@ def inputs(*totals: tuple[str, int, datetime]) -> RankingInputs:
     return RankingInputs(**{**empty, "portfolios": rows}, agents=agents, cutoffs={})
 
 
-def test_k16_agents_of_a_family_are_one_point() -> None:
+def test_agents_of_a_family_are_one_point() -> None:
     at = SNAPSHOTS[-1]
     found = compute_window_equity(inputs(("a", 10_000, at), ("b", 10_000, at), ("c", 13_000, at)), WINDOWS["1W"])
     assert found.select("family", "at", "n", "total").rows() == [("acme", datetime(2026, 3, 5, 11, tzinfo=UTC), 3, 11_000.0)]
@@ -108,7 +108,7 @@ def test_a_mean_is_exact_and_rounded_once_half_to_even() -> None:
 
 
 @pytest.mark.parametrize(("traded", "preview"), [(10, False), (0, True)])
-def test_k26_a_board_on_which_nothing_was_traded_is_a_preview(traded: int, preview: bool) -> None:
+def test_a_board_on_which_nothing_was_traded_is_a_preview(traded: int, preview: bool) -> None:
     """All families have a P/L of 0. The board is live once 10 markets were traded, and a preview without trades."""
     board = pl.DataFrame({"profit": [0, 0], "bets": [0, 0], "turnover": [0.0, 0.1 * traded]})
     assert is_preview(board) is preview

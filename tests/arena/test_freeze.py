@@ -51,14 +51,14 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     return arena
 
 
-def test_f6_a_cohort_keeps_its_release_and_prices_and_the_next_one_has_the_new_ones(upgraded: Arena) -> None:
+def test_a_cohort_keeps_its_release_and_prices_and_the_next_one_has_the_new_ones(upgraded: Arena) -> None:
     rows = upgraded.read(tables.AGENTS).filter(pl.col("family") == "rising").sort("week")
     assert rows["model"].to_list() == ["first", "second"]
     assert rows["model_id"].to_list() == ["sandbox/timid", "sandbox/overconfident"]
     assert rows.select("input_price", "output_price").rows() == [(Decimal(2), Decimal(4)), (Decimal(3), Decimal(6))]
 
 
-def test_f6_calls_of_the_old_cohort_go_to_its_model_at_its_prices(upgraded: Arena) -> None:
+def test_calls_of_the_old_cohort_go_to_its_model_at_its_prices(upgraded: Arena) -> None:
     with upgraded.journal() as journal:
         attempts = journal.export()["attempts"].filter(pl.col("purpose") == "arena/decisions")
     made = {row["scope"]: row for row in attempts.iter_rows(named=True)}
@@ -83,7 +83,7 @@ def test_releases_are_told_by_the_cohorts_that_used_them(upgraded: Arena) -> Non
     ]
 
 
-def test_f8_a_running_cohort_keeps_its_lineup_when_another_is_asked_for(upgraded: Arena) -> None:
+def test_a_running_cohort_keeps_its_lineup_when_another_is_asked_for(upgraded: Arena) -> None:
     upgraded.lineup = "few"
     (upgraded.registry / "lineups.toml").write_text('[few]\ntitle = "t"\nmethodology = "small"\n[few.families]\nhold = "rule/hold"\n')
     with upgraded.journal() as journal:
@@ -92,7 +92,7 @@ def test_f8_a_running_cohort_keeps_its_lineup_when_another_is_asked_for(upgraded
         assert [(one.lineup, one.members["rising"]) for one in cohorts] == [("pair", "second"), ("pair", "first")]
 
 
-def test_f8_running_a_week_with_another_lineup_than_its_cohort_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_a_week_with_another_lineup_than_its_cohort_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tables.AGENTS.frame([row_of("arena/agents", week=WEEK, agent_id=f"{WEEK}/f", lineup="pair")])
     monkeypatch.setattr(commands, "open_table_reader", lambda known_at: lambda table: rows)
     found = CliRunner().invoke(commands.arena, ["run", "--week", str(WEEK), "--lineup", "rules"])

@@ -194,7 +194,7 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     return arena
 
 
-def test_v18_an_archived_cohort_is_not_marked(archived: Arena) -> None:
+def test_an_archived_cohort_is_not_marked(archived: Arena) -> None:
     prices = archived.read(tables.PRICES)
     held = archived.read(tables.POSITIONS).filter(status="open").with_columns(cohort=pl.col("agent_id").str.slice(0, 10))
     of_others = set(held.filter(pl.col("cohort") != str(OLD))["market_id"])
@@ -206,7 +206,7 @@ def test_v18_an_archived_cohort_is_not_marked(archived: Arena) -> None:
     assert archived.marked == [prices.height, 0], "once"  # type: ignore[attr-defined]
 
 
-def test_k22_an_archived_cohort_is_in_no_ranking_and_there_when_it_is_asked_for(archived: Arena) -> None:
+def test_an_archived_cohort_is_in_no_ranking_and_there_when_it_is_asked_for(archived: Arena) -> None:
     inputs = RankingInputs(**{name: archived.read(table(f"arena/{name}")) for name in INPUTS}, cutoffs={})
     found = compute_rankings(inputs, Inference(replicates=0))
     assert found["arena/rankings"].filter(metric="finished", imputation="none")["n"].unique().to_list() == [3 + 1]

@@ -41,21 +41,21 @@ def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
 SUNDAYS = [date(2026, 3, 1) + number * timedelta(days=7) for number in range(7)]
 
 
-def test_d21_the_newest_five_decide(tmp_path: Path) -> None:
+def test_the_newest_five_decide(tmp_path: Path) -> None:
     assert deciding_in(SUNDAYS[-1], tmp_path, *SUNDAYS) == SUNDAYS[:1:-1]
 
 
-def test_d21_an_older_cohort_takes_the_place_of_none(tmp_path: Path) -> None:
+def test_an_older_cohort_takes_the_place_of_none(tmp_path: Path) -> None:
     assert deciding_in(SUNDAYS[-1], tmp_path, *SUNDAYS[:-1]) == SUNDAYS[-2:1:-1]
 
 
-def test_d24_a_tick_starts_a_cohort_in_the_first_hour_of_sunday() -> None:
+def test_a_tick_starts_a_cohort_in_the_first_hour_of_sunday() -> None:
     assert not is_start_allowed(datetime(2026, 3, 4, 12, tzinfo=UTC))
     assert is_start_allowed(datetime(2026, 3, 1, 0, 59, 59, tzinfo=UTC))
     assert not is_start_allowed(datetime(2026, 3, 1, 1, tzinfo=UTC))
 
 
-def test_d25_a_week_has_one_cohort_whenever_it_is_asked_for() -> None:
+def test_a_week_has_one_cohort_whenever_it_is_asked_for() -> None:
     assert {week_of(datetime(2026, 3, day, 12, tzinfo=UTC)) for day in range(1, 8)} == {date(2026, 3, 1)}
     assert week_start(date(2026, 3, 1)) == datetime(2026, 3, 1, tzinfo=UTC)
     assert week_of(datetime(2026, 3, 1, 1, tzinfo=timezone(timedelta(hours=2)))) == date(2026, 2, 22)
@@ -65,13 +65,13 @@ def test_d25_a_week_has_one_cohort_whenever_it_is_asked_for() -> None:
         week_of(datetime(2026, 3, 1))
 
 
-def test_d28_weeks_are_counted_between_midnights() -> None:
+def test_weeks_are_counted_between_midnights() -> None:
     start = datetime(2025, 12, 7, 23, 30, tzinfo=UTC)
     assert week_number(start, datetime(2025, 12, 14, 0, 2, tzinfo=UTC)) == 2
     assert week_number(start, datetime(2025, 12, 13, 23, 59, tzinfo=UTC)) == 1
 
 
-def test_r22_and_l1_a_cohort_is_complete_when_nothing_can_follow() -> None:
+def test_a_cohort_is_complete_when_nothing_can_follow() -> None:
     over = window_end(SUNDAYS[0], V1)
     assert over == datetime(2026, 3, 31, tzinfo=UTC)
 
@@ -104,7 +104,7 @@ def row(market_id: str, volume: str | None = "1", **more: Any) -> dict[str, Any]
     return {"market_id": market_id, "volume": volume and Decimal(volume), **known, **more}
 
 
-def test_m19_and_m29_the_largest_volume_first_and_no_id_twice() -> None:
+def test_the_largest_volume_first_and_no_id_twice() -> None:
     rows = [row("b", "25"), row("a", "50"), row("a", "50"), row("c", "40"), row("closed", "2500", closed=True), row("nulls", None)]
     chosen = select_universe([market_from_row(one, NOW) for one in rows], 500, NOW)
     assert [market.market_id for market in chosen.markets] == ["a", "c", "b", "nulls"]
@@ -155,7 +155,7 @@ def test_the_hash_is_of_what_is_shown() -> None:
     assert select_universe(markets, 5, NOW).digest != select_universe([markets[0], replace(markets[1], question="other")], 5, NOW).digest
 
 
-def test_m20_a_market_without_an_id_is_refused() -> None:
+def test_a_market_without_an_id_is_refused() -> None:
     with pytest.raises(SchemaError, match="no market_id"):
         market_from_row(row(""), NOW)
 
@@ -164,10 +164,10 @@ def test_m20_a_market_without_an_id_is_refused() -> None:
     ("case", "more", "expected"),
     [
         ("open", {}, MarketStatus.ACTIVE),
-        ("M22 closed", {"closed": True}, MarketStatus.CLOSED),
-        ("M22 inactive", {"active": False}, MarketStatus.CLOSED),
+        ("closed", {"closed": True}, MarketStatus.CLOSED),
+        ("inactive", {"active": False}, MarketStatus.CLOSED),
         ("no orders", {"accepting_orders": False}, MarketStatus.CLOSED),
-        ("M33", {"closed": True, "uma_resolution_status": "Disputed"}, MarketStatus.DISPUTED),
+        ("disputed", {"closed": True, "uma_resolution_status": "Disputed"}, MarketStatus.DISPUTED),
         ("proposed", {"closed": True, "uma_resolution_status": "proposed"}, MarketStatus.PROPOSED),
         ("no outcomes", {"outcomes": []}, MarketStatus.CLOSED),
     ],
@@ -179,10 +179,10 @@ def test_where_a_market_stands(case: str, more: dict[str, Any], expected: Market
 @pytest.mark.parametrize(
     ("case", "outcomes", "prices", "expected"),
     [
-        ("M6", ["One", "", "Three"], ["0.4", "0.5"], (400_000, 500_000, None)),
-        ("M7", ["A", "B"], ["2", "-1"], (None, None)),
-        ("M31", ["Yes", "No"], ["0", "1"], (0, 1_000_000)),
-        ("none", ["Yes", "No"], None, (None, None)),
+        ("an outcome without a price", ["One", "", "Three"], ["0.4", "0.5"], (400_000, 500_000, None)),
+        ("prices outside of 0 to 1", ["A", "B"], ["2", "-1"], (None, None)),
+        ("prices of 0 and 1", ["Yes", "No"], ["0", "1"], (0, 1_000_000)),
+        ("no prices", ["Yes", "No"], None, (None, None)),
     ],
 )
 def test_prices_of_a_listing(case: str, outcomes: list[str], prices: list[str] | None, expected: tuple[int | None, ...]) -> None:
@@ -190,7 +190,7 @@ def test_prices_of_a_listing(case: str, outcomes: list[str], prices: list[str] |
     assert market.prices == expected
 
 
-def test_m30_yes_is_found_by_its_name() -> None:
+def test_yes_is_found_by_its_name() -> None:
     market = market_from_row(row("m", outcomes=["No", "Yes"], outcome_prices=[Decimal("0.9"), Decimal("0.1")], token_ids=["n", "y"]), NOW)
     assert (market.price("YES"), market.price("NO"), market.place("yes")) == (usd("0.1"), usd("0.9"), 1)
 

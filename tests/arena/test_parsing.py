@@ -29,54 +29,56 @@ def sell(**leg: object) -> str:
 
 
 HELD = {
-    "P2": f"```json\n{HOLD}\n```",
-    "P3": f"``` json\n{HOLD}\n```",
-    "P4 single": f"'{HOLD}'",
-    "P4 double": f'"{HOLD}"',
-    "P4 as a JSON text": json.dumps(HOLD),
-    "P28": '{"action": "hold", "reasoning": "wait"}',
+    "a fenced block": f"```json\n{HOLD}\n```",
+    "a fence with a space": f"``` json\n{HOLD}\n```",
+    "single quotes": f"'{HOLD}'",
+    "double quotes": f'"{HOLD}"',
+    "a JSON text": json.dumps(HOLD),
+    "an action in lower case": '{"action": "hold", "reasoning": "wait"}',
     "plain": f"  \n{HOLD}\n",
     "byte order mark": f"\ufeff{HOLD}",
 }
 
 
-@pytest.mark.parametrize("row", HELD)
-def test_forms_that_are_what_was_asked_for(row: str) -> None:
-    assert parse_decision(HELD[row], LIMITS) == Decision(Action.HOLD, reasoning="wait")
+@pytest.mark.parametrize("case", HELD)
+def test_forms_that_are_what_was_asked_for(case: str) -> None:
+    assert parse_decision(HELD[case], LIMITS) == Decision(Action.HOLD, reasoning="wait")
 
 
-def test_p6_an_object_in_prose() -> None:
+def test_an_object_in_prose() -> None:
     said = parse_decision(f"I think so.\n{SELL}\nThat is all.", LIMITS)
     assert (said.action, said.sells, said.tolerated) == (Action.SELL, (Sell("pos-1", 50_000_000),), True)
 
 
-def test_p8_escaped_quotes_in_the_reasoning() -> None:
+def test_escaped_quotes_in_the_reasoning() -> None:
     said = parse_decision('So: {"action": "HOLD", "reasoning": "he said \\"{no\\" twice"} Done.', LIMITS)
     assert (said.action, said.reasoning) == (Action.HOLD, 'he said "{no" twice')
 
 
-@pytest.mark.parametrize(("row", "text"), [("P30", f"{HOLD} I hope this helps."), ("P31", f"```json\n{HOLD}\n```\nThis is because.")])
-def test_what_follows_the_object_is_tolerated_and_flagged(row: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "text"), [("prose", f"{HOLD} I hope this helps."), ("prose after a fence", f"```json\n{HOLD}\n```\nThis is because.")]
+)
+def test_what_follows_the_object_is_tolerated_and_flagged(case: str, text: str) -> None:
     assert parse_decision(text, LIMITS) == Decision(Action.HOLD, reasoning="wait", tolerated=True)
 
 
 INVALID = {
-    "P10": ('Well, {"action": "HOLD", "reasoning": "wait"', Problem.NOT_JSON),
-    "P11": ('{"action": "HOLD" "reasoning": "wait"}', Problem.NOT_JSON),
-    "P12 action": ('{"reasoning": "wait"}', Problem.NO_ACTION),
-    "P12 reasoning": ('{"action": "HOLD"}', Problem.NO_REASONING),
-    "P14 bets": ('{"action": "BET", "bets": [], "reasoning": "r"}', Problem.NO_BETS),
-    "P14 sells": ('{"action": "SELL", "reasoning": "r"}', Problem.NO_SELLS),
-    "P15": (bet(amount=10), Problem.BELOW_MINIMUM),
-    "P16": (bet(amount=3000), Problem.ABOVE_LIMIT),
-    "P19 empty": (bet(market_id=""), Problem.NO_MARKET),
-    "P20 empty": (bet(side=""), Problem.NO_SIDE),
-    "P24": (sell(percentage=0), Problem.PERCENTAGE),
-    "P27": (sell(percentage="50"), Problem.NOT_A_NUMBER),
-    "P32 array": ("[1, 2]", Problem.NOT_AN_OBJECT),
-    "P32 null": ("null", Problem.NOT_AN_OBJECT),
-    "P32 action": ('{"action": 5, "reasoning": "r"}', Problem.UNKNOWN_ACTION),
-    "P32 item": ('{"action": "BET", "bets": [null], "reasoning": "r"}', Problem.NOT_A_LEG),
+    "cut off": ('Well, {"action": "HOLD", "reasoning": "wait"', Problem.NOT_JSON),
+    "a missing comma": ('{"action": "HOLD" "reasoning": "wait"}', Problem.NOT_JSON),
+    "no action": ('{"reasoning": "wait"}', Problem.NO_ACTION),
+    "no reasoning": ('{"action": "HOLD"}', Problem.NO_REASONING),
+    "no bets": ('{"action": "BET", "bets": [], "reasoning": "r"}', Problem.NO_BETS),
+    "no sells": ('{"action": "SELL", "reasoning": "r"}', Problem.NO_SELLS),
+    "below the smallest bet": (bet(amount=10), Problem.BELOW_MINIMUM),
+    "above the largest bet": (bet(amount=3000), Problem.ABOVE_LIMIT),
+    "an empty market": (bet(market_id=""), Problem.NO_MARKET),
+    "an empty side": (bet(side=""), Problem.NO_SIDE),
+    "a sale of nothing": (sell(percentage=0), Problem.PERCENTAGE),
+    "a percentage as text": (sell(percentage="50"), Problem.NOT_A_NUMBER),
+    "an array": ("[1, 2]", Problem.NOT_AN_OBJECT),
+    "null": ("null", Problem.NOT_AN_OBJECT),
+    "a number as action": ('{"action": 5, "reasoning": "r"}', Problem.UNKNOWN_ACTION),
+    "null as bet": ('{"action": "BET", "bets": [null], "reasoning": "r"}', Problem.NOT_A_LEG),
     "an action twice": ('{"action": "HOLD", "reasoning": "r", "action": "BET"}', Problem.NOT_JSON),
     "another language": ("Ich würde abwarten.", Problem.NOT_JSON),
     "empty": ("  ", Problem.EMPTY),
@@ -100,9 +102,9 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("row", INVALID)
-def test_an_answer_that_cannot_be_used_says_why(row: str) -> None:
-    text, problem = INVALID[row]
+@pytest.mark.parametrize("case", INVALID)
+def test_an_answer_that_cannot_be_used_says_why(case: str) -> None:
+    text, problem = INVALID[case]
     said = parse_decision(text, LIMITS)
     assert (said.action, said.problem, said.bets, said.sells) == (Action.INVALID, problem, (), ())
     assert said.message
@@ -120,10 +122,10 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("row", CUT)
-def test_an_answer_whose_end_is_missing_is_cut_off(row: str) -> None:
-    said = parse_decision(CUT[row], LIMITS)
-    assert (said.action, said.problem) == (Action.INVALID, Problem.NOT_JSON if "draft within" in row else Problem.CUT_OFF)
+@pytest.mark.parametrize("case", CUT)
+def test_an_answer_whose_end_is_missing_is_cut_off(case: str) -> None:
+    said = parse_decision(CUT[case], LIMITS)
+    assert (said.action, said.problem) == (Action.INVALID, Problem.NOT_JSON if "draft within" in case else Problem.CUT_OFF)
 
 
 @pytest.mark.parametrize(
@@ -176,12 +178,12 @@ def test_a_total_above_the_limit_of_v2() -> None:
     assert parse_decision(said, LIMITS).action is Action.BET
 
 
-def test_p23_ids_and_sides_are_trimmed() -> None:
+def test_ids_and_sides_are_trimmed() -> None:
     assert parse_decision(bet(market_id=" market-1 ", side=" yes "), LIMITS).bets == (Bet("market-1", "YES", usd(100)),)
 
 
 @pytest.mark.parametrize("text", ["2499.99", "2500", "2500.0074"])
-def test_p33_what_was_printed_is_accepted_within_a_cent(text: str) -> None:
+def test_what_was_printed_is_accepted_within_a_cent(text: str) -> None:
     limits = Limits.of(V1, usd("9999.99"))
     assert V1.printed_largest_bet(usd("9999.99")) == usd("2499.99")
     assert parse_decision(bet().replace("100", text), limits).action is Action.BET

@@ -38,7 +38,7 @@ def prompt_text(portfolio: Portfolio = EMPTY, *markets: object, rules: object = 
     return user_message(rules, portfolio, markets, today=TODAY, week=2)  # type: ignore[arg-type]
 
 
-def test_d13_a_no_position_shows_the_price_of_no() -> None:
+def test_a_no_position_shows_the_price_of_no() -> None:
     text = prompt_text(Portfolio(usd("10000"), (HELD,)))
     assert "current 80.0%" in text
     assert '"2026-03-01/acme/2026-03-01/1"' in text
@@ -46,7 +46,7 @@ def test_d13_a_no_position_shows_the_price_of_no() -> None:
     assert "profit and loss +$100.33" in text
 
 
-def test_p34_the_examples_are_what_the_parser_reads() -> None:
+def test_the_examples_are_what_the_parser_reads() -> None:
     examples = [one for one in system_message(V1).splitlines() if one.startswith("{")]
     read_as = [parse_decision(one, Limits.of(V1, V1.cash)) for one in examples]
     assert [one.action for one in read_as] == [Action.BET, Action.SELL, Action.HOLD]
@@ -68,7 +68,7 @@ def test_the_state_of_the_portfolio() -> None:
     assert "Open positions (0):\nnone" in prompt_text()
 
 
-def test_l6_positions_on_closed_markets_are_listed_and_counted() -> None:
+def test_positions_on_closed_markets_are_listed_and_counted() -> None:
     text = prompt_text(Portfolio(usd("9900"), (replace(HELD, open_market=False, value=usd("100")),)))
     assert "Total: $10,000.00" in text
     assert "market closed" in text
@@ -111,7 +111,7 @@ def test_cohorts_of_the_first_version_keep_its_words() -> None:
     assert 'marked "no price, not tradable" cannot be bet on' in now[0]["content"]
 
 
-def test_l5_and_l23_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:
+def test_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:
     assert "no price" in prompt_text(EMPTY, binary(yes=None))
     assert "50" not in prompt_text(EMPTY, binary(yes=None)).split("Markets (1):")[1]
     assert "YES 0.04% / NO 99.96%" in prompt_text(EMPTY, binary(yes="0.0004"))
@@ -143,7 +143,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_l27_the_text_of_a_market_stays_one_quoted_text_on_one_line(text: str) -> None:
+def test_the_text_of_a_market_stays_one_quoted_text_on_one_line(text: str) -> None:
     market = replace(binary(), question=text, category=text)
     lines = prompt_text(EMPTY, market).splitlines()
     (line,) = [one for one in lines if one.startswith("- market_id")]

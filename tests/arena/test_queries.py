@@ -108,7 +108,7 @@ def test_drift_is_of_the_side_that_was_bought(path: Path) -> None:
     assert row["mean_drift"] == pytest.approx((0.05 - 0.02) / 2)
 
 
-def test_x4_both_days_of_a_range_are_in_it() -> None:
+def test_both_days_of_a_range_are_in_it() -> None:
     at = [datetime(2026, 2, 28, 23, 59), datetime(2026, 3, 1, 10), datetime(2026, 3, 7, 23, 59, 59), datetime(2026, 3, 8)]
     rows = pl.DataFrame({"at": [one.replace(tzinfo=UTC) for one in at]}, schema={"at": TIME})
     first, last = date(2026, 3, 1), date(2026, 3, 7)

@@ -136,7 +136,7 @@ def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingI
     assert metric(rankings["arena/rankings"], "brier_stated")["best"]["n"] == 300
 
 
-def test_f10_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> None:
+def test_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> None:
     """Each methodology is ranked as if the other did not exist."""
     later, plan = START + 6 * WEEK, replace(FEW, replicates=0)
     named = inputs.agents.with_columns(methodology=pl.when(pl.col("week") < later).then(pl.lit("v1")).otherwise(pl.lit("v2")))

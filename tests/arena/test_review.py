@@ -50,26 +50,26 @@ def _reviewed(
     return {one.family.name: one for one in review_families(families, offers, MODELS, {}, dismissed)}
 
 
-def test_f2_two_later_releases_of_one_version_need_a_review() -> None:
+def test_two_later_releases_of_one_version_need_a_review() -> None:
     found = _reviewed(Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.6-preview", *PRICED))["gpt"]
     assert found.state is ReviewState.NEEDS_REVIEW
     assert [one.model_id for one in found.offers] == ["openai/gpt-5.6", "openai/gpt-5.6-preview"]
 
 
-def test_f3_a_later_release_without_a_price_needs_a_review() -> None:
+def test_a_later_release_without_a_price_needs_a_review() -> None:
     found = _reviewed(Offer("openai/gpt-5.7"))["gpt"]
     assert found.state is ReviewState.NEEDS_REVIEW
     assert (found.offers[0].input_price, found.offers[0].output_price) == (None, None)
 
 
-def test_f4_only_what_is_of_the_family_and_newer_is_proposed() -> None:
+def test_only_what_is_of_the_family_and_newer_is_proposed() -> None:
     names = ("openai/gpt-oss-120b", "moonshotai/kimi-k2-0905", "qwen/qwen-plus-2025-07-28:thinking", "qwen/qwen3.7-max-preview")
     found = _reviewed(*(Offer(name, *PRICED) for name in names), families=(GPT, KIMI, QWEN))
     assert {name: one.state for name, one in found.items()} == {"gpt": "unchanged", "kimi": "unchanged", "qwen": "upgrade"}
     assert [one.model_id for one in found["qwen"].offers] == ["qwen/qwen3.7-max-preview"]
 
 
-def test_f7_a_dismissed_release_is_proposed_no_more() -> None:
+def test_a_dismissed_release_is_proposed_no_more() -> None:
     offers = (Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.5", *PRICED))
     assert _reviewed(*offers)["gpt"].state is ReviewState.UPGRADE
     assert _reviewed(*offers, dismissed=(("gpt", "openai/gpt-5.6"),))["gpt"].state is ReviewState.DISMISSED

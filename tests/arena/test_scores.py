@@ -24,13 +24,13 @@ from tests.arena.world import AGENT, NOW, V1, account, account_after, bet, bets,
     ("side", "outcome", "expected"),
     [("YES", "YES", 0.04), ("YES", "NO", 0.64), ("NO", "YES", 0.64), ("NO", "NO", 0.04), ("no", "No", 0.04)],
 )
-def test_k3_the_binary_brier_score(side: str, outcome: str, expected: float) -> None:
+def test_the_binary_brier_score(side: str, outcome: str, expected: float) -> None:
     (score,) = score_bets(fold([AGENT], [buy_trade("10", "4", side=side, confidence=0.8)], [won(outcome)]))
     assert score.brier_size == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("winner", "expected"), [("ALPHA", 0.09), ("Beta", 0.49)])
-def test_k4_the_brier_score_of_a_named_outcome(winner: str, expected: float) -> None:
+def test_the_brier_score_of_a_named_outcome(winner: str, expected: float) -> None:
     bet_on_alpha = buy_trade("10", "4", side="Alpha", binary=False, confidence=0.7)
     (score,) = score_bets(fold([AGENT], [bet_on_alpha], [won(winner, ("Alpha", "Beta"))]))
     assert score.brier_size == pytest.approx(expected)
@@ -42,20 +42,20 @@ def _scored(confidences: list[float], **more: object) -> list[Score]:
     return score_bets(book)
 
 
-def test_k12_the_mean_is_over_bets_and_not_over_cohorts() -> None:
+def test_the_mean_is_over_bets_and_not_over_cohorts() -> None:
     one, three = _scored([0.6]), _scored([0.4] * 3)
     found = summary([*one, *three])
     assert found.n == 4
     assert found.brier_size == pytest.approx(0.31)
 
 
-def test_k23_markets_without_a_winner_count_neither_as_won_nor_as_lost() -> None:
+def test_markets_without_a_winner_count_neither_as_won_nor_as_lost() -> None:
     trades = [buy_trade("10", "4"), buy_trade("10", "4", leg=2, market_id="n")]
     void = Settlement("n", "v1", NOW.replace(day=20), Result.CANCELLED, {})
     assert summary(score_bets(fold([AGENT], trades, [won("Yes"), void]))).win_rate == 1
 
 
-def test_k25_skill_against_the_price_that_was_paid() -> None:
+def test_skill_against_the_price_that_was_paid() -> None:
     (score,) = _scored([0.5])
     assert (score.brier_size, score.p_yes, score.o_yes) == (0.25, 0.5, 1)
     assert score.brier_price == pytest.approx(0.36)
@@ -84,15 +84,15 @@ def test_drawdown_is_from_the_highest_point_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "cash", "held", "status"),
+    ("case", "cash", "held", "status"),
     [
-        ("A1", "0", False, AgentStatus.BANKRUPT),
-        ("A3", "250", False, AgentStatus.ACTIVE),
+        ("no cash", "0", False, AgentStatus.BANKRUPT),
+        ("cash", "250", False, AgentStatus.ACTIVE),
         ("49 and a position", "49", True, AgentStatus.WARNED),
         ("49", "49", False, AgentStatus.BANKRUPT),
     ],
 )
-def test_the_status_of_an_agent(row: str, cash: str, held: bool, status: AgentStatus) -> None:
+def test_the_status_of_an_agent(case: str, cash: str, held: bool, status: AgentStatus) -> None:
     holder = account_after(buy_trade("10", "5"), cash=str(float(cash) + 5)) if held else account(cash)
     assert holder.cash == usd(cash)
     assert holder.status(V1.smallest_bet) is status

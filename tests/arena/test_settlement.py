@@ -71,7 +71,7 @@ def twice(prices: list[str], outcomes: tuple[str, ...] = ("Yes", "No"), **more: 
 TEN = buy_trade("10", "5")
 
 
-def test_r1_a_win_is_paid_and_scored() -> None:
+def test_a_win_is_paid_and_scored() -> None:
     (settlement,) = derive_settlements(twice(["1", "0"]), V1)
     book = fold([agent("10000")], [TEN], [settlement])
     account = book.accounts[AGENT.agent_id]
@@ -82,7 +82,7 @@ def test_r1_a_win_is_paid_and_scored() -> None:
     assert violations(book, [TEN]) == []
 
 
-def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
+def test_a_bet_is_scored_though_its_position_was_sold() -> None:
     trades = [TEN, sell_trade("10", "7", TEN, 2)]
     book = fold([AGENT], trades, derive_settlements(twice(["1", "0"]), V1))
     assert [entry.kind for entry in book.entries] == [LedgerKind.BUY, LedgerKind.SELL]
@@ -90,7 +90,7 @@ def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
     assert book.accounts[AGENT.agent_id].realized == usd(2)
 
 
-def test_r6_a_market_settles_as_a_whole_or_not_at_all() -> None:
+def test_a_market_settles_as_a_whole_or_not_at_all() -> None:
     other = buy_trade(
         "8", "4", side="Maybe", agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1"
     )
@@ -106,7 +106,7 @@ def test_r6_a_market_settles_as_a_whole_or_not_at_all() -> None:
     assert {position.status for account in settled.accounts.values() for position in account.positions.values()} == {PositionStatus.SETTLED}
 
 
-def test_r8_a_resolution_without_a_winner_is_deferred() -> None:
+def test_a_resolution_without_a_winner_is_deferred() -> None:
     found = twice(["0.995", "0.005"])
     assert derive_settlements(found, V1) == derive_settlements(found, V2) == []
 
@@ -139,14 +139,14 @@ def test_a_winner_after_a_refund_corrects_it() -> None:
     assert violations(book, [TEN]) == []
 
 
-def test_r9_and_r13_later_looks_change_nothing() -> None:
+def test_later_looks_change_nothing() -> None:
     found = twice(["1", "0"])
     again = found + observations(make_evidence(CLOSED + 3 * DAY, ["1", "0"]), make_evidence(CLOSED + 4 * DAY, ["1", "0"]))
     assert derive_settlements(again, V1) == derive_settlements(found, V1)
     assert find_incidents(again, V1) == []
 
 
-def test_r10_an_operators_cancellation_refunds() -> None:
+def test_an_operators_cancellation_refunds() -> None:
     (settlement,) = derive_settlements([cancellation("m", CLOSED, "operator")], V2)
     book = fold([agent("10000", rules="v2")], [buy_trade("4", "2")], [settlement])
     assert [(entry.kind, entry.amount) for entry in book.entries] == [(LedgerKind.BUY, -usd(2)), (LedgerKind.REFUND, usd(2))]
@@ -156,7 +156,7 @@ def test_r10_an_operators_cancellation_refunds() -> None:
 FOUR = buy_trade("4", "1")
 
 
-def test_r20_a_position_that_is_open_on_a_settled_market_is_a_violation() -> None:
+def test_a_position_that_is_open_on_a_settled_market_is_a_violation() -> None:
     book = fold([AGENT], [FOUR], [])
     book.settlements["v1", "m"] = won("Yes")
     assert [one.rule for one in violations(book, [FOUR])] == ["a market settles as a whole"]
@@ -178,12 +178,12 @@ def test_looks_that_contradict_each_other_confirm_nothing() -> None:
     assert derive_settlements(found, V1) == []
 
 
-def test_m33_a_disputed_market_is_not_settled() -> None:
+def test_a_disputed_market_is_not_settled() -> None:
     assert derive_settlements(twice(["1", "0"], uma="disputed"), V1) == []
     assert derive_settlements(twice(["1", "0"], uma="proposed"), V1) == []
 
 
-def test_m34_half_and_half_pays_half() -> None:
+def test_half_and_half_pays_half() -> None:
     (settlement,) = derive_settlements(twice(["0.5", "0.5"]), V1)
     book = fold([AGENT], [buy_trade("1000", "600")], [settlement])
     assert (settlement.result, book.accounts[AGENT.agent_id].cash, score_bets(book)) == (Result.SPLIT, usd(9400) + usd(500), [])
@@ -200,32 +200,32 @@ def test_fractions_pay_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "outcomes", "prices", "winner"),
+    ("case", "outcomes", "prices", "winner"),
     [
-        ("M2", ("Alice", "Bob", "Carol"), ["1", "0", "0"], "Alice"),
-        ("M15", ("Yes", "No"), ["1", "0"], "Yes"),
-        ("M16", ("Left", "Right"), ["0", "1"], "Right"),
-        ("M30", ("No", "Yes"), ["0", "1"], "Yes"),
+        ("the first of three", ("Alice", "Bob", "Carol"), ["1", "0", "0"], "Alice"),
+        ("yes", ("Yes", "No"), ["1", "0"], "Yes"),
+        ("the second of two", ("Left", "Right"), ["0", "1"], "Right"),
+        ("yes in the second place", ("No", "Yes"), ["0", "1"], "Yes"),
     ],
 )
-def test_winners_are_found_by_name(row: str, outcomes: tuple[str, ...], prices: list[str], winner: str) -> None:
+def test_winners_are_found_by_name(case: str, outcomes: tuple[str, ...], prices: list[str], winner: str) -> None:
     (settlement,) = derive_settlements(twice(prices, outcomes), V1)
     assert (settlement.winner, settlement.payouts[winner.casefold()], sum(settlement.payouts.values())) == (winner, 1_000_000, 1_000_000)
 
 
 @pytest.mark.parametrize("flags", [["Yes"], ["yes"]])
-def test_m12_the_flag_of_the_winner_counts(flags: list[str]) -> None:
+def test_the_flag_of_the_winner_counts(flags: list[str]) -> None:
     looks = [{**make_evidence(CLOSED + n * HOUR, ["0.97", "0.03"], uma=None), "winners": flags} for n in (1, 2)]
     (settlement,) = derive_settlements(observations(*looks), V1)
     assert settlement.winner == "Yes"
 
 
-@pytest.mark.parametrize(("row", "prices"), [("M18 none", []), ("M18 one", ["0.99"]), ("M18 undecided", ["0.55", "0.44"])])
-def test_m18_prices_that_decide_nothing(row: str, prices: list[str]) -> None:
+@pytest.mark.parametrize(("case", "prices"), [("none", []), ("one", ["0.99"]), ("undecided", ["0.55", "0.44"])])
+def test_prices_that_decide_nothing(case: str, prices: list[str]) -> None:
     assert derive_settlements(twice(prices, uma=None), V1) == []
 
 
-def test_m32_a_market_that_is_open_again_stays_resolved_and_is_an_incident() -> None:
+def test_a_market_that_is_open_again_stays_resolved_and_is_an_incident() -> None:
     found = [*twice(["1", "0"]), *observations(make_evidence(CLOSED + DAY, ["0.6", "0.4"], uma=None, closed=False))]
     assert len(derive_settlements(found, V1)) == 1
     assert [incident.found for incident in find_incidents(found, V1)] == ["not closed"]
@@ -270,7 +270,7 @@ def test_a_trade_on_a_settled_market_is_a_violation_and_not_booked() -> None:
         TEN,
     ],
 )
-def test_a9_a_trade_that_does_not_fit_is_a_violation(trade: Trade) -> None:
+def test_a_trade_that_does_not_fit_is_a_violation(trade: Trade) -> None:
     book = fold([AGENT], [TEN, trade], [])
     assert [one.rule for one in violations(book, [TEN])] == ["every trade can be booked"]
     assert book.accounts[AGENT.agent_id].cash == usd(9995)
@@ -284,7 +284,7 @@ def test_money_that_was_spent_before_it_is_taken_back_is_owed() -> None:
     assert violations(book, trades) == []
 
 
-def test_r23_only_markets_that_somebody_waits_for_are_looked_at() -> None:
+def test_only_markets_that_somebody_waits_for_are_looked_at() -> None:
     assert find_awaited_markets(fold([AGENT], [], [])) == []
     assert find_awaited_markets(fold([AGENT], [TEN], [])) == ["m"]
     assert find_awaited_markets(fold([AGENT], [TEN, sell_trade("10", "6", TEN, 2)], [])) == ["m"]

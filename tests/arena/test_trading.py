@@ -39,7 +39,7 @@ from tests.arena.world import (
 )
 
 
-def test_b1_a_bet_buys_shares_at_the_price_of_yes() -> None:
+def test_a_bet_buys_shares_at_the_price_of_yes() -> None:
     done = execute_decision(bets(bet("100")), account(), binary(yes="0.4"))
     (trade,) = done.trades
     assert done.account is not None
@@ -49,7 +49,7 @@ def test_b1_a_bet_buys_shares_at_the_price_of_yes() -> None:
     assert done.account.cash + position.cost == usd(10000)
 
 
-def test_b4_the_example_of_the_seed() -> None:
+def test_a_won_bet_pays_a_dollar_per_share() -> None:
     trades = execute_decision(bets(bet("500")), account(), binary(yes="0.4")).trades
     assert trades[0].shares == usd(1250)
     after = fold([AGENT], trades, [won("Yes")]).accounts[AGENT.agent_id]
@@ -57,26 +57,26 @@ def test_b4_the_example_of_the_seed() -> None:
 
 
 REFUSED = {
-    "B5": (None, binary(), bet(), Reason.AGENT_UNKNOWN),
-    "B6": (account("0"), binary(), bet(), Reason.BANKRUPT),
-    "B8": (account(), binary(status=MarketStatus.CLOSED), bet(), Reason.MARKET_NOT_ACTIVE),
-    "B9": (account(), binary(), bet("0"), Reason.NOT_POSITIVE),
-    "B10": (account(), binary(), bet("3000"), Reason.ABOVE_LIMIT),
-    "B12": (account(), binary(), bet(side="MAYBE"), Reason.SIDE),
-    "B13": (account(), binary(yes="0"), bet(), Reason.PRICE),
-    "B14": (account(), binary(yes="1"), bet(side="NO"), Reason.PRICE),
-    "B17": (account(), named({"B": "0.5", "C": "0.5"}), bet(side="A"), Reason.SIDE),
-    "B18": (account(), named({"A": None, "B": None}), bet(side="A"), Reason.NO_PRICE),
-    "B20": (account(), named({"A": "0", "B": "0.5"}), bet(side="A"), Reason.PRICE),
+    "unknown agent": (None, binary(), bet(), Reason.AGENT_UNKNOWN),
+    "bankrupt": (account("0"), binary(), bet(), Reason.BANKRUPT),
+    "closed market": (account(), binary(status=MarketStatus.CLOSED), bet(), Reason.MARKET_NOT_ACTIVE),
+    "zero": (account(), binary(), bet("0"), Reason.NOT_POSITIVE),
+    "above the largest bet": (account(), binary(), bet("3000"), Reason.ABOVE_LIMIT),
+    "neither side": (account(), binary(), bet(side="MAYBE"), Reason.SIDE),
+    "a price of 0": (account(), binary(yes="0"), bet(), Reason.PRICE),
+    "a price of NO of 0": (account(), binary(yes="1"), bet(side="NO"), Reason.PRICE),
+    "an outcome that was removed": (account(), named({"B": "0.5", "C": "0.5"}), bet(side="A"), Reason.SIDE),
+    "an outcome without a price": (account(), named({"A": None, "B": None}), bet(side="A"), Reason.NO_PRICE),
+    "an outcome at 0": (account(), named({"A": "0", "B": "0.5"}), bet(side="A"), Reason.PRICE),
     "unknown market": (account(), binary(), bet(market_id="other"), Reason.MARKET_UNKNOWN),
     "negative": (account(), binary(), bet("-5"), Reason.NOT_POSITIVE),
     "above the cash": (account("60"), binary(), bet("61"), Reason.ABOVE_LIMIT),
 }
 
 
-@pytest.mark.parametrize("row", REFUSED)
-def test_a_bet_is_refused_and_nothing_changes(row: str) -> None:
-    holder, market, leg, reason = REFUSED[row]
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_bet_is_refused_and_nothing_changes(case: str) -> None:
+    holder, market, leg, reason = REFUSED[case]
     before = holder.copy() if holder else None
     done = execute_decision(bets(leg), holder, market)
     assert [refusal.reason for refusal in done.refusals] == [reason]
@@ -84,14 +84,14 @@ def test_a_bet_is_refused_and_nothing_changes(row: str) -> None:
     assert done.account == before == holder
 
 
-@pytest.mark.parametrize(("row", "quote"), [("B16", mid(float("nan"))), ("B21", mid("1.2")), ("no quote", None)])
-def test_without_a_validated_live_price_there_is_no_fill(row: str, quote: Quote | None) -> None:
+@pytest.mark.parametrize(("case", "quote"), [("not a number", mid(float("nan"))), ("above 1", mid("1.2")), ("no quote", None)])
+def test_without_a_validated_live_price_there_is_no_fill(case: str, quote: Quote | None) -> None:
     quotes = {"m": {} if quote is None else {0: quote}}
     done = execute_decision(bets(bet()), account(), binary(yes="0.5"), quotes=quotes)
     assert [refusal.reason for refusal in done.refusals] == [Reason.NO_PRICE]
 
 
-def test_b21_a_price_above_one_is_never_filled_at() -> None:
+def test_a_price_above_one_is_never_filled_at() -> None:
     market = named({"A": "0.5", "B": "0.5"})
     done = execute_decision(bets(bet(side="A")), account(), market, quotes={"m": {0: raw_mid("1.2")}})
     assert [refusal.reason for refusal in done.refusals] == [Reason.PRICE]
@@ -99,7 +99,7 @@ def test_b21_a_price_above_one_is_never_filled_at() -> None:
 
 
 @pytest.mark.parametrize("rules", [V1, V2, REALISTIC], ids=lambda rules: rules.name)
-def test_b24_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodology) -> None:
+def test_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodology) -> None:
     """Each leg has its own reason: a closed market, an empty book, a thin book, a price off the grid, an order below the minimum."""
     ask = SharePrice(400_000)
     resting = {"thin": Level(ask, usd(1)), "grid": Level(SharePrice(405_000), usd(1000))}
@@ -128,7 +128,7 @@ def test_limits_and_cash_refuse_a_leg_in_v1_and_the_decision_in_v2() -> None:
     assert (whole.trades, whole.account) == ((), account())
 
 
-def test_v1_falls_back_on_the_price_of_the_listing_and_v2_does_not() -> None:
+def test_version_1_falls_back_on_the_price_of_the_listing_and_version_2_does_not() -> None:
     one_sided = {"m": {0: Quote(None, bid=usd("0.3"), listed=usd("0.35"))}}
     done = execute_decision(bets(bet("70"), bet("65", "NO")), account(), binary(), quotes=one_sided)
     assert [(trade.price, trade.shares, trade.quote_source) for trade in done.trades] == [
@@ -143,7 +143,7 @@ def test_v1_falls_back_on_the_price_of_the_listing_and_v2_does_not() -> None:
     assert [(trade.price, trade.quote_source) for trade in quoted.trades] == [(400_000, "clob")]
 
 
-def test_b30_legs_of_a_decision_have_one_base() -> None:
+def test_legs_of_a_decision_have_one_base() -> None:
     done = execute_decision(bets(bet("1000"), bet("500", market_id="n")), account(), binary(), binary("n"))
     assert [trade.confidence for trade in done.trades] == [0.4, 0.2]
     turned = execute_decision(bets(bet("500", market_id="n"), bet("1000")), account(), binary(), binary("n"))
@@ -248,7 +248,7 @@ def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:
     assert [refusal.reason for refusal in done.refusals] == [Reason.FEE_ABOVE_CASH]
 
 
-def test_k1_confidence_is_the_share_of_the_largest_bet() -> None:
+def test_confidence_is_the_share_of_the_largest_bet() -> None:
     assert implied_confidence(usd(100), usd(10_000), V1) == 0.04
     assert implied_confidence(usd(10_000), usd(100), V1) == 1
     assert implied_confidence(usd(100), 0, V1) == 0
@@ -256,9 +256,10 @@ def test_k1_confidence_is_the_share_of_the_largest_bet() -> None:
 
 NEXT = KEY.week.replace(day=8)
 FIRST = buy_trade("10", "4")
+NAMED = buy_trade("10", "4", side="A", binary=False)
 
 
-def test_s1_part_of_a_position_is_sold() -> None:
+def test_part_of_a_position_is_sold() -> None:
     holder = execute_decision(bets(bet("100")), account(), binary(yes="0.6")).account
     done = execute_decision(sales(sale("40")), holder, binary(yes="0.6"), week=NEXT)
     assert done.account is not None
@@ -268,7 +269,7 @@ def test_s1_part_of_a_position_is_sold() -> None:
     assert position.cost == usd(60)
 
 
-def test_s4_the_cost_of_what_is_sold_goes_with_it() -> None:
+def test_the_cost_of_what_is_sold_goes_with_it() -> None:
     first = buy_trade("1000", "600")
     (position,) = account_after(first, sell_trade("400", "300", first, 2)).positions.values()
     assert (position.shares, position.cost, position.realized) == (usd(600), usd(360), usd(60))
@@ -281,40 +282,40 @@ def _reasons(decision: object, holder: object, *markets: object, **more: object)
 
 
 CASES = {
-    "S11": (account_after(FIRST, sell_trade("10", "5", FIRST, 2)), sale(), binary(), Reason.NOT_OPEN),
-    "S12 zero": (account_after(FIRST), sale("0"), binary(), Reason.PERCENTAGE),
-    "S12 above": (account_after(FIRST), sale("101"), binary(), Reason.PERCENTAGE),
-    "S13": (account_after(FIRST), sale(), binary(status=MarketStatus.CLOSED), Reason.MARKET_NOT_ACTIVE),
-    "S15": (account_after(buy_trade("10", "4", side="MAYBE")), sale(), binary(), Reason.SIDE),
-    "S16 null": (account_after(FIRST), sale(), binary(yes=None), Reason.NO_PRICE),
-    "S17 missing": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"B": "0.5", "C": "0.5"}), Reason.SIDE),
-    "S17 empty": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": None, "B": None}), Reason.NO_PRICE),
-    "S17 broken": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_PRICE),
-    "S17 negative": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_PRICE),
-    "S17 above": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_PRICE),
-    "S19 agent": (None, sale(), binary(), Reason.AGENT_UNKNOWN),
-    "S19 position": (account(), sale(), binary(), Reason.POSITION_UNKNOWN),
-    "S19 market": (account_after(FIRST), sale(), binary("other"), Reason.MARKET_UNKNOWN),
+    "a sold position": (account_after(FIRST, sell_trade("10", "5", FIRST, 2)), sale(), binary(), Reason.NOT_OPEN),
+    "zero": (account_after(FIRST), sale("0"), binary(), Reason.PERCENTAGE),
+    "above 100": (account_after(FIRST), sale("101"), binary(), Reason.PERCENTAGE),
+    "closed market": (account_after(FIRST), sale(), binary(status=MarketStatus.CLOSED), Reason.MARKET_NOT_ACTIVE),
+    "neither side": (account_after(buy_trade("10", "4", side="MAYBE")), sale(), binary(), Reason.SIDE),
+    "no price": (account_after(FIRST), sale(), binary(yes=None), Reason.NO_PRICE),
+    "an outcome that was removed": (account_after(NAMED), sale(), named({"B": "0.5", "C": "0.5"}), Reason.SIDE),
+    "an outcome without a price": (account_after(NAMED), sale(), named({"A": None, "B": None}), Reason.NO_PRICE),
+    "a price as text": (account_after(NAMED), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_PRICE),
+    "a negative price": (account_after(NAMED), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_PRICE),
+    "a price above 1": (account_after(NAMED), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_PRICE),
+    "unknown agent": (None, sale(), binary(), Reason.AGENT_UNKNOWN),
+    "unknown position": (account(), sale(), binary(), Reason.POSITION_UNKNOWN),
+    "unknown market": (account_after(FIRST), sale(), binary("other"), Reason.MARKET_UNKNOWN),
 }
 
 
-@pytest.mark.parametrize("row", CASES)
-def test_a_sale_is_refused_and_the_position_stays(row: str) -> None:
-    holder, leg, market, reason = CASES[row]
+@pytest.mark.parametrize("case", CASES)
+def test_a_sale_is_refused_and_the_position_stays(case: str) -> None:
+    holder, leg, market, reason = CASES[case]
     before = holder.copy() if holder else None
     assert _reasons(sales(leg), holder, market) == [reason]
     assert holder == before
 
 
 @pytest.mark.parametrize(
-    ("row", "quote", "reason"),
+    ("case", "quote", "reason"),
     [
-        ("S16 nan", mid(float("nan")), Reason.NO_PRICE),
-        ("S16 above", raw_mid("1.2"), Reason.PRICE),
-        ("S17 negative", raw_mid("-0.1"), Reason.PRICE),
+        ("not a number", mid(float("nan")), Reason.NO_PRICE),
+        ("above 1", raw_mid("1.2"), Reason.PRICE),
+        ("a negative price", raw_mid("-0.1"), Reason.PRICE),
     ],
 )
-def test_prices_that_cannot_be_are_refused(row: str, quote: Quote, reason: Reason) -> None:
+def test_prices_that_cannot_be_are_refused(case: str, quote: Quote, reason: Reason) -> None:
     assert _reasons(sales(sale()), account_after(FIRST), quotes={"m": {0: quote}}) == [reason]
 
 

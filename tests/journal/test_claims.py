@@ -25,7 +25,7 @@ from tests.journal.calls import (
 )
 
 
-def test_d1_the_first_claim_makes_a_row_with_its_lineage(journal: Journal) -> None:
+def test_the_first_claim_makes_a_row_with_its_lineage(journal: Journal) -> None:
     claim = claim_call(journal, run="week-9")
     status = journal.status(claim.key)
     assert status is not None
@@ -46,7 +46,7 @@ def test_the_answer_is_told_to_everybody_who_asks_again(journal: Journal) -> Non
     assert stored.reply == make_reply()
 
 
-def test_d9_three_malformed_answers_are_three_attempts_of_one_row_with_bodies_and_costs(journal: Journal) -> None:
+def test_three_malformed_answers_are_three_attempts_of_one_row_with_bodies_and_costs(journal: Journal) -> None:
     for text in ("no json", "still none"):
         claim, attempt = claim_attempt(journal)
         attempt.fail(Outcome.MALFORMED, "no JSON object", make_reply(text))
@@ -58,7 +58,7 @@ def test_d9_three_malformed_answers_are_three_attempts_of_one_row_with_bodies_an
     assert tables["responses"]["content"].to_list() == ["no json", "still none", "0.7"]
 
 
-def test_d5_a_released_call_is_claimed_again_without_ado(journal: Journal) -> None:
+def test_a_released_call_is_claimed_again_without_ado(journal: Journal) -> None:
     claim, attempt = claim_attempt(journal)
     attempt.fail(Outcome.TIMEOUT, "timed out")
     claim.release("the run ends")

@@ -31,7 +31,7 @@ def test_a_lease_holds_until_its_last_moment(journal: Journal, clock: Clock) -> 
     assert claim_call(journal, holder="two").taken_from == "one"
 
 
-def test_d3_a_call_whose_holder_died_is_taken_over_and_its_attempt_abandoned(journal: Journal, clock: Clock) -> None:
+def test_a_call_whose_holder_died_is_taken_over_and_its_attempt_abandoned(journal: Journal, clock: Clock) -> None:
     begin_attempt(journal)
     clock.advance(timedelta(days=2000))
     assert [status.key for status in journal.expired()] == [make_request().key]
@@ -50,7 +50,7 @@ def test_an_expired_lease_that_nobody_took_still_answers(journal: Journal, clock
     assert begin_call(journal) == journal.answer(make_request().key)
 
 
-def test_d30_a_slow_holder_is_refused_after_another_has_begun_and_its_cost_is_kept(journal: Journal, clock: Clock) -> None:
+def test_a_slow_holder_is_refused_after_another_has_begun_and_its_cost_is_kept(journal: Journal, clock: Clock) -> None:
     slow = begin_attempt(journal)
     clock.advance(PAST_LEASE)
     quick = begin_attempt(journal, holder="two")
@@ -67,7 +67,7 @@ def test_d30_a_slow_holder_is_refused_after_another_has_begun_and_its_cost_is_ke
     assert journal.export()["attempts"]["abandoned_at"].to_list() == [START + PAST_LEASE, None]
 
 
-def test_d30_a_slow_holder_is_refused_after_the_call_was_answered(journal: Journal, clock: Clock) -> None:
+def test_a_slow_holder_is_refused_after_the_call_was_answered(journal: Journal, clock: Clock) -> None:
     slow = begin_attempt(journal)
     clock.advance(PAST_LEASE)
     begin_attempt(journal, holder="two").answer(make_reply("0.9"))

@@ -21,7 +21,7 @@ def check_one_answer_each(journal: Journal, keys: range) -> None:
 
 
 @pytest.mark.slow
-def test_d29_each_call_is_won_by_exactly_one_of_all_processes(url: str, racers: Racers) -> None:
+def test_each_call_is_won_by_exactly_one_of_all_processes(url: str, racers: Racers) -> None:
     for turn in range(3):
         keys = range(turn * 25, turn * 25 + 25)
         won = racers.race(win, url, keys)

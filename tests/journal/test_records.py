@@ -51,7 +51,7 @@ def test_while_it_is_made_others_are_told_by_whom_and_until_when(journal: Journa
     assert open_records(journal, "first").once(*COHORT, make) == b"first"
 
 
-def test_d30_the_holder_of_an_expired_lease_stores_nothing_once_another_has_taken_it(journal: Journal, clock: Clock) -> None:
+def test_the_holder_of_an_expired_lease_stores_nothing_once_another_has_taken_it(journal: Journal, clock: Clock) -> None:
     def stall() -> bytes:
         clock.advance(2 * LEASE)
         assert open_records(journal, "quick").once(*COHORT, lambda: b"quick") == b"quick"

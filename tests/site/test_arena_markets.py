@@ -7,7 +7,7 @@ import polars as pl
 from bellwether.site.arena_markets import sort_markets
 
 
-def test_x6_markets_of_one_volume_are_in_the_order_of_their_ids_whatever_the_order_of_rows() -> None:
+def test_markets_of_one_volume_are_in_the_order_of_their_ids_whatever_the_order_of_rows() -> None:
     rows = [("c", None, 5), ("a", None, 5), ("b", None, 5), ("d", 2, 1), ("e", None, None)]
     schema = {"market_id": pl.String, "trades": pl.Int64, "volume": pl.Int64}
     for shift in range(len(rows)):

@@ -234,7 +234,7 @@ def test_pages_work_over_http(site: Path, page: Any) -> None:
     assert page.seen == []
 
 
-def test_x5_search_takes_wildcards_literally_and_text_as_text(site: Path, page: Any) -> None:
+def test_search_takes_wildcards_literally_and_text_as_text(site: Path, page: Any) -> None:
     page.goto((site / "arena/markets.html").as_uri())
     shown = page.locator(".grid tbody tr td:first-child")
     for asked, places in (("100%", {7}), ("a_b", {9}), ("%", {7}), ("happen, 11", {11, *range(110, 120)})):
