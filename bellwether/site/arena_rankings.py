@@ -28,15 +28,18 @@ _SHOWN = {
     "brier_vs_price": (3, ""),
     **dict.fromkeys(("return", "win_rate"), (1, "%")),
 }
-#: Definitions of the metrics that are not columns of arena/leaderboard.
+#: Definitions of metrics for readers of the site. Others have that of their column of arena/leaderboard.
 _MEANINGS = {
+    "brier_stated": "mean Brier score of the stated probabilities; 0 is perfect",
+    "brier_size": "mean Brier score of the probabilities that bet sizes imply; 0 is perfect",
+    "return": "profit as a share of the initial cash, with positions at their latest prices",
     "brier_adjusted": "stated Brier score if it had answered every question of its group",
     "brier_vs_price": "stated Brier score minus that of the price of the same questions; below 0 is better",
 }
 _TITLES = {
     "brier_stated": "stated Brier score",
     "brier_vs_price": "stated Brier score minus that of the price",
-    "brier_size": "Brier score of the sizes",
+    "brier_size": "size-implied Brier score",
     "return": "return",
 }
 #: Primary metric of unknown methodologies.
@@ -117,12 +120,12 @@ def leader_tiles(ranking: Ranking) -> list[tuple[str, Cell, str]]:
     metric, best = ranking.metrics[0], ranking.families[0]
     rows = ranking.rankings.filter(pl.col("metric").is_in([metric, "return"]) & (pl.col("family") == best)).rows(named=True)
     own = {row["metric"]: row for row in rows}
-    main, gain = own.get(metric, {}), own.get("return", {})
-    return [
-        ("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families"),
-        (f"Its {metric_title(metric)}", number(main.get("value"), 3), interval_note(main.get("lower"), main.get("upper"))),
-        ("Its return", percent(gain.get("value"), 1), interval_note(gain.get("lower"), gain.get("upper"), 1, unit="%")),
-    ]
+    tiles = [("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families")]
+    for name in dict.fromkeys([metric, "return"]):
+        row, (digits, unit) = own.get(name, {}), _SHOWN.get(name, (3, ""))
+        note = interval_note(row.get("lower"), row.get("upper"), digits, unit=unit)
+        tiles.append((f"Its {metric_title(name)}", number(row.get("value"), digits, unit=unit), note))
+    return tiles
 
 
 def heads(metrics: Sequence[str]) -> list[Head]:
@@ -130,7 +133,7 @@ def heads(metrics: Sequence[str]) -> list[Head]:
     return [
         Head("Rank", f"by the {_TITLES.get(metrics[0], metrics[0])}", number=True),
         *columns.heads("arena/rankings", "family", "letters"),
-        *(Head(f"{columns.title(name)} {columns.LEVEL}", _define(name), number=True) for name in _order(metrics)),
+        *(Head(f"{columns.title(name)} {columns.LEVEL}", define(name), number=True) for name in _order(metrics)),
         *columns.heads("arena/rankings", ("share_first", "First"), ("in_mcs", "Best set"), "n", ("n_events", "Events")),
     ]
 
@@ -159,7 +162,8 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
     return table_rows
 
 
-def _define(metric: str) -> str:
+def define(metric: str) -> str:
+    """Return the definition of a metric."""
     return _MEANINGS.get(metric) or columns.definition("arena/leaderboard", metric)
 
 

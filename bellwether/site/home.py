@@ -79,7 +79,7 @@ def _arena(source: SiteSource, colours: Colours) -> list[Part]:
     )
     known = timestamp(newest_fact.date() if newest_fact else None)
     stats = Stats([*arena_rankings.leader_tiles(ranking), ("Newest fact", known, ranking.title)])
-    note = f"Families of {ranking.title}, ranked by the {arena_rankings.metric_title(metric)}: how far their probabilities were from the outcomes."
+    note = f"Families of {ranking.title}, ranked by {arena_rankings.metric_title(metric)}: {arena_rankings.define(metric)}."
     drawn = arena_rankings.interval_charts(ranking, colours.of(ranking.families), _LINES)[:1]
     return [stats, Note(note), *drawn, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
 
