@@ -217,8 +217,8 @@ def resolve(market: str, as_json: bool) -> None:
             }
         )
         return
-    state = "the venue does not list it" if last["missing"].item() else "closed" if last["closed"].item() else "open"
-    console().print(f"{market}: {state} at {last['known_at'].item():%Y-%m-%d %H:%M} UTC", markup=False, soft_wrap=True)
+    state = "not listed by the venue" if last["missing"].item() else "closed" if last["closed"].item() else "open"
+    console().print(f"{market}: {state} (polled {last['known_at'].item():%Y-%m-%d %H:%M} UTC)", markup=False, soft_wrap=True)
     console().print(grid(settlements, title="settlements") if settlements.height else "No settlement.")
 
 
@@ -324,15 +324,17 @@ def _preview_week(week: date, lineup: str | None, methodology: str | None, *, as
         )
         return
     kind, sources = "reconstructed" if reconstructed else "live", "; ".join(found.source for found in universes)
-    console().print(f"Week {week}, {kind}: {markets} markets ({sources}), {len(prompts)} decisions. Nothing was stored or asked.")
+    console().print(
+        f"Week {week}, {kind}: {markets} markets ({sources}), {len(prompts)} decisions. No request was sent, and nothing was stored."
+    )
     if prompts:
         longest = max(prompts, key=lambda prompt: prompt.tokens)
-        console().print(f"[bold]The longest prompt, of {longest.decision_id}[/bold]")
+        console().print(f"[bold]Longest prompt: {longest.decision_id}[/bold]")
         for message in longest.messages:
             console().print(visible(message["content"], "\n"), markup=False, soft_wrap=True)
 
     rows = [
-        {"decision": prompt.decision_id, "model": prompt.member, "tokens": prompt.tokens, "most dollars": _dollars(prompt.most_cost)}
+        {"decision": prompt.decision_id, "model": prompt.member, "tokens": prompt.tokens, "max $": _dollars(prompt.most_cost)}
         for prompt in prompts
     ]
     console().print(grid(pl.DataFrame(rows), most=200) if rows else "No decision is due.")
@@ -457,8 +459,8 @@ def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> Non
 @arena.command(name="table")
 @click.argument("name")
 @KNOWN_AT
-@click.option("--from", "first", type=DAY, help="Leave out rows of before this UTC day.")
-@click.option("--to", "last", type=DAY, help="Leave out rows of after this UTC day.")
+@click.option("--from", "first", type=DAY, help="Leave out rows before this UTC day.")
+@click.option("--to", "last", type=DAY, help="Leave out rows after this UTC day.")
 @click.option("--into", type=click.Path(dir_okay=False, path_type=Path), help="Write all rows into this file: .parquet, or .csv.")
 @AS_JSON
 def show_table(

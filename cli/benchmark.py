@@ -290,14 +290,14 @@ def _show_estimates(estimates: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         emit(estimates)
         return
-    names = {"model": "model", "calls": "calls", "answered already": "have", "prompt tokens": "tokens in", "answer tokens": "out"}
+    names = {"model": "model", "calls": "calls", "answered already": "stored", "prompt tokens": "tokens in", "answer tokens": "out"}
     titles = names | {"expected $": "expected $", "at most $": "at most $"}
     rows = [{title: row[name] for name, title in titles.items()} for row in estimates]
     console().print(grid(pl.DataFrame(rows, schema=list(titles.values()))))
     for row in estimates:
         console().print(f"{row['model']}: {row['questions']} questions; {row['basis']}", markup=False, soft_wrap=True)
     if estimates:
-        console().print(f"Prices: {estimates[0]['price map']}. Nothing was asked.", markup=False)
+        console().print(f"Prices: {estimates[0]['price map']}. No request was sent.", markup=False)
 
 
 @click.command()

@@ -55,14 +55,14 @@ def test_rows_as_wide_as_those_of_the_demo_are_shown_whole() -> None:
 
 def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> None:
     frame = example().leaderboard
-    said = "Questions that do not count, because the model could know the outcome: 2 of wild"
+    said = "Excluded questions, whose outcome the model could have known: 2 for wild"
     assert f"{said}." in " ".join(printed(frame).split())
     several = frame.with_columns(could_know=pl.when(pl.col("forecaster") == "good/model").then(1).otherwise("could_know"))
     text = " ".join(printed(several).split())
-    assert f"{said}, 1 of good/model." in text
+    assert f"{said}, 1 for good/model." in text
     many = pl.concat([frame.with_columns(could_know=pl.lit(3), forecaster=pl.lit(f"model-{number}")).head(1) for number in range(6)])
-    assert "3 of model-0, 3 of model-1, 3 of model-2, 3 of model-3, some of 2 more." in " ".join(printed(many).split())
-    assert "do not count" not in printed(frame.with_columns(could_know=pl.lit(0)))
+    assert "3 for model-0, 3 for model-1, 3 for model-2, 3 for model-3, some for 2 more." in " ".join(printed(many).split())
+    assert "Excluded" not in printed(frame.with_columns(could_know=pl.lit(0)))
 
 
 def test_skill_over_the_market_is_shown_where_it_has_an_interval() -> None:

@@ -234,7 +234,7 @@ def ranking(
     scored, questions_of_release = scores.read(), questions.read()
     if questions_of_release.is_empty():
         raise ConfigError(
-            f"ranking release {context.partition_key}: it has no question; pull days with matching markets, then build it again"
+            f"ranking release {context.partition_key}: it has no questions; pull days with matching markets, then build it again"
         )
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
     comparison = compare_forecasters(

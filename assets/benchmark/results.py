@@ -50,9 +50,9 @@ def _exclusion_note(frame: pl.DataFrame) -> str:
     some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
-    most = [f"{row['could_know']} of {row['forecaster']}" for row in some.head(_CONTAMINATED).iter_rows(named=True)]
-    others = [f"some of {some.height - _CONTAMINATED} more"] if some.height > _CONTAMINATED else []
-    note = f"Questions that do not count, because the model could know the outcome: {', '.join(most + others)}."
+    most = [f"{row['could_know']} for {row['forecaster']}" for row in some.head(_CONTAMINATED).iter_rows(named=True)]
+    others = [f"some for {some.height - _CONTAMINATED} more"] if some.height > _CONTAMINATED else []
+    note = f"Excluded questions, whose outcome the model could have known: {', '.join(most + others)}."
     return "".join(f"\n{line}" for line in wrap(note, 80))
 
 
@@ -85,9 +85,10 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
         )
     explained = (
         "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
-        "significantly. skill: over the base rate; vs mkt: over the market's price at the\n"
-        "same time (blank: too few had one); p: of a test of calibration by ECE; cov.:\n"
-        "share of questions scored (–: too little to be ranked)." + _interval_note(frame) + _exclusion_note(frame)
+        "significantly. skill: over the share of yes as forecast of all questions;\n"
+        "vs mkt: over the market's price at the same time (blank: too few had one);\n"
+        "p: p-value of the test of calibration by ECE; cov.: share of questions scored.\n"
+        "–: not ranked, as too few questions count." + _interval_note(frame) + _exclusion_note(frame)
     )
     return Group(table, Text(f"\n{explained}", style="dim"))
 

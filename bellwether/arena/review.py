@@ -176,7 +176,7 @@ def render_advice(finding: ReviewFinding) -> str:
     return (
         f'# models.toml\n["{name}"]\nmodel = "{offer.model_id}"\ninput_price = {_price_text(offer.input_price)}\noutput_price = {_price_text(offer.output_price)}\nknowledge_cutoff = …  # the day its provider states\n'
         f'# families.toml\n[{finding.family.name}.releases."{name}"]\nreleased = …  # the day of its release\n'
-        f'# lineups.toml\n{finding.family.name} = "{name}"\n'
+        f'# lineups.toml\n[YOUR_LINEUP.families]\n{finding.family.name} = "{name}"\n'
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -186,7 +186,8 @@ def _score_interval(sample: _Sample, name: str, plan: Interval, value: float) ->
         return Estimate(None, value, value, "constant")
     if slope is not None and few:
         variance = max(variance, minimum_variance(slope, pool_with_base_rate(sample.forecasts), sample.clusters))
-    return _t_interval(value, variance, estimated.df, plan.scale, sample.level)
+    estimate = _t_interval(value, variance, estimated.df, plan.scale, sample.level)
+    return estimate if plan.most is None or estimate.upper is None else replace(estimate, upper=min(estimate.upper, plan.most))
 
 
 def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Estimate:
@@ -246,9 +247,9 @@ def _transform_interval(name: str, source: Estimate) -> Estimate:
 
 
 def _square_interval(lower: float, upper: float) -> tuple[float, float]:
-    """Return the range of x^2 for x from `lower` to `upper`."""
+    """Return the range of x^2 for x from `lower` to `upper`, of which at most 1 is possible."""
     minimum = 0.0 if lower <= 0 <= upper else min(lower**2, upper**2)
-    return minimum, max(lower**2, upper**2)
+    return minimum, min(max(lower**2, upper**2), 1.0)
 
 
 def _variance_of_rate(lower: float, upper: float) -> tuple[float, float]:

@@ -42,6 +42,7 @@ class Interval:
     scale: where the jackknife's t interval is symmetric; None without an interval of its own.
     size: the statistic whose sum over the forecasts is the metric's denominator; clusters without it do not contribute.
     source: the metric whose transformed interval is used.
+    most: largest possible value of the metric, at which its interval is cut, if the scale does not imply one.
     reason: cause of a missing interval.
     """
 
@@ -49,6 +50,7 @@ class Interval:
     size: str = "n"
     source: str | None = None
     reason: str | None = None
+    most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +285,7 @@ INTERVALS: dict[str, Interval] = {
     "within_bin_covariance": Interval(reason=_NO_METHOD),
     "corp_discrimination": Interval(reason="biased upwards, as corp_miscalibration is"),
     "yates_bias_squared": Interval(source="bias"),
-    "yates_min_variance": Interval(Scale.LOG),
-    "yates_excess_variance": Interval(Scale.LOG),
-    "yates_covariance": Interval(Scale.LOG),
+    **{name: Interval(Scale.LOG, most=0.25) for name in ("yates_min_variance", "yates_excess_variance", "yates_covariance")},
     "average_confidence": Interval(Scale.LOGIT_ABOVE_HALF),
     "confidence_when_correct": Interval(Scale.LOGIT_ABOVE_HALF, "right"),
     "confidence_when_wrong": Interval(Scale.LOGIT_ABOVE_HALF, "wrong"),

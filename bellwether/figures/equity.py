@@ -123,7 +123,7 @@ def _at(title: str, seconds: bool = False) -> alt.Tooltip:
 def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Chart:
     """Draw the equity of one backtest with its range over the queue models, and the drawdown below.
 
-    equity: rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at the middle
+    equity: rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at the midpoint
     of the book.
     """
     if equity.is_empty():
@@ -145,7 +145,7 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
     )
     chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
     return add_title(
-        fill_chart(chart, chart_rows(points)), title, "blue: equity, with the range of the queue models; orange: marked at the middle"
+        fill_chart(chart, chart_rows(points)), title, "blue: equity, with the range of the queue models; orange: marked at the midpoint"
     )
 
 

@@ -290,7 +290,7 @@ def estimate(
     prompt_tokens = [count_tokens(prompt, parameters) for prompt in prompts]
     usual = EXPECTED_COMPLETION.get(parameters.get("reasoning_effort"), EXPECTED_COMPLETION[None])
     per_answer = min(_max_completion_tokens(model, parameters), round(usual if completion_tokens is None else completion_tokens))
-    source = "assumed for a model that has not answered yet" if completion_tokens is None else "as this model's answers took so far"
+    source = "assumed for a model that has not answered yet" if completion_tokens is None else "the mean of this model's answers so far"
     return Estimate(
         calls=len(prompts),
         prompt_tokens=sum(prompt_tokens),

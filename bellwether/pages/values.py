@@ -94,6 +94,13 @@ def money(value: object, *, signed: bool = False) -> Cell:
     return number(value, 2, signed=signed, unit="$")
 
 
+def price(value: object) -> Cell:
+    """Format a price in dollars or a probability derived from prices, with two to four decimals: ticks are at least $0.0001."""
+    exact = number(value, 4)
+    whole, point, decimals = exact.text.partition(".")
+    return exact._replace(text=whole + point + decimals.rstrip("0").ljust(2, "0")) if point else exact
+
+
 def percent(value: object, digits: int = 0) -> Cell:
     """Format a share as a percentage."""
     return number(value, digits, unit="%")

@@ -12,7 +12,20 @@ import polars as pl
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, percent, text, thin_indices, timestamp, yes_no
+from bellwether.pages.values import (
+    cast_decimals,
+    finite,
+    group_rows,
+    minute,
+    money,
+    number,
+    percent,
+    price,
+    text,
+    thin_indices,
+    timestamp,
+    yes_no,
+)
 from bellwether.site import arena_decisions
 from bellwether.site.arena_decisions import Rows
 from bellwether.site.arena_paths import (
@@ -110,25 +123,31 @@ def _curve(name: str, rows: Rows) -> list[dict[str, Any]]:
     return [{"name": name, "x": minute(rows[place]["at"]), "y": finite(rows[place]["total"])} for place in thin_indices(len(rows), _POINTS)]
 
 
+def _initial_portfolio(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the portfolio of an agent before its first mark."""
+    return {"total": agent["initial_cash"], "cash": agent["initial_cash"], "profit": 0}
+
+
 # --- the cohort --------------------------------------------------------------------------------------------------------
 
 
 def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
-    last = {row["agent_id"]: row for row in book.portfolios.group_by("agent_id", maintain_order=True).last().iter_rows(named=True)}
+    marked = {row["agent_id"]: row for row in book.portfolios.group_by("agent_id", maintain_order=True).last().iter_rows(named=True)}
+    last = {agent["agent_id"]: marked.get(agent["agent_id"]) or _initial_portfolio(agent) for agent in book.agents.iter_rows(named=True)}
     open_counts = dict(book.positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
     ended_counts = dict(book.positions.filter(pl.col("status") != "open").group_by("agent_id").len().iter_rows())
     trade_counts = dict(book.trades.group_by("agent_id").len().iter_rows())
     rows = []
     for agent in book.agents.sort("agent_id").iter_rows(named=True):
-        name, newest = agent["agent_id"], last.get(agent["agent_id"])
-        total = newest["total"] if newest else None
+        name, newest = agent["agent_id"], last[agent["agent_id"]]
+        total = newest["total"]
         rows.append(
             [
                 text(agent["family"], agent_path(name)),
                 text(agent["model"]),
                 money(total),
-                percent(float(total / agent["initial_cash"] - 1) if total is not None and agent["initial_cash"] else None, 2),
-                money(newest["cash"] if newest else None),
+                percent(float(total / agent["initial_cash"] - 1) if agent["initial_cash"] else None, 2),
+                money(newest["cash"]),
                 number(trade_counts.get(name, 0)),
                 number(open_counts.get(name, 0)),
                 number(ended_counts.get(name, 0)),
@@ -156,14 +175,14 @@ def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stat
     gains = {
         agent: float(last[agent]["total"] / cash - 1)
         for agent, cash in book.agents.sort("agent_id").select("agent_id", "initial_cash").iter_rows()
-        if agent in last and cash
+        if cash
     }
     best = max(gains, key=gains.__getitem__, default=None)
     refused, costs = book.refusals.height, book.decisions["cost"]
     return Stats(
         [
             ("Agents", number(book.agents.height), ""),
-            ("Mean return", percent(sum(gains.values()) / len(gains) if gains else None, 2), f"of {len(gains)} with a portfolio"),
+            ("Mean return", percent(sum(gains.values()) / len(gains) if gains else None, 2), f"of {len(gains)} agents"),
             (
                 "Best agent",
                 text(best.partition("/")[2], agent_path(best)) if best else Cell("–"),
@@ -186,7 +205,7 @@ def _universe(universe: pl.DataFrame, linked: set[str]) -> Grid | Note:
             text(row["question"], market_path(row["market_id"]) if row["market_id"] in linked else ""),
             text(row["category"]),
             text(", ".join(row["outcomes"]), most=60),
-            text(", ".join("–" if price is None else f"{price:.3f}" for price in row["prices"]), most=60),
+            text(", ".join(price(one).text for one in row["prices"]), most=60),
             money(row["volume"]),
             timestamp(row["closes_at"]),
         ]
@@ -209,7 +228,7 @@ def _agent(
     colours: dict[str, str],
 ) -> Iterator[File]:
     curve = _curve(agent["family"], own["portfolios"])
-    newest = own["portfolios"][-1] if own["portfolios"] else {}
+    newest = own["portfolios"][-1] if own["portfolios"] else _initial_portfolio(agent)
     sections = [
         Section("", [_agent_headline(agent, own, newest, sum(len(refused.get(row["decision_id"], ())) for row in own["decisions"]))]),
         Section("Decisions", [_decisions(own["decisions"], refused)]),
@@ -217,7 +236,7 @@ def _agent(
             "Value",
             [charts.lines("Cash and positions", "UTC", "dollars", curve, {agent["family"]: colours[agent["family"]]}, step=True)]
             if curve
-            else [Note("The warehouse has no marks of this agent yet.")],
+            else [Note("The agent has its initial cash: it has no marks yet.")],
         ),
         Section("Positions", [_positions(own["positions"], questions)]),
         Section("Trades", [_trades(own["trades"], questions, scored)]),
@@ -231,13 +250,13 @@ def _agent(
 
 def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
     """Build the headline numbers of an agent. own: rows by table. now: newest portfolio. refused: number of bets or sales that were not executed."""
-    total, cash, profit = now.get("total"), float(agent["initial_cash"]), now.get("profit")
+    total, cash, profit = float(now["total"]), float(agent["initial_cash"]), now["profit"]
     open_count = sum(row["status"] == "open" for row in own["positions"])
     return Stats(
         [
             ("Total", money(total), "cash and positions"),
-            ("Return", percent(total / cash - 1 if total is not None and cash else None, 2), f"profit {money(profit, signed=True).text}"),
-            ("Cash", money(now.get("cash")), f"of {money(cash).text} at the start"),
+            ("Return", percent(total / cash - 1 if cash else None, 2), f"profit {money(profit, signed=True).text}"),
+            ("Cash", money(now["cash"]), f"of {money(cash).text} at the start"),
             ("Open positions", number(open_count), f"of {len(own['positions'])}"),
             ("Executed legs", number(len(own["trades"])), f"{refused} refused"),
             ("Decisions", number(len(own["decisions"])), f"{sum(row['action'] == 'INVALID' for row in own['decisions'])} invalid"),
@@ -309,11 +328,11 @@ def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str,
                 text(row["action"]),
                 text(row["side"]),
                 number(row["shares"], 2),
-                number(row["price"], 4),
+                price(row["price"]),
                 money(row["amount"]),
                 money(row["fee"]),
-                number(row["bid"], 4),
-                number(row["ask"], 4),
+                price(row["bid"]),
+                price(row["ask"]),
                 number(row["probability"], 3),
                 yes_no(score.get("won")),
                 number(score.get("brier_stated"), 3),

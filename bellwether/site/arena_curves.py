@@ -46,12 +46,18 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
         .with_columns(start=day_start(pl.col("week")))
         .sort("at", "agent_id")
     )
-    last = rows.group_by("agent_id", maintain_order=True).last().with_columns((pl.col("total") / pl.col("initial") - 1).alias("return"))
+    newest = rows.group_by("agent_id").agg(pl.col("total").last())
+    last = (
+        started.join(newest, on="agent_id", how="left")
+        .with_columns(total=pl.coalesce("total", "initial"))
+        .select("agent_id", "family", "total", (pl.col("total") / pl.col("initial") - 1).alias("return"))
+        .sort("agent_id")
+    )
     active_ids = agents.filter(pl.col("archived_at").is_null())["agent_id"].implode()
     started, rows = (one.filter(pl.col("agent_id").is_in(active_ids)) for one in (started, rows))
     if not rows.height:
         empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
-        return Curves(empty, empty, last.select("agent_id", "family", "total", "return"), releases)
+        return Curves(empty, empty, last, releases)
     first: datetime = min(rows["start"].unique().to_list())
     end: datetime = rows["at"][-1]
     days = (end - first).days + 1
@@ -76,7 +82,7 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
         .select(*_GROUP, x=pl.col("weeks"), y=pl.col("y").round(6))
         .sort(*_GROUP, "x")
     )
-    return Curves(calendar, aged, last.select("agent_id", "family", "total", "return").sort("agent_id"), releases)
+    return Curves(calendar, aged, last, releases)
 
 
 def _values_at(rows: pl.DataFrame, started: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:

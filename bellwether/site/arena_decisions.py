@@ -11,7 +11,7 @@ import orjson
 from bellwether.pages import columns
 from bellwether.pages.model import Cell, Head, Note, Page, PageTable, Part, Section, Stats, Text, TextEntry, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import money, number, text, yes_no
+from bellwether.pages.values import money, number, price, text, yes_no
 from bellwether.site.arena_paths import ABOVE, agent_path, cohort_path, decision_path, market_cell
 
 #: Rows of a table of the arena.
@@ -36,9 +36,9 @@ def legs_of(
                 market_cell(questions, row["market_id"]),
                 text(f"{row['action']} {row['side']}"),
                 number(row["probability"], 3),
-                number(row["bid"], 4),
-                number(row["ask"], 4),
-                number(row["price"], 4),
+                price(row["bid"]),
+                price(row["ask"]),
+                price(row["price"]),
                 number(row["shares"], 2),
                 money(row["amount"]),
                 text(position.get("status")),
@@ -108,7 +108,11 @@ def _headline(decision: Mapping[str, Any], legs: list[list[Cell]], refused: int)
             ("Executed legs", number(len(legs)), f"of {decision['legs'] or 0}"),
             ("Refused legs", number(refused), ""),
             ("Traded", money(sum(staked)) if staked else Cell("–"), "of all executed legs"),
-            ("Gain of its positions", money(sum(gains.values()), signed=True) if gains else Cell("–"), "without fees"),
+            (
+                "Gain of the positions",
+                money(sum(gains.values()), signed=True) if gains else Cell("–"),
+                "over all decisions that traded them, without fees",
+            ),
         ]
     )
 

@@ -13,7 +13,7 @@ from bellwether.figures.canvas import palette
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, text, thin_indices, timestamp, yes_no
+from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, price, text, thin_indices, timestamp, yes_no
 from bellwether.site.arena_agents import Books
 from bellwether.site.arena_paths import agent_path, market_path
 from bellwether.site.source import SiteSource
@@ -136,7 +136,7 @@ def _headline(own: Mapping[str, Rows]) -> Stats:
                 text(settlement["winner"] or settlement["result"] if settlement else "open"),
                 settlement["rule"] if settlement else "",
             ),
-            ("Last price", number(last["price"] if last else None, 3), f"of {last['outcome']}" if last else ""),
+            ("Last price", price(last["price"] if last else None), f"of {last['outcome']}" if last else ""),
             ("Agents", number(len({row["agent_id"] for row in trades})), f"{len(positions)} positions"),
             ("Trades", number(len(trades)), ""),
             ("Traded", money(sum(row["amount"] for row in trades)), "by all agents"),
@@ -191,7 +191,7 @@ def _trades(trades: Rows) -> Grid:
             text(row["action"]),
             text(row["side"]),
             number(row["shares"], 2),
-            number(row["price"], 4),
+            price(row["price"]),
             money(row["amount"]),
         ]
         for row in trades

@@ -33,7 +33,7 @@ _MEANINGS = {
     "brier_stated": "mean Brier score of the stated probabilities; 0 is perfect",
     "brier_size": "mean Brier score of the probabilities that bet sizes imply; 0 is perfect",
     "return": "profit as a share of the initial cash, with positions at their latest prices",
-    "brier_adjusted": "stated Brier score if it had answered every question of its group",
+    "brier_adjusted": "stated Brier score that an additive model of families and questions expects on every question of the group; not limited to 0 to 1",
     "brier_vs_price": "stated Brier score minus that of the price of the same questions; below 0 is better",
 }
 _TITLES = {

@@ -12,7 +12,7 @@ from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, group_rows, interval, interval_note, number, p_value, percent, text, yes_no
+from bellwether.pages.values import finite, group_rows, interval, interval_note, number, p_value, percent, price, text, yes_no
 from bellwether.site.questions import answer_cell
 from bellwether.site.release import ReleaseData, forecaster_path, part_title, question_path
 from bellwether.site.release import path as release_path
@@ -119,7 +119,7 @@ def _rows(material: ReleaseData, answers: list[dict[str, Any]], asked: Mapping[s
                 question,
                 text(question_row["category"] if question_row else None),
                 answer_cell(material.name, row["question_id"], row),
-                number(question_row["price_24h"] if question_row else None, 2),
+                price(question_row["price_24h"] if question_row else None),
                 text(question_row["ground_truth"] if question_row else None),
                 number(row["brier"], 3),
                 yes_no(row["could_know"]),

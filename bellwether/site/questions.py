@@ -11,7 +11,7 @@ from bellwether.lake.sql import sql_text
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, PageTable, Part, Section, Stats, Text, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, group_rows, minute, number, text, timestamp, yes_no
+from bellwether.pages.values import any_value, finite, group_rows, minute, number, price, text, timestamp, yes_no
 from bellwether.site import texts
 from bellwether.site.release import ReleaseData, forecaster_path, question_path
 from bellwether.site.release import path as release_path
@@ -74,7 +74,7 @@ def _headline(row: dict[str, Any], answers: list[dict[str, Any]]) -> Stats:
     return Stats(
         [
             ("Outcome", text(row["ground_truth"]), "as the venue settled it"),
-            ("Price 24 h before", number(row["price_24h"], 2), "probability of yes"),
+            ("Price 24 h before", price(row["price_24h"]), "probability of yes"),
             ("Forecasts that count", number(len(scored)), f"of {len(answers)}"),
             ("Mean Brier score", number(mean, 3), "lower is better"),
             ("Best forecast", text(best["forecaster"] if best else None), f"Brier {number(best['brier'], 3).text}" if best else ""),
@@ -94,7 +94,7 @@ def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[s
         ("Closed", timestamp(row["close_time"])),
         ("Settled", timestamp(row["settled_at"])),
     ]
-    facts += [(f"Price {name} before the close", number(row[f"price_{name}"], 3)) for name in HORIZONS]
+    facts += [(f"Price {name} before the close", price(row[f"price_{name}"])) for name in HORIZONS]
     if evidence:
         facts += [(f"Evidence: {name.replace('_', ' ')}", any_value(value)) for name, value in evidence.items() if value is not None]
     return facts
@@ -107,7 +107,7 @@ def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]
         Head("Forecaster"),
         Head("Probability of yes", number=True),
         Head("Brier", number=True),
-        Head("Right", "the outcome was held for more likely than not"),
+        Head("Right", "the decision, yes from 0.5 on, was the outcome"),
         Head("Could know", "the forecaster could have known the outcome: not scored"),
         Head("Samples", number=True),
         Head("Problem", "why there is no forecast"),
@@ -118,9 +118,7 @@ def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]
             text(one["forecaster"], forecaster_path(material.name, one["forecaster"]) if one["forecaster"] in on_board else ""),
             answer_cell(material.name, question, one),
             number(one["brier"], 3),
-            yes_no(
-                None if one["p_yes"] is None or one["yes"] is None or one["p_yes"] == 0.5 else (one["p_yes"] > 0.5) == (one["yes"] == 1)
-            ),
+            yes_no(None if one["p_yes"] is None or one["yes"] is None else (one["p_yes"] >= 0.5) == (one["yes"] == 1)),
             yes_no(one["could_know"]),
             number(one["samples"]),
             text(one["error"]),

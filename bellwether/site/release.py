@@ -15,7 +15,7 @@ from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, interval, interval_note, number, p_value, percent, slug, text, timestamp
+from bellwether.pages.values import finite, interval, interval_note, number, p_value, percent, price, slug, text, timestamp
 from bellwether.site import pairs
 from bellwether.site.source import SiteSource
 
@@ -355,7 +355,7 @@ def _questions(material: ReleaseData) -> Grid:
             text(row["category"]),
             timestamp(row["close_time"]),
             text(row["ground_truth"]),
-            number(row["price_24h"], 2),
+            price(row["price_24h"]),
             number(mean.get(row["id"]), 3),
         ]
         for row in material.questions.iter_rows(named=True)

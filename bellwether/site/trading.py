@@ -57,7 +57,11 @@ _SUMS = ("orders", "rejected", "fills", "contracts", "fees", "slippage")
 _MEANS = ("fill_ratio", "maker_share", "turnover", "time_in_market", "queue_wait_median")
 #: Definition of the ratio per episode.
 _RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
-_BAND_HEAD = Head("Queue band", "P&L in the worst and the best history of the queue", number=True)
+_BAND_HEAD = Head(
+    "Queue band",
+    "lowest and highest P&L over queue positions; of an agent that reacts to its fills, over runs with three queue models",
+    number=True,
+)
 #: Points of a curve in a chart of several.
 _POINTS = 100
 
@@ -140,7 +144,7 @@ def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
 
 
 def band_cell(row: Mapping[str, Any]) -> Cell:
-    """Format the range of a P&L between the worst and the best queue history of its orders."""
+    """Format the range of a P&L over queue positions."""
     low, high = band_ends(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
@@ -198,11 +202,16 @@ def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colo
     return [*parts, table]
 
 
+def _rank(runs: pl.DataFrame) -> pl.DataFrame:
+    """Sort backtests by P&L, the highest first. Equal ones are in the order of the agents' names."""
+    return runs.sort(["pnl", "agent"], descending=[True, False])
+
+
 def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
     if not episodes.height:
         return Note("The warehouse has no episodes yet.")
     counts = dict(runs.group_by("episode").len().iter_rows())
-    best = {row["episode"]: row for row in runs.sort("pnl", "agent").iter_rows(named=True)}
+    best = {row["episode"]: row for row in _rank(runs).reverse().iter_rows(named=True)}
     rows = []
     for (name,), part in episodes.group_by("episode", maintain_order=True):
         top = best.get(name)
@@ -311,13 +320,14 @@ def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
             rows.append({"name": f"after {horizon} s", "value": value, "lower": lower, "upper": upper})
     if not rows:
         return Note("No maker fill has a markout.")
-    title = "Mean markout of maker fills, with 95 % intervals over episodes"
+    title = "Mean markout of maker fills" + ", with 95 % intervals over episodes" * any(row["lower"] is not None for row in rows)
     return charts.intervals(title, "dollars per contract", rows, {str(row["name"]): colour for row in rows}, reference=0.0)
 
 
 def _order_statistics(runs: pl.DataFrame) -> Facts:
     """Format statistics of an agent's orders and fills: counts summed, and ratios averaged over episodes."""
-    values = cast_decimals(runs.select(pl.col(_SUMS).sum(), pl.col(_MEANS).mean())).row(0, named=True)
+    sums = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in _SUMS]
+    values = cast_decimals(runs.select(*sums, pl.col(_MEANS).mean())).row(0, named=True)
     titles = {name: columns.title(name) for name in _SUMS} | {name: f"{columns.title(name)}, mean of episodes" for name in _MEANS}
     return Facts(
         [(title, columns.value_cell("replay/backtests", name, values[name])) for name, title in titles.items()],
@@ -359,7 +369,7 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
         for agent, own in equity.items()
         for place in extremes(np.array([row["equity"] for row in own], dtype=np.float64), most=_POINTS).tolist()
     ]
-    ranked = runs.sort(["pnl", "agent"], descending=[True, False])
+    ranked = _rank(runs)
     first = ranked["agent"].to_list()[:5]
     parts: list[Part] = [_runs(name, ranked)] if runs.height else [Note("No agent has traded this episode yet.")]
     if curves:

@@ -187,7 +187,7 @@ SCORES = Table(
     key=("release", "forecaster", "scope", "metric"),
     partitioned_by=("release", "forecaster"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 RELIABILITY = Table(

@@ -81,6 +81,23 @@ def test_a_function_of_another_metric_takes_over_its_interval() -> None:
     assert scores["uncertainty"].upper == pytest.approx(0.25 if rate.lower <= 0.5 <= rate.upper else max(ends))
 
 
+def test_no_interval_leaves_the_range_of_its_metric() -> None:
+    largest = dict.fromkeys(("accuracy", "brier", "f1_yes", "macro_f1", "roc_auc", "base_rate", "yates_bias_squared"), 1.0)
+    largest |= dict.fromkeys(("uncertainty", "yates_min_variance", "yates_excess_variance", "yates_covariance"), 0.25)
+    intervals = dict.fromkeys(largest, 0)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        cluster = np.arange(24) % rng.integers(4, 9)
+        p = rng.uniform(0, 1, 24).round(2)
+        scores = evaluate(p, (rng.uniform(0, 1, 24) < p) ^ (seed % 3 == 0), cluster, replicates=0)
+        for name, most in largest.items():
+            estimate = scores[name]
+            if estimate.lower is not None and estimate.upper is not None:
+                intervals[name] += 1
+                assert 0 <= estimate.lower <= estimate.upper <= most, (name, seed)
+    assert min(intervals.values()) >= 20
+
+
 @pytest.mark.parametrize(
     ("clusters", "metric", "reason"),
     [

@@ -159,7 +159,7 @@ def test_an_estimate_adds_up_and_says_what_it_rests_on() -> None:
     assert found.most_cost == 200 * (compute_max_cost(model, MESSAGES) or 0)
     assert found.price_map == price_map_version()
     assert found.basis == (
-        "prompts at 4 characters per token; 321 tokens per answer, as this model's answers took so far; prices of LiteLLM's map"
+        "prompts at 4 characters per token; 321 tokens per answer, the mean of this model's answers so far; prices of LiteLLM's map"
     )
 
 

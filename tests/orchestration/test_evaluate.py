@@ -251,7 +251,7 @@ def test_a_dry_run_says_what_it_would_take_and_asks_nothing(harness: Harness) ->
     assert json.loads(other.stdout)[0]["calls"] == 5
     assert harness.provider.asked == asked
     assert contents(harness.home) == before
-    assert "Nothing was asked" in text
+    assert "No request was sent" in text
     assert max(map(len, text.splitlines()[:4])) <= 80
 
 

@@ -52,6 +52,7 @@ def test_an_agent_that_never_traded_counts_with_its_initial_cash() -> None:
     curves = read_curves(agents, portfolios, RELEASES.empty())
     assert dict(curves.age.select("x", "y").iter_rows()) == {0: 0.0, 1: 0.05}
     assert set(curves.calendar["y"]) == {0.05}
+    assert curves.last.rows() == [("held", "a", 10_000.0, 0.0), ("traded", "a", 11_000.0, pytest.approx(0.1))]
 
 
 def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstructed_cohorts_alone() -> None:

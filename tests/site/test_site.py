@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from bellwether.lake.warehouse import publish, query
 from bellwether.pages import columns
 from bellwether.pages.model import Chart, Note
 from bellwether.pages.render import POLICY, data_script
-from bellwether.pages.values import money, number, p_value, percent, slug, thin_indices
+from bellwether.pages.values import money, number, p_value, percent, price, slug, thin_indices
 from bellwether.site import build, contents, read_site_state, read_warehouse_state, texts, trading
 from bellwether.site.data_pages import csv
 from bellwether.site.release import consistency_bands
@@ -188,6 +189,14 @@ def test_a_ratio_per_episode_is_the_mean_over_the_deviation_of_settled_episodes(
 
 def test_numbers_are_written_as_they_are_rounded() -> None:
     assert (number(-0.0004, 3).text, number(float("nan"), 2).text, number(None).text, number(float("inf")).text) == ("0.000", "–", "–", "∞")
+    assert [price(value).text for value in (0.0005, Decimal("0.9995"), 0.5, 0.041, 1, None)] == [
+        "0.0005",
+        "0.9995",
+        "0.50",
+        "0.041",
+        "1.00",
+        "–",
+    ]
     assert (money(-1234.5, signed=True).text, percent(0.256, 1).text, number(1234567).text) == ("−$1,234.50", "25.6\u00a0%", "1,234,567")
     assert [(p_value(p).text, p_value(p).key) for p in (0.0, 9.9e-5, 1e-4, None, float("nan"))] == [
         ("< 0.0001", 0.0),

@@ -172,7 +172,7 @@ def query_agent(read: TableReader, cohort: date, family: str) -> Mapping[str, pl
         "decisions": decisions.select("week", "state", "action", "legs", "refused", "cash", "problem", "reason", "cost").sort("week"),
         "positions": read(POSITIONS)
         .filter(is_agent)
-        .select("position_id", "market_id", "side", "status", "shares", "cost", "paid", "realized", "result")
+        .select("position_id", "market_id", "side", "status", "shares", "cost", "paid", "realized", "result", "won")
         .sort("position_id"),
         "cash movements": read(LEDGER)
         .filter(is_agent)

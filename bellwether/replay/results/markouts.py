@@ -34,7 +34,7 @@ class Tops:
         ts: Times, int64, ns UTC.
         bid: Best bid of YES, int16, $0.0001; -1 if the side is empty, the book invalid or the market closed.
         ask: Best ask of YES, as `bid`.
-        worth: Value of a YES contract, int64, micro-dollars: the middle of bid and ask, after settlement the payout, `NONE` if unknown.
+        worth: Value of a YES contract, int64, micro-dollars: the midpoint of bid and ask, after settlement the payout, `NONE` if unknown.
         settled: Time of each market's settlement, int64[T], ns UTC; the maximum int64 without one.
         until: Time up to which the tape has books, ns UTC.
     """
@@ -71,7 +71,7 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
     """Compute the markout of each fill after each horizon, int64[fills, horizons], micro-dollars per contract; `NONE` where undefined.
 
     The markout of a purchase is the worth of its side at the end of the horizon less its price; that of a sale its price less that worth. It
-    is negative if the market moved against the fill. Worth is the middle of the recorded book, or the payout after settlement. It is
+    is negative if the market moved against the fill. Worth is the midpoint of the recorded book, or the payout after settlement. It is
     undefined if a side is empty, the book is invalid, the market is closed but not settled, it was voided, or the tape has ended.
 
     Args:

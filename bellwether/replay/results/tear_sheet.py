@@ -173,7 +173,7 @@ def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
         return [Note("The warehouse has no equity of this backtest.")]
     rows = [{"name": agent, "x": row["x"], "y": row["equity"], "lower": row["lower"], "upper": row["upper"]} for row in equity]
     falls = [{"name": agent, "x": row["x"], "y": row["drawdown"]} for row in equity]
-    title = "Equity, with its band over unknown queue histories"
+    title = "Equity, with its queue band"
     return [
         charts.lines(title, "UTC", "dollars", rows, {agent: colour}, band=True),
         charts.lines("Drawdown from the running peak", "UTC", "share", falls, {agent: colour}),
@@ -240,8 +240,8 @@ def _raises_yes(row: Mapping[str, Any]) -> bool:
 
 #: Explanation of the heat map.
 BOOK_NOTE = (
-    "Blue: bids, orange: asks, more opaque for more contracts. Dots are trades of the venue, larger for more contracts; triangles are fills, up where "
-    "YES was bought or NO sold. Prices are of YES."
+    "Blue: bids, orange: asks, more opaque for more contracts, at sampled instants. Dots are trades of the venue, larger for more contracts; each "
+    "adds up the trades since the previous instant. Triangles are fills, up where YES was bought or NO sold. Prices are of YES."
 )
 
 
