@@ -306,7 +306,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     """Run SQL on the published warehouse, read-only.
 
     `FROM meta.tables` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
-    not fit the terminal are left out; --json has all columns and rows.
+    not fit the terminal are left out; --json has all columns and rows, and null for NaN and infinity.
     """
     from bellwether.lake.warehouse import query as run
 
@@ -315,12 +315,16 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
         path = Path(sql[1:])
         if not path.is_file():
             raise ConfigError(f"reading SQL: {path} is not a file")
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"reading SQL: {path} is not UTF-8 text") from error
     frame = run(settings().warehouse_uri, text, _parse_values(values))
     # A small negative number is rounded to -0.0, which depends on the order of a sum: show 0.0.
     frame = frame.with_columns(pl.col(pl.Float32, pl.Float64) + 0.0)
     if as_json:
-        emit(frame.to_dicts())
+        finite = pl.col(pl.Float32, pl.Float64)
+        emit(frame.with_columns(pl.when(finite.is_finite()).then(finite)).to_dicts())
     elif frame.width:
         click.echo(_draw_box(frame, rows))
 

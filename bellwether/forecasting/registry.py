@@ -62,9 +62,9 @@ def forecaster(name: str, folder: Path | None = None) -> Forecaster:
     entries = forecasters(folder)
     if name not in entries:
         near = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
-        meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(entries)}"
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise ConfigError(
-            f"no forecaster is called {name!r}; {meant} `bellwether models` lists them; {FILE} and {MODELS_FILE} in your registry folder add more"
+            f"no forecaster is called {name!r}; {meant}`bellwether models` lists them; {FILE} and {MODELS_FILE} in your registry folder add more"
         )
     return entries[name]
 

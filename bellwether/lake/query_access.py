@@ -17,8 +17,12 @@ _READ_ONLY = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE
 
 
 def require_read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raise `ConfigError` for SQL that does more than read. Invalid SQL raises `duckdb.Error`."""
-    for statement in connection.extract_statements(sql):
+    """Raise `ConfigError` for SQL that does more than read one result. Invalid SQL raises `duckdb.Error`."""
+    statements = connection.extract_statements(sql)
+    results = [statement for statement in statements if statement.type != duckdb.StatementType.CREATE]
+    if not statements or len(results) > 1:
+        raise ConfigError(f"querying the warehouse: give one SELECT, not {len(results)} statements")
+    for statement in statements:
         if statement.type == duckdb.StatementType.EXPLAIN and (begin := _EXPLAIN.match(statement.query)):
             require_read_only(connection, statement.query[begin.end() :])
         elif statement.type not in _READ_ONLY:

@@ -21,7 +21,7 @@ import polars as pl
 from bellwether import places
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import build, duckdb_connection, query_access
-from bellwether.lake.duckdb_connection import literal
+from bellwether.lake.duckdb_connection import identifier, literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.publications import Place, open_place
 from bellwether.lake.sql import sql_text
@@ -164,13 +164,26 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
                 _choose_requests(connection, sql)
             query_access.restrict_access(connection, files)
             relation = connection.sql(sql, params=dict(params) if params else None)
-            return relation.pl() if relation is not None else pl.DataFrame()
+            return _fetch(relation) if relation is not None else pl.DataFrame()
         except duckdb.IOException as error:
             raise LakeError(
                 f"querying the warehouse {path}: {error}. Its views name files of the lake; publish it again after moving the lake: `bellwether warehouse`"
             ) from error
         except duckdb.Error as error:
             raise ConfigError(f"querying the warehouse {path}: {error}") from error
+        except RuntimeError as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            raise
+
+
+def _fetch(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """Compute the rows of a relation; intervals become text, because Polars has no such type."""
+    intervals = [identifier(name) for name, dtype in zip(relation.columns, relation.types, strict=True) if dtype == "INTERVAL"]
+    if intervals:
+        relation = relation.project(f"* REPLACE ({', '.join(f'{name}::VARCHAR AS {name}' for name in intervals)})")
+    # Ctrl-C interrupts `execute`, but not the conversion.
+    return relation.execute().pl()
 
 
 def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

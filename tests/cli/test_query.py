@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +68,45 @@ def test_rounded_numbers_have_no_negative_zero() -> None:
     sql = "SELECT round(-0.00001::DOUBLE, 3) AS small, -0.0::FLOAT AS zero, -0.5::DOUBLE AS half"
     assert "-0.0" not in query(sql).output
     assert str(json.loads(query(sql, "--json").stdout)) == "[{'small': 0.0, 'zero': 0.0, 'half': -0.5}]"
+
+
+def test_json_has_null_for_what_json_has_no_number_for() -> None:
+    text = query("SELECT 1 / 0 AS infinite, 'nan'::DOUBLE AS undefined, 0.5::DOUBLE AS half", "--json").stdout
+    assert json.loads(text, parse_constant=pytest.fail) == [{"infinite": None, "undefined": None, "half": 0.5}]
+
+
+def test_an_interval_is_text() -> None:
+    rows = json.loads(query("SELECT 3 AS n, INTERVAL 90 MINUTE AS wait, 'a' AS name", "--json").stdout)
+    assert rows == [{"n": 3, "wait": "01:30:00", "name": "a"}]
+
+
+@pytest.mark.parametrize(("sql", "count"), [("", 0), ("SELECT 1; SELECT 2", 2)])
+def test_a_query_has_one_result(sql: str, count: int) -> None:
+    result = query(sql)
+    assert (result.exit_code, f"give one SELECT, not {count} statements" in result.output) == (1, True)
+
+
+def test_a_file_of_sql_is_text(tmp_path: Path) -> None:
+    (tmp_path / "bin.sql").write_bytes(b"\xff\xfe\x00")
+    result = query(f"@{tmp_path / 'bin.sql'}")
+    assert result.exit_code == 1 and "bin.sql is not UTF-8 text" in result.output
+
+
+def test_ctrl_c_ends_a_query() -> None:
+    begun = "import sys; from cli.main import main; print('ready', flush=True); main()"
+    endless = "SELECT count(*) FROM range(10000000000) a, range(1000) b WHERE hash(a.range + b.range) = 7"
+    with subprocess.Popen(
+        [sys.executable, "-c", begun, "query", endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None and running.stdout.readline() == "ready\n"
+        time.sleep(5)
+        assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        try:
+            assert running.wait(60) == 1
+        finally:
+            running.kill()
+        assert running.stderr is not None and running.stderr.read().strip() == "Aborted!"
 
 
 def test_json_is_complete() -> None:

@@ -300,7 +300,7 @@ async def test_an_estimate_takes_tokens_per_answer_and_not_per_attempt(tmp_path:
     assert len(wire.calls) == 4
     other = describe_estimate(model, make_questions(market("B", question="Will B happen?")), journal)
     assert (other["calls"], other["answered already"], other["answer tokens"]) == (1, 0, 20)
-    assert "took so far" in other["basis"]
+    assert "answers so far" in other["basis"]
 
 
 async def test_a_forecast_names_the_price_list_of_its_call_whatever_today_s_is(tmp_path: Path) -> None:

@@ -58,9 +58,11 @@ def test_a_wrong_forecaster_is_named_with_file_field_and_value(tmp_path: Path, t
         assert part in str(error.value)
 
 
-def test_an_unknown_forecaster_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"'nope'.*always-no"):
-        forecaster("nope")
+def test_an_unknown_forecaster_is_an_error_that_suggests_similar_ones() -> None:
+    with pytest.raises(ConfigError, match=r"'alway-no'; did you mean always-no.*\? `bellwether models` lists them"):
+        forecaster("alway-no")
+    with pytest.raises(ConfigError, match=r"'xyz'; `bellwether models` lists them"):
+        forecaster("xyz")
 
 
 def test_a_name_in_both_registries_is_refused(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def find_only_agent(path: Path) -> str:
     for several.
     """
     try:
-        classes = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)]
+        classes = [node for node in ast.parse(path.read_bytes(), path.name).body if isinstance(node, ast.ClassDef)]
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise ConfigError(f"loading an agent from {path}: {_format_error(error)}; correct the file or its name") from error
     bases = {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for node in classes}
