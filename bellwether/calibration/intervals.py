@@ -140,7 +140,10 @@ def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: floa
 
 def _interval(sample: _Sample, name: str) -> Estimate:
     if name not in sample.intervals:
-        sample.intervals[name] = _compute_interval(sample, name)
+        estimate, most = _compute_interval(sample, name), INTERVALS[name].most
+        if most is not None and estimate.upper is not None:
+            estimate = replace(estimate, upper=min(estimate.upper, most))
+        sample.intervals[name] = estimate
     return sample.intervals[name]
 
 
@@ -186,8 +189,7 @@ def _score_interval(sample: _Sample, name: str, plan: Interval, value: float) ->
         return Estimate(None, value, value, "constant")
     if slope is not None and few:
         variance = max(variance, minimum_variance(slope, pool_with_base_rate(sample.forecasts), sample.clusters))
-    estimate = _t_interval(value, variance, estimated.df, plan.scale, sample.level)
-    return estimate if plan.most is None or estimate.upper is None else replace(estimate, upper=min(estimate.upper, plan.most))
+    return _t_interval(value, variance, estimated.df, plan.scale, sample.level)
 
 
 def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Estimate:
@@ -247,9 +249,9 @@ def _transform_interval(name: str, source: Estimate) -> Estimate:
 
 
 def _square_interval(lower: float, upper: float) -> tuple[float, float]:
-    """Return the range of x^2 for x from `lower` to `upper`, of which at most 1 is possible."""
+    """Return the range of x^2 for x from `lower` to `upper`."""
     minimum = 0.0 if lower <= 0 <= upper else min(lower**2, upper**2)
-    return minimum, min(max(lower**2, upper**2), 1.0)
+    return minimum, max(lower**2, upper**2)
 
 
 def _variance_of_rate(lower: float, upper: float) -> tuple[float, float]:

@@ -284,7 +284,7 @@ INTERVALS: dict[str, Interval] = {
     "within_bin_variance": Interval(reason=_NO_METHOD),
     "within_bin_covariance": Interval(reason=_NO_METHOD),
     "corp_discrimination": Interval(reason="biased upwards, as corp_miscalibration is"),
-    "yates_bias_squared": Interval(source="bias"),
+    "yates_bias_squared": Interval(source="bias", most=1.0),
     **{name: Interval(Scale.LOG, most=0.25) for name in ("yates_min_variance", "yates_excess_variance", "yates_covariance")},
     "average_confidence": Interval(Scale.LOGIT_ABOVE_HALF),
     "confidence_when_correct": Interval(Scale.LOGIT_ABOVE_HALF, "right"),
