@@ -40,8 +40,9 @@ def console() -> Console:
 
 
 def emit(value: Any) -> None:
-    """Print `value` as JSON. Times are in ISO format, and decimals are texts that keep all digits."""
-    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False)
+    """Print `value` as JSON. Times are in ISO format, decimals are texts that keep all digits, and NaN and infinity are null."""
+    finite = json.loads(json.dumps(value, default=_plain), parse_constant=lambda name: None)
+    text = json.dumps(finite, indent=2, ensure_ascii=False)
     sys.stdout.write(_UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
     sys.stdout.flush()
 

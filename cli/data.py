@@ -323,8 +323,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     # A small negative number is rounded to -0.0, which depends on the order of a sum: show 0.0.
     frame = frame.with_columns(pl.col(pl.Float32, pl.Float64) + 0.0)
     if as_json:
-        finite = pl.col(pl.Float32, pl.Float64)
-        emit(frame.with_columns(pl.when(finite.is_finite()).then(finite)).to_dicts())
+        emit(frame.to_dicts())
     elif frame.width:
         click.echo(_draw_box(frame, rows))
 

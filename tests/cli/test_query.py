@@ -71,8 +71,8 @@ def test_rounded_numbers_have_no_negative_zero() -> None:
 
 
 def test_json_has_null_for_what_json_has_no_number_for() -> None:
-    text = query("SELECT 1 / 0 AS infinite, 'nan'::DOUBLE AS undefined, 0.5::DOUBLE AS half", "--json").stdout
-    assert json.loads(text, parse_constant=pytest.fail) == [{"infinite": None, "undefined": None, "half": 0.5}]
+    text = query("SELECT 1 / 0 AS infinite, 'nan'::DOUBLE AS undefined, 0.5::DOUBLE AS half, ['inf'::DOUBLE, 1] AS list", "--json").stdout
+    assert json.loads(text, parse_constant=pytest.fail) == [{"infinite": None, "undefined": None, "half": 0.5, "list": [None, 1.0]}]
 
 
 def test_an_interval_is_text() -> None:
