@@ -131,7 +131,7 @@ def leader_tiles(ranking: Ranking) -> list[tuple[str, Cell, str]]:
 def heads(metrics: Sequence[str]) -> list[Head]:
     """Build the column heads of the table of a ranking. metrics: primary metrics, the first of which determines the rank."""
     return [
-        Head("Rank", f"by the {_TITLES.get(metrics[0], metrics[0])}", number=True),
+        Head("Rank", f"by the {metric_title(metrics[0])}", number=True),
         *columns.heads("arena/rankings", "family", "letters"),
         *(Head(f"{columns.title(name)} {columns.LEVEL}", define(name), number=True) for name in _order(metrics)),
         *columns.heads("arena/rankings", ("share_first", "First"), ("in_mcs", "Best set"), "n", ("n_events", "Events")),
@@ -252,7 +252,7 @@ def _pairs(ranking: Ranking) -> list[Part]:
     pair_parts: list[Part] = []
     for metric in ranking.metrics:
         tested = ranking.pairs.filter(pl.col("metric") == metric)
-        metric_name = _TITLES.get(metric, metric)
+        metric_name = metric_title(metric)
         title = f"{metric_name[0].upper()}{metric_name[1:]} of the row less that of the column; a dot: significant after Holm's correction"
         pair_parts += pairs.matrix(title, tested, "family", ranking.families)
     head = [columns.head("arena/pairs", "metric"), *pairs.heads("arena/pairs", "family", "Cohort-weeks")]
