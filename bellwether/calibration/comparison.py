@@ -4,7 +4,7 @@
 
     comparison = compare({"a": p_a, "b": p_b}, y, clusters=series)
     comparison.pairs       # one row per pair: mean difference, interval and p-values
-    comparison.ranking     # one row per forecaster: share ranked first, confidence set, significance group
+    comparison.ranking     # one row per forecaster: confidence set, significance group
 
 docs/metrics.md explains each number.
 """
@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike
 from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.comparison_pairs import Loss, PairTests, Panel, run_pair_tests
 from bellwether.calibration.forecasts import Bools, Floats, Forecasts
-from bellwether.calibration.inference import Inference, mean_replicates
-from bellwether.calibration.intervals import MIN_CLUSTERS
-from bellwether.calibration.ranking import confidence_set, group_letters, share_first
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.ranking import confidence_set, group_letters
 from bellwether.errors import ScoringError
 
 #: Maximum of Holm's p at which two forecasters differ significantly.
@@ -41,8 +40,7 @@ class Comparison:
     pairs: one row per pair, columns forecaster, other, n, n_clusters (of the common questions), difference (mean loss of the forecaster
         minus that of the other), lower, upper, standard_error, df, t, p, p_holm, p_mcnemar, method and reason. With a `reason`, the
         interval and the tests are null. The interval excludes 0 exactly when p is below 1 - level.
-    ranking: one row per forecaster, best first, columns forecaster, n, loss (mean over its own forecasts), share_first, mcs_p, in_mcs and
-        group; null for unranked forecasters.
+    ranking: one row per forecaster, best first, columns forecaster, n, loss (mean over its own forecasts), mcs_p, in_mcs and group; null for unranked forecasters.
     """
 
     pairs: pl.DataFrame
@@ -72,7 +70,7 @@ def compare(
         answers: "yes", "no" or None per question by forecaster, for McNemar's test; without an answer the decision is p >= 0.5.
         weights: weight of each question, (N,), positive.
         loss: "brier" or "log_loss".
-        level, replicates, seed: as in `Inference`; the replicates are those of `share_first`.
+        level, replicates, seed: as in `Inference`.
 
     Raises `ScoringError` with the column, the index and the value of the first invalid entry.
     """
@@ -95,7 +93,7 @@ def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -
     pairs include unranked ones.
     """
     tested = run_pair_tests(panel, loss, plan.level)
-    return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss, plan), loss, plan)
+    return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss), loss, plan)
 
 
 def _columns(forecasts: Any) -> dict[str, Any]:
@@ -151,7 +149,7 @@ def _pairs(panel: Panel, tested: PairTests) -> pl.DataFrame:
     )
 
 
-def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss, plan: Inference) -> pl.DataFrame:
+def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss) -> pl.DataFrame:
     size = len(panel.names)
     losses, present = loss.of(panel.p, panel.y[:, None]), panel.present
     weight = present * panel.weight[:, None]
@@ -167,20 +165,8 @@ def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss, plan: I
             "forecaster": pl.Series(panel.names, dtype=pl.String),
             "n": present.sum(axis=0).astype(np.int64),
             "loss": pl.Series(mean, nan_to_null=True),
-            "share_first": pl.Series(_share_first(panel, losses, ranked, plan), nan_to_null=True),
             "mcs_p": pl.Series(mcs_p, nan_to_null=True),
             "in_mcs": pl.Series(in_mcs, dtype=pl.Boolean),
             "group": pl.Series(group_letters(np.where(ranked, mean, np.nan), tested.p_holm, panel.pairs, SIGNIFICANCE), dtype=pl.String),
         }
     ).sort("loss", nulls_last=True, maintain_order=True)
-
-
-def _share_first(panel: Panel, losses: Floats, ranked: Bools, plan: Inference) -> Floats:
-    """Return the share of bootstrap replicates in which each ranked forecaster has the smallest loss. NaN for unranked forecasters, and for
-    all if there are too few clusters.
-    """
-    shares = np.full(len(panel.names), np.nan)
-    if panel.clusters.count >= MIN_CLUSTERS:
-        grouping = min(panel.clusters.ways, key=lambda candidate: candidate.count)
-        shares[ranked] = share_first(mean_replicates(losses[:, ranked], panel.weight, grouping, plan))
-    return shares

@@ -1,4 +1,4 @@
-"""Uncertainty of a ranking: how often each forecaster is first in bootstrap replicates, the confidence set of the best, and significance groups."""
+"""Uncertainty of a ranking: the confidence set of the best, and significance groups."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ from string import ascii_letters
 import numpy as np
 
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-
-
-def share_first(replicates: Floats) -> Floats:
-    """Return the share of replicates in which each of M forecasters has the smallest loss, float64 (M,); ties are split.
-
-    `replicates` float64 (M, R), NaN if a forecaster has none of the questions drawn. NaN for all without a replicate.
-    """
-    if not replicates.size:
-        return np.full(len(replicates), np.nan)
-    loss = np.where(np.isnan(replicates), np.inf, replicates)
-    best = (loss == loss.min(axis=0)) & np.isfinite(loss)
-    holders = best.sum(axis=0)
-    drawn = holders > 0
-    if not drawn.any():
-        return np.full(len(replicates), np.nan)
-    return np.asarray((best[:, drawn] / holders[drawn]).mean(axis=1), dtype=np.float64)
 
 
 def confidence_set(difference: Floats, p_holm: Floats, pairs: tuple[Ints, Ints], ranked: Bools) -> Floats:

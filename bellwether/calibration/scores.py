@@ -118,8 +118,8 @@ def compare_forecasters(
 ) -> Comparison:
     """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
 
-    Holm's correction covers all pairs. Only forecasters at or above the coverage floor take part in the ranking, that is in the shares ranked
-    first, the confidence set and the groups. Arguments and errors as in `score` and `compare`.
+    Holm's correction covers all pairs. Only forecasters at or above the coverage floor take part in the ranking, that is in the
+    confidence set and the groups. Arguments and errors as in `score` and `compare`.
     """
     answers = Answers.of(forecasts, questions, clusters)
     compared = answers.questions
@@ -156,7 +156,7 @@ def leaderboard(
     Args:
         scores: rows of benchmark/scores.
         kinds: kind of each forecaster in the registry.
-        comparison: of the same release; source of groups, confidence set and shares ranked first.
+        comparison: of the same release; source of groups and confidence set.
         questions_digest: of the release's questions, repeated in every row.
 
     Equal scores share a rank. Forecasters below the coverage floor, or without a score, have no rank and come last, with the reason. Computed by
@@ -244,7 +244,7 @@ def _forecasts(rows: pl.DataFrame) -> Forecasts:
 
 def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
     """Return the columns of the ranking that the leaderboard shows; no rows without a comparison."""
-    columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
+    columns = ["forecaster", "group", "in_mcs", "mcs_p"]
     if comparison is None:
         schema = {name: LEADERBOARD.schema[name] for name in columns}
         return pl.DataFrame(schema=schema)

@@ -45,7 +45,7 @@ _BIN = (
     *("mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper", "reason"),
 )
 _LINE = (
-    *("rank", "unranked_because", "kind", "group", "in_mcs", "mcs_p", "share_first", "coverage", "n", "n_questions", "n_clusters"),
+    *("rank", "unranked_because", "kind", "group", "in_mcs", "mcs_p", "coverage", "n", "n_questions", "n_clusters"),
     *("could_know", "could_know_share", "failed", "brier_imputed", "brier_could_know"),
 )
 

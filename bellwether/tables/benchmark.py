@@ -266,7 +266,6 @@ LEADERBOARD = Table(
             nullable=True,
         ),
         Column("mcs_p", pl.Float64(), "p-value of the model confidence set", nullable=True),
-        Column("share_first", pl.Float64(), "share of bootstrap replicates in which it is ranked first", "ratio", nullable=True),
         Column("could_know", pl.Int64(), "number of questions excluded because the forecaster may have known the outcome"),
         Column("could_know_share", pl.Float64(), "share of these questions in the release", "ratio"),
         Column("brier_could_know", pl.Float64(), "brier over these questions, for information", nullable=True),
@@ -283,7 +282,7 @@ LEADERBOARD = Table(
     partitioned_by=("release",),
     sort=("release", "rank", "forecaster"),
     mart=True,
-    version="3",
+    version="4",
 )
 
 COMPARISONS = Table(

@@ -1,7 +1,7 @@
 -- One row is one forecaster's line on the leaderboard of a release, ranked by Brier score.
 --
--- Inputs: scores (benchmark/scores), kinds (forecaster, kind: from the registry), standing (forecaster, "group", in_mcs, mcs_p, share_first: from the
--- comparison of all forecasters; empty if they were not compared).
+-- Inputs: scores (benchmark/scores), kinds (forecaster, kind: from the registry), standing (forecaster, "group", in_mcs, mcs_p: from the comparison
+-- of all forecasters; empty if they were not compared).
 -- Parameters: $floor, the minimum coverage for a rank; $questions_digest, of the release; $rules, of the scores.
 --
 -- Rows are the scores over all counted questions, one column per metric; only shares and ranks are computed here.
@@ -93,7 +93,6 @@ SELECT
     standing.group,
     standing.in_mcs,
     standing.mcs_p,
-    standing.share_first,
     CAST($questions_digest AS VARCHAR) AS questions_digest,
     CAST($rules AS VARCHAR) AS rules
 FROM judged

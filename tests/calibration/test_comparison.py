@@ -153,7 +153,6 @@ def test_identical_forecasters_share_everything() -> None:
     ranking = compare({"a": P, "b": P, "c": 1 - P}, Y, range(6), replicates=500).ranking
     first, second = ranking.filter(pl.col("forecaster").is_in(["a", "b"])).drop("forecaster").rows()
     assert first == second
-    assert first[ranking.columns.index("share_first") - 1] == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
@@ -162,7 +161,6 @@ def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
         "forecaster": "silent",
         "n": 0,
         "loss": None,
-        "share_first": None,
         "mcs_p": None,
         "in_mcs": None,
         "group": None,

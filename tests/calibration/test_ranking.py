@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit, ndtri
 
 from bellwether.calibration import compare
-from bellwether.calibration.ranking import letters, share_first
+from bellwether.calibration.ranking import letters
 
 
 def losses(seed: int, spread: float, models: int = 6, size: int = 200) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -67,17 +67,6 @@ def test_the_set_holds_all_equally_good_forecasters_as_often_as_it_says(clusters
         forecasts = {f"m{index}": expit(scale * odds + generator.normal(0, noise, len(y))) for index, scale in enumerate(scales)}
         held.append(compare(forecasts, y, cluster, replicates=0).ranking["in_mcs"].all())
     assert np.mean(held) >= 0.90 - 2 * np.sqrt(0.09 / 250)
-
-
-def test_shares_of_first_places_add_up_to_one_and_ties_share() -> None:
-    replicates = np.array([[0.1, 0.2, 0.3, 0.2], [0.1, 0.1, 0.3, np.nan], [0.2, 0.3, 0.3, np.nan]])
-    assert share_first(replicates) == pytest.approx([(1 / 2 + 1 / 3 + 1) / 4, (1 / 2 + 1 + 1 / 3) / 4, (1 / 3) / 4])
-
-
-def test_replicates_that_drew_nothing_count_for_nobody() -> None:
-    assert share_first(np.array([[0.1, np.nan], [0.2, np.nan]])).tolist() == [1.0, 0.0]
-    assert np.isnan(share_first(np.full((2, 3), np.nan))).all()
-    assert np.isnan(share_first(np.empty((2, 0)))).all()
 
 
 @st.composite

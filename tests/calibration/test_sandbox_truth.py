@@ -59,7 +59,6 @@ def test_the_ranking_is_the_true_one_and_the_best_alone_in_the_set(truth: tuple[
     found = compared.ranking
     assert found["forecaster"].to_list() == true
     assert found.filter("in_mcs")["forecaster"].to_list() == ["calibrated"]
-    assert found["share_first"].to_list()[0] > 0.99
     assert found["group"].to_list()[0] == "a"
     assert "a" not in "".join(found["group"].to_list()[1:])
 

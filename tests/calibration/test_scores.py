@@ -221,7 +221,6 @@ def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> 
     assert table["forecaster"].to_list() == ["good", "also", "bad"]
     assert table["group"].to_list()[2] not in table["group"].to_list()[:2]
     assert table["in_mcs"].to_list()[2] is False
-    assert table["share_first"].sum() == pytest.approx(1)
     assert table["brier_df"].to_list() == pytest.approx([39] * 3)
     assert table["brier_reason"].null_count() == 3
     for row in table.iter_rows(named=True):
@@ -241,8 +240,7 @@ def test_those_below_the_floor_are_compared_and_not_placed(questions: Build, for
     frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR, rare=[*GOOD[:4], None, None, None, None])
     found = compare_forecasters(frame, asked, replicates=200)
     assert found.pairs.select("forecaster", "other", "n").rows() == [("fair", "good", 40), ("fair", "rare", 20), ("good", "rare", 20)]
-    assert found.ranking.filter(forecaster="rare").select("share_first", "mcs_p", "in_mcs", "group").row(0) == (None,) * 4
-    assert found.ranking["share_first"].sum() == pytest.approx(1)
+    assert found.ranking.filter(forecaster="rare").select("mcs_p", "in_mcs", "group").row(0) == (None,) * 3
 
 
 def test_the_pairs_of_a_release_are_a_table(questions: Build, forecasts: Build) -> None:

@@ -166,7 +166,7 @@ def test_the_summary_equals_the_leaderboard_and_the_comparisons(inputs: ReportIn
     for name, row in board.items():
         assert found["models"][name]["brier_score"] == row["brier"]
         assert found["models"][name]["intervals"]["brier_score"] == [row["brier_lower"], row["brier_upper"]]
-        for column in ("rank", "group", "in_mcs", "share_first", "coverage", "could_know"):
+        for column in ("rank", "group", "in_mcs", "coverage", "could_know"):
             assert found["models"][name]["leaderboard"][column] == row[column]
     assert [pair["p_holm"] for pair in found["pairs"]] == inputs.comparisons.sort("forecaster", "other")["p_holm"].to_list()
     assert found["unranked"] == [{"model": "wild", "because": board["wild"]["unranked_because"]}]
