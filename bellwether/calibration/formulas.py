@@ -95,7 +95,6 @@ def _calibration(sums: Sums) -> dict[str, Floats]:
         "brier": brier,
         "brier_yes": ratio(sums["squared_error_yes"], sums["yes"]),
         "brier_no": ratio(sums["squared_error_no"], n - sums["yes"]),
-        "brier_index": 100 * (1 - np.sqrt(brier)),
         "brier_skill": 1 - ratio(brier, variance_of_outcomes(sums)),
         "skill_vs_half": 1 - brier / 0.25,
         "skill_vs_market": 1 - ratio(sums["squared_error_priced"], sums["squared_error_market"]),

@@ -261,7 +261,6 @@ def _variance_of_rate(lower: float, upper: float) -> tuple[float, float]:
 
 
 _DERIVED: dict[str, Callable[[float, float], tuple[float, float]]] = {
-    "brier_index": lambda lower, upper: (100 * (1 - np.sqrt(upper)), 100 * (1 - np.sqrt(lower))),
     "skill_vs_half": lambda lower, upper: (1 - upper / 0.25, 1 - lower / 0.25),
     "uncertainty": _variance_of_rate,
     "yates_bias_squared": _square_interval,

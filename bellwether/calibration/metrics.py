@@ -96,12 +96,6 @@ _CALIBRATION = (
     ("brier_yes", Better.LOWER, "mean (p - 1)^2 where y = 1", "Brier score of the questions that resolved yes; null without one"),
     ("brier_no", Better.LOWER, "mean p^2 where y = 0", "Brier score of the questions that resolved no; null without one"),
     (
-        "brier_index",
-        Better.HIGHER,
-        "100 (1 - sqrt brier)",
-        "the Brier score in percent, as ForecastBench reports it: 100 is perfect, always 0.5 scores 50",
-    ),
-    (
         "brier_skill",
         Better.HIGHER,
         "1 - brier / variance of y, which is b (1 - b)",
@@ -271,7 +265,6 @@ INTERVALS: dict[str, Interval] = {
     "brier": Interval(Scale.LOGIT),
     "brier_yes": Interval(Scale.LOGIT, "yes"),
     "brier_no": Interval(Scale.LOGIT, "no"),
-    "brier_index": Interval(source="brier"),
     "brier_skill": Interval(Scale.LOG_OF_RATIO),
     "skill_vs_half": Interval(source="brier"),
     "skill_vs_market": Interval(Scale.LOG_OF_RATIO, "priced"),

@@ -54,7 +54,6 @@ _COMPARISONS = (
             "mce": "MCE",
             "ace": "ACE",
             "smece": "smECE",
-            "brier_index": "Brier Index",
         },
     ),
     (

@@ -83,7 +83,7 @@ def test_adjusted_scores_are_those_of_least_squares_on_all_and_without_each_even
 
 
 def test_known_skill_is_ranked_as_it_is(rankings: dict[str, pl.DataFrame]) -> None:
-    for name in ("brier_stated", "brier_adjusted", "log_loss", "brier_index"):
+    for name in ("brier_stated", "brier_adjusted", "log_loss"):
         ranks = metric(rankings["arena/rankings"], name)
         assert {family: row["rank"] for family, row in ranks.items()} == {"best": 1, "middle": 2, "worst": 3}, name
         assert all(row["lower"] < row["value"] < row["upper"] for row in ranks.values()), name
@@ -105,7 +105,7 @@ def test_values_are_those_of_the_benchmark_over_events(inputs: RankingInputs, ra
 def test_every_number_without_an_interval_says_why(rankings: dict[str, pl.DataFrame]) -> None:
     rows = rankings["arena/rankings"]
     assert rows.filter((pl.col("lower").is_null()) != (pl.col("reason").is_not_null())).is_empty()
-    assert rows.filter(pl.col("imputation") == "none")["metric"].n_unique() == 18
+    assert rows.filter(pl.col("imputation") == "none")["metric"].n_unique() == 17
 
 
 def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:

@@ -50,7 +50,6 @@ def test_a_submitted_forecaster_is_ranked_with_the_families(joined: dict[str, pl
         assert {family: row["rank"] for family, row in metric(rows, name).items()} == {"oracle": 1, "best": 2, "worst": 3}, name
     oracle = metric(rows, "brier_stated")["oracle"]
     assert oracle["value"] == pytest.approx(0.01)
-    assert metric(rows, "brier_index")["oracle"]["value"] == pytest.approx(90)
     assert metric(rows, "brier_stated")["best"]["lower"] is not None
     assert (oracle["share_first"], oracle["in_mcs"]) == (1, True)
     assert metric(rows, "finished")["oracle"]["value"] == 1
@@ -66,7 +65,7 @@ def test_it_has_no_trading_columns(joined: dict[str, pl.DataFrame]) -> None:
     for name, _ in TRADED:
         row = metric(joined["arena/rankings"], name)["oracle"]
         assert (row["value"], row["rank"], row["n"], row["reason"]) == (None, None, 0, NO_TRADES), name
-    assert joined["arena/rankings"].filter(imputation="none").group_by("family").len()["len"].unique().to_list() == [18]
+    assert joined["arena/rankings"].filter(imputation="none").group_by("family").len()["len"].unique().to_list() == [17]
 
 
 def test_it_changes_no_score_of_the_families(alone: dict[str, pl.DataFrame], joined: dict[str, pl.DataFrame]) -> None:

@@ -87,7 +87,7 @@ def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Fo
     opposite = Forecasts(1 - one.p, 1 - one.y, ~one.decision, 1 - one.market, one.weight)
     before, after = compute_metrics(one), compute_metrics(opposite)
     same = ("accuracy", "macro_f1", "brier", "brier_skill", "skill_vs_market", "log_loss", "ace", "average_confidence")
-    same += ("brier_index", "skill_vs_half", "uncertainty", "smece", "corp_miscalibration", "corp_discrimination")
+    same += ("skill_vs_half", "uncertainty", "smece", "corp_miscalibration", "corp_discrimination")
     same += ("yates_bias_squared", "yates_min_variance", "yates_excess_variance", "yates_covariance")
     same += ("confidence_when_correct", "confidence_when_wrong", "overconfidence_70", "overconfidence_80", "overconfidence_90")
     assert all(close(before[name], after[name], 1e-9) for name in same)
@@ -110,7 +110,6 @@ def test_a_hand_computed_sample() -> None:
         "brier": (0.01 + 0.5625 + 0.04 + 0.1225) / 4,
         "brier_yes": (0.01 + 0.1225) / 2,
         "brier_no": (0.5625 + 0.04) / 2,
-        "brier_index": 100 * (1 - math.sqrt(0.735 / 4)),
         "brier_skill": 1 - (0.735 / 4) / 0.25,
         "skill_vs_half": 1 - 0.735,
         "skill_vs_market": 1 - 0.05 / 0.05,

@@ -75,7 +75,6 @@ def test_a_function_of_another_metric_takes_over_its_interval() -> None:
     brier, rate = scores["brier"], scores["base_rate"]
     assert brier.lower is not None and brier.upper is not None and rate.lower is not None and rate.upper is not None
     assert (scores["skill_vs_half"].lower, scores["skill_vs_half"].upper) == pytest.approx((1 - 4 * brier.upper, 1 - 4 * brier.lower))
-    assert scores["brier_index"].lower == pytest.approx(100 * (1 - math.sqrt(brier.upper)))
     ends = [rate.lower * (1 - rate.lower), rate.upper * (1 - rate.upper)]
     assert scores["uncertainty"].lower == pytest.approx(min(ends))
     assert scores["uncertainty"].upper == pytest.approx(0.25 if rate.lower <= 0.5 <= rate.upper else max(ends))

@@ -28,7 +28,6 @@ PATH = "an extreme of a path, which events do not add up to"
 STATED = (
     ("brier_stated", "brier", "lower"),
     ("log_loss", "log_loss", "lower"),
-    ("brier_index", "brier_index", "higher"),
     ("skill_price", "skill_vs_market", "higher"),
     ("ece", "ece", "lower"),
 )
@@ -94,10 +93,7 @@ def compute_stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMean
         "log_loss": LinearMetric(log_loss(p, y), np.log((1 - clipped) / clipped), 0.0),
         RELATIVE: LinearMetric(own.values - market.values, own.slope - market.slope, -1.0, 1.0),
     }
-    scores = means.estimates(metrics)
-    brier = scores["brier_stated"]
-    value, lower, upper = (None if bound is None else 100 * (1 - bound**0.5) for bound in (brier.value, brier.upper, brier.lower))
-    return {**scores, "brier_index": replace(brier, value=value, lower=lower, upper=upper), "skill_price": means.skill(own, market)}
+    return {**means.estimates(metrics), "skill_price": means.skill(own, market)}
 
 
 def _priced_means(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
