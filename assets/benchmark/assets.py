@@ -34,13 +34,11 @@ class ScoreConfig(dg.Config):
     """Configuration of intervals and tests; the defaults are those of `bellwether.calibration.Inference`."""
 
     replicates: int = 10_000
-    """Replicates of simulated distributions: tests of calibration, and shares ranked first."""
+    """Replicates of simulated distributions: tests of calibration."""
     seed: int = 1950
     """Seed of the simulated distributions."""
     clusters: Literal["cluster", "series", "event"] = "cluster"
     """Unit of resampling: the release's own, series or events."""
-    imputation: Literal["none", "half", "base_rate"] = "none"
-    """Replacement of missing forecasts in the metrics; brier_imputed always uses 0.5."""
 
 
 class ForecastConfig(dg.Config):

@@ -47,7 +47,7 @@ def evaluate(
         market: the market's price of yes per forecast for `skill_vs_market`, NaN without a price.
         weights: weight of each forecast, (N,), positive.
         bins: number of bins of the calibration errors, or edges from 0 to 1.
-        asked: total number of questions, for `coverage`; N by default. Unanswered questions have the mean weight.
+        asked: total number of questions, for `coverage`; N by default.
         level, replicates, seed: as in `Inference`.
 
     Categories have only the scores `brier`, `log_loss` and `ranked_probability` (the last for ordered categories). Raises `ScoringError` with the
@@ -66,13 +66,8 @@ def evaluate(
     return evaluate_forecasts(forecasts, grouped, size if asked is None else asked, plan, binning)
 
 
-def evaluate_forecasts(
-    forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None, *, answered: float | None = None
-) -> Scores:
-    """Score validated forecasts as `evaluate` does. asked: total number of questions.
-
-    answered: share of the questions' weight that has a forecast; by default the share of their number.
-    """
+def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None) -> Scores:
+    """Score validated forecasts as `evaluate` does. asked: total number of questions."""
     binning = bins or Bins.of(BINS)
     values = formulas.compute_metrics(forecasts, clusters, binning)
     bounds = intervals(forecasts, clusters, values, plan.level, binning)
@@ -82,11 +77,7 @@ def evaluate_forecasts(
         estimate = estimates[name]
         estimates[name] = Estimate(estimate.value, reason=estimate.reason, expected=null.expected, p_calibrated=null.p)
     size, error = len(forecasts), np.square(forecasts.p - forecasts.y)
-    reasons = {name: INTERVALS[name].reason if clusters is not None else NO_CLUSTERS for name in ("coverage", "brier_imputed")}
-    estimates["coverage"] = Estimate(size / asked if asked else None, reason=reasons["coverage"])
-    relative = forecasts.weight / forecasts.weight.mean() if size else forecasts.weight
-    share = answered if answered is not None else size / asked if asked else 0.0
-    imputed = share * float((relative * error).sum()) / max(size, 1) + 0.25 * (1 - share) if asked else None
-    estimates["brier_imputed"] = Estimate(imputed, reason=reasons["brier_imputed"])
+    reason = NO_CLUSTERS if clusters is None else INTERVALS["coverage"].reason
+    estimates["coverage"] = Estimate(size / asked if asked else None, reason=reason)
     losses = {"squared_error": error, "log_loss": log_loss(forecasts.p, forecasts.y), "absolute_error": np.abs(forecasts.p - forecasts.y)}
     return Scores(size, 0 if clusters is None else clusters.count, {name: estimates[name] for name in METRICS}, losses)

@@ -221,12 +221,6 @@ _CONFIDENCE = (
 _SAMPLE = (
     ("base_rate", Better.NEITHER, "mean y", "share of yes among the scored questions"),
     ("coverage", Better.HIGHER, "N / questions asked", "share of questions with a forecast that counts; no interval"),
-    (
-        "brier_imputed",
-        Better.LOWER,
-        "mean (p - y)^2 over all questions, p = 0.5 for missing forecasts",
-        "Brier score with 0.5 for missing forecasts; no interval",
-    ),
 )
 
 #: All metrics, in the order of listings.
@@ -243,7 +237,7 @@ METRICS: dict[str, Metric] = {
 }
 
 #: Metrics that depend only on the scored forecasts; the others also depend on the questions.
-ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name not in ("coverage", "brier_imputed"))
+ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name != "coverage")
 
 #: Calibration errors that chance alone makes positive. They have a mean and a p-value under calibration instead of an interval.
 TESTED: tuple[str, ...] = ("ece", "mce", "ace", "smece", "murphy_reliability", "corp_miscalibration")
@@ -285,5 +279,4 @@ INTERVALS: dict[str, Interval] = {
     **{f"overconfidence_{percent}": Interval(Scale.WILSON, f"confident_{percent}") for percent in ("70", "80", "90")},
     "base_rate": Interval(Scale.WILSON),
     "coverage": Interval(reason="counts what was asked; it is known exactly"),
-    "brier_imputed": Interval(reason="depends on what was left out, which is no sample"),
 }

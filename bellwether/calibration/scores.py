@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,11 +14,10 @@ from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, ClusterUnit
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison import Comparison, compare_panel
 from bellwether.calibration.comparison_pairs import Loss, Panel
-from bellwether.calibration.estimates import Estimate, Scores
+from bellwether.calibration.estimates import Scores
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.metrics import INTERVALS
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
 from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, RELIABILITY, SCORES
@@ -31,10 +30,6 @@ RULES = "strict/3"
 #: Minimum coverage of a ranked forecaster; unanswered questions are rarely a random sample.
 COVERAGE_FLOOR = 0.9
 
-#: Replacement of a missing forecast: nothing, 0.5, or the share of yes among the release's questions.
-Imputation = Literal["none", "half", "base_rate"]
-_IMPUTATIONS: tuple[Imputation, ...] = ("none", "half", "base_rate")
-
 
 def score(
     forecasts: pl.DataFrame,
@@ -42,7 +37,6 @@ def score(
     *,
     known_at: datetime | None = None,
     clusters: ClusterUnit = "cluster",
-    imputation: Imputation = "none",
     replicates: int = Inference().replicates,
     seed: int = Inference().seed,
 ) -> pl.DataFrame:
@@ -56,22 +50,17 @@ def score(
         questions: all rows of the release in benchmark/questions.
         known_at: when the scores became known; by default the latest time of the given rows.
         clusters: unit that intervals treat as independent: the release's own choice, "series" or "event".
-        imputation: replacement of a missing forecast. "none" only lowers the coverage, and `brier_imputed` is the score with 0.5 instead. The
-            coverage never counts imputed forecasts.
         replicates, seed: of the tests of calibration, which cover all questions and not parts.
 
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
-    if imputation not in _IMPUTATIONS:
-        raise ScoringError(f"scoring: imputation is {imputation!r}; give one of {', '.join(_IMPUTATIONS)}")
     answers = Answers.of(forecasts, questions, clusters)
     stamp = _stamp(forecasts, questions, known_at) | {"seed": seed}
-    filling = {"none": None, "half": 0.5, "base_rate": _share_of_yes(answers.questions)}[imputation]
     rows: list[Mapping[str, Any]] = []
     for forecaster in answers.names:
         for scopes, part in _scopes(answers.sheet(forecaster)):
             plan = Inference(replicates=replicates if ALL in scopes else 0, seed=seed)
-            metrics = list(_score_part(scopes[0], part, filling, plan))
+            metrics = list(_score_part(scopes[0], part, plan))
             rows += [stamp | {"forecaster": forecaster, "scope": scope} | metric for scope in scopes for metric in metrics]
     return SCORES.validate(SCORES.frame(rows).sort(SCORES.order))
 
@@ -190,35 +179,18 @@ def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
     yield from (([scope], part) for scope, part in parts.items() if scope not in whole)
 
 
-def _score_part(scope: str, part: pl.DataFrame, filling: float | None, plan: Inference) -> Iterator[dict[str, Any]]:
-    """Yield a row per metric for one part of a forecaster's sheet. filling: replacement of missing forecasts; None for none."""
+def _score_part(scope: str, part: pl.DataFrame, plan: Inference) -> Iterator[dict[str, Any]]:
+    """Yield a row per metric for one part of a forecaster's sheet."""
     counting = _scored_rows(part) if scope != COULD_KNOW else part.filter(pl.col("p").is_not_null())
-    if filling is not None and scope != COULD_KNOW:
-        counting = part.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
     forecasts, clusters = _forecasts(counting), _clusters(counting)
     scores = evaluate_forecasts(forecasts, clusters, part.height, plan)
-    yield from ({**row, "n_questions": part.height} for row in _rows(scores, _coverage_scores(part, scope), forecasts, clusters))
+    yield from ({**row, "n_questions": part.height} for row in _rows(scores, forecasts, clusters))
 
 
-def _share_of_yes(questions: pl.DataFrame) -> float | None:
-    return float(questions["y"].sum() / questions.height) if questions.height else None
-
-
-def _coverage_scores(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
-    """Compute the metrics that count missing forecasts: coverage, and the Brier score with 0.5 in their place."""
-    countable = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
-    error = np.square(countable["p"].fill_null(0.5).to_numpy() - countable["y"].to_numpy())
-    values = {
-        "coverage": countable["p"].count() / part.height if part.height else None,
-        "brier_imputed": float(error.sum() / countable.height) if countable.height else None,
-    }
-    return {name: Estimate(value, reason=INTERVALS[name].reason) for name, value in values.items()}
-
-
-def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], forecasts: Forecasts, clusters: Clusters) -> Iterator[dict[str, Any]]:
-    """Yield a row per metric. by_sheet: metrics that replace those of `scores`."""
+def _rows(scores: Scores, forecasts: Forecasts, clusters: Clusters) -> Iterator[dict[str, Any]]:
+    """Yield a row per metric."""
     priced = ~np.isnan(forecasts.market)
-    for metric, estimate in {**scores, **by_sheet}.items():
+    for metric, estimate in scores.items():
         with_price = metric == "skill_vs_market"
         yield {
             "metric": metric,

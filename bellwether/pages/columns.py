@@ -24,7 +24,7 @@ _WORDS = {
 }  # fmt: skip
 #: Titles that differ from the name.
 _TITLES = {
-    "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_could_know": "Brier of known outcomes", "brier_imputed": "Brier, imputed",
+    "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_could_know": "Brier of known outcomes",
     "brier_price": "Brier, price", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "brier_vs_price": "Brier vs price",
     "closes_at": "Ends", "could_know_share": "Share that it could know", "ece": "Calibration error", "ece_expected": "Calibration error if calibrated",
     "ece_p_calibrated": "p of calibration", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "in_mcs": "In the confidence set of the best",

@@ -46,7 +46,7 @@ _BIN = (
 )
 _LINE = (
     *("rank", "unranked_because", "kind", "group", "in_mcs", "mcs_p", "coverage", "n", "n_questions", "n_clusters"),
-    *("could_know", "could_know_share", "failed", "brier_imputed", "brier_could_know"),
+    *("could_know", "could_know_share", "failed", "brier_could_know"),
 )
 
 #: Additional fields of a value with an interval.

@@ -150,14 +150,11 @@ def _load_table(data: Any) -> ForecastTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ScoreGroup:
-    """Rows of one forecaster to score: all, or those of one group. asked: number of questions. answered: share of the questions' weight
-    that has a forecast.
-    """
+    """Rows of one forecaster to score: all, or those of one group. asked: number of questions."""
 
     forecaster: str
     rows: pl.DataFrame
     asked: int
-    answered: float
     by: str | None = None
     group: str | None = None
 
@@ -175,7 +172,7 @@ def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: 
     for finished, part in enumerate(parts):
         report(finished, len(parts) + 1, f"scoring {part.title}")
         forecasts, clusters = build_arrays(part.rows)
-        frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins, answered=part.answered).frame()
+        frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins).frame()
         first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
         frames.append(frame.select(*(pl.lit(value, pl.String).alias(name) for name, value in first.items()), pl.all()))
         if part.by is None:
@@ -226,8 +223,7 @@ def _split_groups(sheet: Sheet) -> Iterator[_ScoreGroup]:
             questions = group.unique("question_index")
             for forecaster, rows in group.partition_by("forecaster", as_dict=True, maintain_order=True).items():
                 questions_asked = questions if sheet.is_paired else rows
-                answered = float(rows.filter(pl.col("probability").is_not_null())["weight"].sum()) / float(questions_asked["weight"].sum())
-                yield _ScoreGroup(str(forecaster[0]), rows, questions_asked.height, answered, name, key[0] if key else None)
+                yield _ScoreGroup(str(forecaster[0]), rows, questions_asked.height, name, key[0] if key else None)
 
 
 def _compute_losses(sheet: Sheet) -> pl.DataFrame:

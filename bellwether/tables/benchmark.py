@@ -257,7 +257,6 @@ LEADERBOARD = Table(
         Column("ece", pl.Float64(), "ece, as in benchmark/scores; biased upwards", nullable=True),
         Column("ece_expected", pl.Float64(), "mean of ece under perfect calibration", nullable=True),
         Column("ece_p_calibrated", pl.Float64(), "p-value of the calibration test by ece", nullable=True),
-        Column("brier_imputed", pl.Float64(), "brier with 0.5 for every missing forecast that counts", nullable=True),
         Column("group", TEXT, "significance group: forecasters that share a letter do not differ significantly", nullable=True),
         Column(
             "in_mcs",

@@ -44,7 +44,6 @@ lines AS (
         any_value(value) FILTER (overall = 'ece') AS ece,
         any_value(expected) FILTER (overall = 'ece') AS ece_expected,
         any_value(p_calibrated) FILTER (overall = 'ece') AS ece_p_calibrated,
-        any_value(value) FILTER (overall = 'brier_imputed') AS brier_imputed,
         any_value(value) FILTER (overall = 'coverage') AS coverage,
         any_value(n) FILTER (overall = 'brier') AS n,
         any_value(n_questions) FILTER (overall = 'brier') AS n_questions,

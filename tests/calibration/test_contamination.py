@@ -71,7 +71,6 @@ def test_what_could_be_known_enters_no_score_but_its_own(answered: pl.DataFrame,
     assert values(scores, "all")["baseline"] == (pytest.approx(0.26 * 16 / 20), 20, 20)
     assert values(scores, "could_know") == {"model": (0.0, 4, 4)}
     assert values(scores, "all", "coverage")["model"][0] == pytest.approx(16 / 20)
-    assert values(scores, "all", "brier_imputed")["model"][0] == pytest.approx(0.26)
 
 
 def test_the_reliability_table_leaves_it_out_too(answered: pl.DataFrame, twenty_questions: pl.DataFrame) -> None:

@@ -12,7 +12,6 @@ import pytest
 from bellwether.calibration import METRICS, evaluate
 from bellwether.calibration.scores import (
     RULES,
-    Imputation,
     compare_forecasters,
     comparison_table,
     failures,
@@ -80,7 +79,7 @@ def test_a_question_without_a_forecast_lowers_the_coverage_only(questions: Build
 def test_a_forecaster_that_failed_on_everything_has_rows_of_nulls(questions: Build, forecasts: Build) -> None:
     frame = score(forecasts([None, None]), questions(["yes", "no"]), replicates=0)
     assert one(frame, "coverage")["value"] == 0.0
-    assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["brier_imputed", "coverage"] * 2
+    assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["coverage"] * 2
 
 
 def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Build, forecasts: Build) -> None:
@@ -102,24 +101,6 @@ def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_mome
     assert (row["n"], row["n_clusters"]) == (2, 1)
     earlier = score(forecasts([0.9, 0.99, 0.2], as_of=[ASKED - timedelta(days=3)] * 3), asked, replicates=0)
     assert one(earlier, "skill_vs_market")["value"] is None
-
-
-@pytest.mark.parametrize(
-    ("imputation", "brier", "n"), [("none", 0.04, 1), ("half", 0.54 / 3, 3), ("base_rate", (0.04 + 1 / 9 + 4 / 9) / 3, 3)]
-)
-def test_a_missing_forecast_is_imputed_as_asked_and_never_covered(
-    imputation: Imputation, brier: float, n: int, questions: Build, forecasts: Build
-) -> None:
-    frame = score(forecasts([0.2, None]), questions(["no", "no", "yes"]), imputation=imputation, replicates=0)
-    assert one(frame, "brier")["value"] == pytest.approx(brier)
-    assert one(frame, "brier")["n"] == n
-    assert one(frame, "coverage")["value"] == pytest.approx(1 / 3)
-    assert one(frame, "brier_imputed")["value"] == pytest.approx(0.54 / 3)
-
-
-def test_an_unknown_imputation_is_named(questions: Build, forecasts: Build) -> None:
-    with pytest.raises(ScoringError, match=r"'zero'.*none, half, base_rate"):
-        score(forecasts([0.5]), questions(["yes"]), imputation="zero")  # type: ignore[arg-type]
 
 
 def test_intervals_take_as_independent_what_is_asked_for(questions: Build, forecasts: Build) -> None:
@@ -229,11 +210,10 @@ def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> 
             assert [row[metric], *(row[f"{metric}_{field}"] for field in ("lower", "upper", "reason"))] == [
                 own[field] for field in ("value", "lower", "upper", "reason")
             ]
-        ece, imputed = (one(scores, metric, forecaster=row["forecaster"]) for metric in ("ece", "brier_imputed"))
+        ece = one(scores, "ece", forecaster=row["forecaster"])
         assert [row[name] for name in ("ece", "ece_expected", "ece_p_calibrated")] == [
             ece[f] for f in ("value", "expected", "p_calibrated")
         ]
-        assert row["brier_imputed"] == imputed["value"] == row["brier"]
 
 
 def test_those_below_the_floor_are_compared_and_not_placed(questions: Build, forecasts: Build) -> None:

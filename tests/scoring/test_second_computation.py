@@ -284,13 +284,3 @@ def test_reliability_bins_are_those_of_scikit_learn() -> None:
     observed, forecast = calibration_curve(y, p, n_bins=10)
     assert found["yes_rate"].to_list() == pytest.approx(observed.tolist())
     assert found["mean_forecast"].to_list() == pytest.approx(forecast.tolist())
-
-
-def test_a_heavy_question_left_out_costs_its_weight() -> None:
-    answered = [("a", f"q{number}", 0.9 if number % 2 else 0.1, number % 2, 1.0) for number in range(10)]
-    others = [("b", question, 0.5, outcome, weight) for _, question, _, outcome, weight in answered] + [("b", "heavy", 0.5, 1, 90.0)]
-    columns = ["forecaster", "question", "probability", "outcome", "weight"]
-    result = score(pl.DataFrame([*answered, *others], schema=columns, orient="row"))
-    assert metric(result, "a", "brier_imputed")["value"] == pytest.approx((10 * 0.01 + 90 * 0.25) / 100)
-    assert metric(result, "b", "brier_imputed")["value"] == pytest.approx(0.25)
-    assert metric(result, "a", "coverage")["value"] == pytest.approx(10 / 11)
