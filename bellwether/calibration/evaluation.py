@@ -16,8 +16,8 @@ from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.estimates import Estimate, Scores
 from bellwether.calibration.forecasts import BINS, Bins, Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import NO_CLUSTERS, intervals
-from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS
+from bellwether.calibration.intervals import FEW_CLUSTERS, MIN_CLUSTERS, NO_CLUSTERS, intervals
+from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS, SKILLS
 from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.errors import ScoringError
 
@@ -73,6 +73,9 @@ def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: i
     bounds = intervals(forecasts, clusters, values, plan.level, binning)
     tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, binning)
     estimates = {name: replace(bounds[name], value=None if np.isnan(values[name]) else values[name]) for name in ESTIMATED}
+    for name in SKILLS:
+        if estimates[name].value is not None and _count_clusters(name, forecasts, clusters) < MIN_CLUSTERS:
+            estimates[name] = Estimate(None, reason=FEW_CLUSTERS)
     for name, null in tests.items():
         estimate = estimates[name]
         estimates[name] = Estimate(estimate.value, reason=estimate.reason, expected=null.expected, p_calibrated=null.p)
@@ -81,3 +84,9 @@ def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: i
     estimates["coverage"] = Estimate(size / asked if asked else None, reason=reason)
     losses = {"squared_error": error, "log_loss": log_loss(forecasts.p, forecasts.y), "absolute_error": np.abs(forecasts.p - forecasts.y)}
     return Scores(size, 0 if clusters is None else clusters.count, {name: estimates[name] for name in METRICS}, losses)
+
+
+def _count_clusters(metric: str, forecasts: Forecasts, clusters: Clusters | None) -> int:
+    """Count the clusters of the forecasts behind a metric. Without clusters every forecast counts as one."""
+    used = ~np.isnan(forecasts.market) if metric == "skill_vs_market" else np.ones(len(forecasts), dtype=bool)
+    return int(used.sum()) if clusters is None else clusters.take(used).count

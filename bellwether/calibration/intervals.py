@@ -25,6 +25,8 @@ MIN_CLUSTERS = 3
 LARGEST_SHARE = 0.5
 
 NO_CLUSTERS = "no clusters were given"
+#: Reason for a missing skill, ratio or rank.
+FEW_CLUSTERS = "fewer than three clusters"
 UNDEFINED = "undefined on these forecasts"
 RATE = f"jackknife t, {Scale.WILSON.value}"
 CONSTANT = "it does not vary between clusters"

@@ -239,6 +239,9 @@ METRICS: dict[str, Metric] = {
 #: Metrics that depend only on the scored forecasts; the others also depend on the questions.
 ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name != "coverage")
 
+#: Metrics relative to the score of another forecast. They have no value with fewer clusters than an interval needs.
+SKILLS: tuple[str, ...] = ("brier_skill", "skill_vs_half", "skill_vs_market")
+
 #: Calibration errors that chance alone makes positive. They have a mean and a p-value under calibration instead of an interval.
 TESTED: tuple[str, ...] = ("ece", "mce", "ace", "smece", "murphy_reliability", "corp_miscalibration")
 

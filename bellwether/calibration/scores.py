@@ -18,6 +18,7 @@ from bellwether.calibration.estimates import Scores
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
+from bellwether.calibration.intervals import FEW_CLUSTERS, MIN_CLUSTERS
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
 from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, RELIABILITY, SCORES
@@ -25,7 +26,7 @@ from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, REL
 __all__ = ["RULES", "combine_samples", "compare_forecasters", "comparison_table", "failures", "leaderboard", "reliability", "score"]
 
 #: Version of the scoring rules; raise it with every change of a number on the same forecasts.
-RULES = "strict/3"
+RULES = "strict/4"
 
 #: Minimum coverage of a ranked forecaster; unanswered questions are rarely a random sample.
 COVERAGE_FLOOR = 0.9
@@ -107,7 +108,7 @@ def compare_forecasters(
 ) -> Comparison:
     """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
 
-    Holm's correction covers all pairs. Only forecasters at or above the coverage floor take part in the ranking, that is in the
+    Holm's correction covers all pairs. Only forecasters at or above the coverage floor, with forecasts in at least three clusters, take part in the ranking, that is in the
     confidence set and the groups. Arguments and errors as in `score` and `compare`.
     """
     answers = Answers.of(forecasts, questions, clusters)
@@ -119,8 +120,10 @@ def compare_forecasters(
         at = sheet["counts"].to_numpy()
         scored = _forecasts(sheet.filter("counts"))
         p[at, column], right[at, column] = scored.p, scored.decision == (scored.y == 1)
-    ranked = (~np.isnan(p)).mean(axis=0) >= coverage_floor if compared.height else np.zeros(size[1], dtype=bool)
-    panel = Panel(tuple(answers.names), p, right, compared["y"].cast(pl.Float64).to_numpy(), np.ones(compared.height), _clusters(compared))
+    clustered, present = _clusters(compared), ~np.isnan(p)
+    enough = np.array([clustered.take(column).count >= MIN_CLUSTERS for column in present.T], dtype=bool)
+    ranked = enough & (present.mean(axis=0) >= coverage_floor) if compared.height else np.zeros(size[1], dtype=bool)
+    panel = Panel(tuple(answers.names), p, right, compared["y"].cast(pl.Float64).to_numpy(), np.ones(compared.height), clustered)
     return compare_panel(panel, ranked, loss=Loss(loss), plan=Inference(replicates=replicates, seed=seed))
 
 
@@ -148,9 +151,9 @@ def leaderboard(
         comparison: of the same release; source of groups and confidence set.
         questions_digest: of the release's questions, repeated in every row.
 
-    Equal scores share a rank. Forecasters below the coverage floor, or without a score, have no rank and come last, with the reason. Computed by
-    sql/benchmark/leaderboard.sql, which needs the extra `platform`. Raises `ScoringError` for a forecaster without a kind, and for a comparison
-    with the scores of several releases.
+    Equal scores share a rank. Forecasters below the coverage floor, with fewer than three clusters or without a score have no rank and come last,
+    with the reason. Computed by sql/benchmark/leaderboard.sql, which needs the extra `platform`. Raises `ScoringError` for a forecaster without a
+    kind, and for a comparison with the scores of several releases.
     """
     SCORES.validate(scores)
     unknown = sorted({*scores["forecaster"]} - {*kinds})
@@ -165,7 +168,14 @@ def leaderboard(
         "kinds": pl.DataFrame({"forecaster": list(kinds), "kind": list(kinds.values())}, schema_overrides={"kind": pl.String()}),
         "standing": _rank_certainty(comparison),
     }
-    return run_sql(LEADERBOARD, inputs, {"floor": coverage_floor, "questions_digest": questions_digest, "rules": RULES})
+    parameters = {
+        "floor": coverage_floor,
+        "min_clusters": MIN_CLUSTERS,
+        "few_clusters": FEW_CLUSTERS,
+        "questions_digest": questions_digest,
+        "rules": RULES,
+    }
+    return run_sql(LEADERBOARD, inputs, parameters)
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:

@@ -2,7 +2,8 @@
 --
 -- Inputs: scores (benchmark/scores), kinds (forecaster, kind: from the registry), standing (forecaster, "group", in_mcs, mcs_p: from the comparison
 -- of all forecasters; empty if they were not compared).
--- Parameters: $floor, the minimum coverage for a rank; $questions_digest, of the release; $rules, of the scores.
+-- Parameters: $floor, the minimum coverage for a rank; $min_clusters, the minimum number of clusters for a rank, and $few_clusters, the reason for no rank
+-- below it; $questions_digest, of the release; $rules, of the scores.
 --
 -- Rows are the scores over all counted questions, one column per metric; only shares and ranks are computed here.
 -- Equal scores share a rank. Forecasters below $floor have no rank, because omitted questions are rarely a random sample.
@@ -78,6 +79,7 @@ judged AS (
                     WHEN could_know > 0 THEN format('; it could have known {} and left out {} of {}', could_know, failed, n_questions)
                     ELSE ''
                 END
+            WHEN n_clusters < $min_clusters THEN CAST($few_clusters AS VARCHAR)
         END AS unranked_because
     FROM counted
 )

@@ -93,14 +93,43 @@ def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Bui
 
 
 def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_moment(questions: Build, forecasts: Build) -> None:
-    known = [ASKED - timedelta(days=2)] * 3
-    asked = questions(["yes", "no", "no"], price_24h=[0.8, None, 0.4], price_24h_at=known, cluster=["a", "b", "a"])
-    frame = score(forecasts([0.9, 0.99, 0.2], as_of=[ASKED] * 3), asked, replicates=0)
+    known, p = [ASKED - timedelta(days=2)] * 4, [0.9, 0.99, 0.2, 0.3]
+    asked = questions(["yes", "no", "no", "no"], price_24h=[0.8, None, 0.4, 0.5], price_24h_at=known, cluster=["a", "b", "c", "d"])
+    frame = score(forecasts(p, as_of=[ASKED] * 4), asked, replicates=0)
     row = one(frame, "skill_vs_market")
-    assert row["value"] == pytest.approx(1 - (0.01 + 0.04) / (0.04 + 0.16))
-    assert (row["n"], row["n_clusters"]) == (2, 1)
-    earlier = score(forecasts([0.9, 0.99, 0.2], as_of=[ASKED - timedelta(days=3)] * 3), asked, replicates=0)
+    assert row["value"] == pytest.approx(1 - (0.01 + 0.04 + 0.09) / (0.04 + 0.16 + 0.25))
+    assert (row["n"], row["n_clusters"]) == (3, 3)
+    earlier = score(forecasts(p, as_of=[ASKED - timedelta(days=3)] * 4), asked, replicates=0)
     assert one(earlier, "skill_vs_market")["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("clusters", "prices", "skills"),
+    [
+        (["a", "b", "a", "b"], [0.8, 0.4, 0.6, 0.5], []),
+        (["a", "b", "c", "c"], [0.8, None, 0.6, 0.5], ["brier_skill", "skill_vs_half"]),
+        (["a", "b", "c", "c"], [0.8, 0.4, 0.6, 0.5], ["brier_skill", "skill_vs_half", "skill_vs_market"]),
+    ],
+)
+def test_a_skill_needs_three_clusters(
+    clusters: list[str], prices: list[float | None], skills: list[str], questions: Build, forecasts: Build
+) -> None:
+    asked = questions(["yes", "no", "no", "yes"], price_24h=prices, price_24h_at=[ASKED - timedelta(days=2)] * 4, cluster=clusters)
+    frame = score(forecasts([0.9, 0.1, 0.2, 0.7], as_of=[ASKED] * 4), asked, replicates=0).filter(scope="all")
+    rows = {row["metric"]: row for row in frame.iter_rows(named=True) if "skill" in row["metric"]}
+    assert sorted(name for name, row in rows.items() if row["value"] is not None) == skills
+    assert {row["reason"] for name, row in rows.items() if name not in skills} <= {"fewer than three clusters"}
+
+
+def test_a_rank_needs_three_clusters(questions: Build, forecasts: Build) -> None:
+    def rank(clusters: list[str]) -> tuple[object, ...]:
+        frame, asked = forecasts([0.9, 0.1, 0.2]), questions(["yes", "no", "no"], cluster=clusters)
+        comparison = compare_forecasters(frame, asked, replicates=0)
+        table = leaderboard(score(frame, asked, replicates=0), {"f": "constant"}, comparison=comparison)
+        return table.select("rank", "group", "unranked_because").row(0)
+
+    assert rank(["a", "b", "b"]) == (None, None, "fewer than three clusters")
+    assert rank(["a", "b", "c"]) == (1, "a", None)
 
 
 def test_intervals_take_as_independent_what_is_asked_for(questions: Build, forecasts: Build) -> None:
