@@ -10,22 +10,18 @@ For two categories `ranked_probability` is the Brier score of one of them, and `
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bellwether.calibration.bootstrap import NO_CLUSTERS, UNDEFINED, Statistic, bootstrap
 from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.estimates import Estimate, Scores
 from bellwether.calibration.forecasts import Floats
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import NO_CLUSTERS, UNDEFINED, mean_interval
-from bellwether.calibration.metrics import Scale
 from bellwether.calibration.sufficient_statistics import CLIP
 from bellwether.errors import ScoringError
-
-#: Maximum of each score; None if unbounded.
-_MAXIMUM: dict[str, float | None] = {"brier": 2.0, "log_loss": None, "ranked_probability": 1.0}
 
 #: Tolerance of the sum of a forecast's probabilities.
 _TOLERANCE = 1e-6
@@ -44,7 +40,8 @@ def evaluate_categories(p: ArrayLike, y: ArrayLike, clusters: Labels | None, *, 
         raise ScoringError(f"scoring categories: weights are {size} positive, finite numbers; correct them")
     losses = category_losses(probability, outcome)
     grouped = None if clusters is None else Clusters.of(clusters, size)
-    estimates = {name: _estimate(name, losses[name], weight, grouped, plan.level) for name in losses}
+    possible = [losses, *(category_losses(probability, np.full(size, category)) for category in range(count))]
+    estimates = {name: _estimate([by_name[name] for by_name in possible], weight, grouped, plan) for name in losses}
     return Scores(size, 0 if grouped is None else grouped.count, estimates, losses)
 
 
@@ -61,18 +58,14 @@ def category_losses(probability: Floats, outcome: np.ndarray) -> dict[str, Float
     }
 
 
-def _estimate(name: str, loss: Floats, weight: Floats, clusters: Clusters | None, level: float) -> Estimate:
-    """Return the weighted mean of a loss with its interval. name: name of the score."""
-    if not len(loss):
+def _estimate(losses: Sequence[Floats], weight: Floats, clusters: Clusters | None, plan: Inference) -> Estimate:
+    """Return the weighted mean of a score with its interval. losses: as observed, and for each category as the outcome, (N,) each."""
+    if not len(weight):
         return Estimate(None, reason=UNDEFINED)
-    value = float((weight * loss).sum() / weight.sum())
     if clusters is None:
-        return Estimate(value, reason=NO_CLUSTERS)
-    maximum = _MAXIMUM[name]
-    unit = maximum or 1.0
-    bounds = mean_interval(loss / unit, weight, clusters, Scale.LOG if maximum is None else Scale.LOGIT, level)
-    lower, upper = (None if end is None else end * unit for end in (bounds.lower, bounds.upper))
-    return replace(bounds, value=value, lower=lower, upper=upper)
+        return Estimate(float((weight * losses[0]).sum() / weight.sum()), reason=NO_CLUSTERS)
+    bounds = bootstrap([Statistic.mean(losses)], weight, clusters, plan)[0]
+    return Estimate(bounds.value, bounds.lower, bounds.upper, reason=bounds.reason)
 
 
 def _probabilities(p: ArrayLike) -> Floats:

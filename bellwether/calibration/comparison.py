@@ -38,9 +38,10 @@ class Comparison:
     """Result of `compare`: tests of all pairs of forecasters, and the forecasters' ranking.
 
     pairs: one row per pair, columns forecaster, other, n, n_clusters (of the common questions), difference (mean loss of the forecaster
-        minus that of the other), lower, upper, standard_error, df, t, p, p_holm, p_mcnemar, method and reason. With a `reason`, the
-        interval and the tests are null. The interval excludes 0 exactly when p is below 1 - level.
-    ranking: one row per forecaster, best first, columns forecaster, n, loss (mean over its own forecasts), mcs_p, in_mcs and group; null for unranked forecasters.
+        minus that of the other), lower, upper, p, p_holm, p_mcnemar and reason. With a `reason`, the interval and the tests are null. The
+        interval excludes 0 exactly when p is below 1 - level.
+    ranking: one row per forecaster, best first, columns forecaster, n, loss (mean over its own forecasts), mcs_p, in_mcs and group; the last
+        three are null for unranked forecasters.
     """
 
     pairs: pl.DataFrame
@@ -58,7 +59,6 @@ def compare(
     weights: ArrayLike | None = None,
     loss: Loss | str = Loss.BRIER,
     level: float = Inference().level,
-    replicates: int = Inference().replicates,
     seed: int = Inference().seed,
 ) -> Comparison:
     """Compare forecasters pair by pair on the questions that both answered.
@@ -70,11 +70,11 @@ def compare(
         answers: "yes", "no" or None per question by forecaster, for McNemar's test; without an answer the decision is p >= 0.5.
         weights: weight of each question, (N,), positive.
         loss: "brier" or "log_loss".
-        level, replicates, seed: as in `Inference`.
+        level, seed: as in `Inference`.
 
     Raises `ScoringError` with the column, the index and the value of the first invalid entry.
     """
-    plan, chosen_loss = Inference(level, replicates, seed), Loss(loss)
+    plan, chosen_loss = Inference(level, seed=seed), Loss(loss)
     columns = _columns(forecasts)
     unknown = sorted({*(answers or {})} - {*columns})
     if unknown:
@@ -92,7 +92,7 @@ def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -
     """Compare the forecasters of a panel (validated forecasts) as `compare` does. ranked: mask of the forecasters to rank, bool (M,); the
     pairs include unranked ones.
     """
-    tested = run_pair_tests(panel, loss, plan.level)
+    tested = run_pair_tests(panel, loss, plan)
     return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss), loss, plan)
 
 
@@ -124,15 +124,9 @@ def _forecaster(name: str, p: ArrayLike, y: Floats, answer: Sequence[Any] | None
 
 def _pairs(panel: Panel, tested: PairTests) -> pl.DataFrame:
     first, second = panel.pairs
-    tests = tested.tests
-    floats = {
-        "difference": tests.mean,
-        "lower": tests.lower,
-        "upper": tests.upper,
-        "standard_error": tests.standard_error,
-        "df": tests.df,
-        "t": tests.t,
-        "p": tests.p,
+    columns: dict[str, Any] = {
+        "difference": [bound.value for bound in tested.differences],
+        **{name: [getattr(bound, name) for bound in tested.differences] for name in ("lower", "upper", "p")},
         "p_holm": tested.p_holm,
         "p_mcnemar": tested.p_mcnemar,
     }
@@ -141,10 +135,9 @@ def _pairs(panel: Panel, tested: PairTests) -> pl.DataFrame:
             "forecaster": pl.Series([panel.names[index] for index in first], dtype=pl.String),
             "other": pl.Series([panel.names[index] for index in second], dtype=pl.String),
             "n": tested.n.astype(np.int64),
-            "n_clusters": tests.clusters.astype(np.int64),
-            **{name: pl.Series(values, dtype=pl.Float64, nan_to_null=True) for name, values in floats.items()},
-            "method": pl.Series(tests.method, dtype=pl.String),
-            "reason": pl.Series(tests.reason, dtype=pl.String),
+            "n_clusters": pl.Series([bound.n_clusters for bound in tested.differences], dtype=pl.Int64),
+            **{name: pl.Series(values, dtype=pl.Float64, nan_to_null=True) for name, values in columns.items()},
+            "reason": pl.Series([bound.reason for bound in tested.differences], dtype=pl.String),
         }
     )
 
@@ -156,9 +149,8 @@ def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss) -> pl.D
     mean = np.divide(
         (np.where(present, losses, 0.0) * weight).sum(axis=0), weight.sum(axis=0), out=np.full(size, np.nan), where=present.any(axis=0)
     )
-    # Identical forecasters are tied in the set, without a test.
-    p = np.where(tested.identical, 1.0, tested.p_holm)
-    mcs_p = confidence_set(tested.tests.mean, p, panel.pairs, ranked) if size > 1 else np.full(size, np.nan)
+    difference = np.array([np.nan if bound.value is None else bound.value for bound in tested.differences])
+    mcs_p = confidence_set(difference, tested.p_holm, panel.pairs, ranked)
     in_mcs = [None if np.isnan(p_value) else bool(p_value > CONFIDENCE_SET_LEVEL) for p_value in mcs_p]
     return pl.DataFrame(
         {

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
-from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.bootstrap import Bounds, Statistic, bootstrap
+from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.mean_inference import NOTHING, ClusterSums, MeanTests, mean_tests
-from bellwether.calibration.outcome_noise import minimum_variance, pool_forecasts
-from bellwether.calibration.sufficient_statistics import CLIP, log_loss
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.errors import ScoringError
 
 NO_COMMON = "no question has a forecast of both"
-IDENTICAL = "the forecasts are identical on every common question"
 
 
 class Loss(StrEnum):
@@ -36,11 +35,6 @@ class Loss(StrEnum):
             if self is Loss.BRIER
             else np.where(np.isnan(p), np.nan, log_loss(np.nan_to_num(p), np.broadcast_to(y, p.shape)))
         )
-
-    def slope(self, p: Floats) -> Floats:
-        """Return the derivative of the loss of forecasts `p` with respect to the outcome."""
-        clipped = np.clip(p, CLIP, 1 - CLIP)
-        return 1 - 2 * p if self is Loss.BRIER else np.log((1 - clipped) / clipped)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,38 +68,35 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTests:
-    """Tests of P pairs of forecasters, each on the pair's common questions; arrays are (P,). Differences are loss of the first minus loss
-    of the second.
+    """Tests of P pairs of forecasters, each on the pair's common questions. Differences are loss of the first minus loss of the second.
 
-    n: number of questions. tests: of the mean difference. p_holm: p-values after Holm's correction over all pairs. p_mcnemar: of the decisions.
-    identical: whether the two have equal forecasts on all common questions.
+    n: number of common questions, intp (P,). differences: with interval and p-value, P of them. p_holm: p-values after Holm's correction over
+    all pairs, float64 (P,). p_mcnemar: of the decisions, float64 (P,).
     """
 
     n: Ints
-    tests: MeanTests
+    differences: Sequence[Bounds]
     p_holm: Floats
     p_mcnemar: Floats
-    identical: Bools
 
 
-def run_pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
-    """Test for every pair whether the mean losses differ, in the order of `Panel.pairs`. level: mass of the intervals."""
-    losses = loss.of(panel.p, panel.y[:, None])
-    ways = [_sums(panel, losses, way) for way in panel.clusters.ways]
-    both = None if panel.clusters.both is None else _sums(panel, losses, panel.clusters.both)
-    first, second = panel.pairs
+def run_pair_tests(panel: Panel, loss: Loss, plan: Inference) -> PairTests:
+    """Test for every pair whether the mean losses differ, in the order of `Panel.pairs`."""
+    outcomes = (panel.y, np.zeros(len(panel.y)), np.ones(len(panel.y)))
+    losses = np.stack([loss.of(panel.p, y[:, None]) for y in outcomes])
+    pairs = list(zip(*panel.pairs, strict=True))
+    n = np.array([np.count_nonzero(panel.present[:, one] & panel.present[:, other]) for one, other in pairs], dtype=np.intp)
+    bounds = bootstrap((_difference(losses, one, other) for one, other in pairs), panel.weight, panel.clusters, plan)
+    found = [replace(bound, reason=NO_COMMON) if not count else bound for bound, count in zip(bounds, n, strict=True)]
+    p = np.array([np.nan if bound.p is None else bound.p for bound in found], dtype=np.float64)
+    return PairTests(n, found, holm(p), np.where(np.isnan(p), np.nan, mcnemar(panel)))
 
-    def minimum(pair: int) -> float:
-        return _minimum_variance(panel, loss, int(first[pair]), int(second[pair]))
 
-    n, identical = _common_questions(panel, losses)
-    tests = mean_tests(ways, both, level=level, min_variance=minimum)
-    reasons = [
-        NO_COMMON if reason == NOTHING else IDENTICAL if same else reason for reason, same in zip(tests.reason, identical, strict=True)
-    ]
-    tests = _withhold_tests(replace(tests, reason=reasons), identical)
-    p = np.where([reason is None for reason in reasons], mcnemar(panel), np.nan) if len(n) else np.zeros(0)
-    return PairTests(n, tests, holm(tests.p), p, identical)
+def _difference(losses: Floats, first: int, second: int) -> Statistic:
+    """Build the mean difference of the losses of two forecasters on their common questions. losses: as observed and for each outcome (1 + K, N, M)."""
+    difference = losses[:, :, first] - losses[:, :, second]
+    common = ~np.isnan(difference[0])
+    return Statistic(np.where(common, difference, 0.0)[:, None], np.broadcast_to(common.astype(float), difference.shape)[:, None])
 
 
 def holm(p: Floats) -> Floats:
@@ -134,58 +125,3 @@ def mcnemar(panel: Panel) -> Floats:
     p = np.minimum(2 * bdtr(np.minimum(only_first, only_second), (only_first + only_second).astype(np.intp), 0.5), 1)
     binary = bool(((panel.y == 0) | (panel.y == 1)).all())
     return np.where(((both.T @ both)[at] > 0) & binary, p, np.nan)
-
-
-def _sums(panel: Panel, losses: Floats, grouping: Grouping) -> ClusterSums:
-    """Sum by cluster each pair's weighted differences of loss on the common questions, and the weights of these questions."""
-    present, size = panel.present, len(panel.names)
-    loss = np.where(present, losses, 0.0) * panel.weight[:, None]
-    totals, weights = [], []
-    for first in range(size - 1):
-        common = present[:, first, None] & present[:, first + 1 :]
-        totals.append(_per_group(np.where(common, loss[:, first, None] - loss[:, first + 1 :], 0.0), grouping))
-        weights.append(_per_group(common * panel.weight[:, None], grouping))
-    if not totals:
-        return ClusterSums(np.zeros((grouping.count, 0)), np.zeros((grouping.count, 0)))
-    return ClusterSums(np.concatenate(totals, axis=1), np.concatenate(weights, axis=1))
-
-
-def _per_group(rows: Floats, grouping: Grouping) -> Floats:
-    """Sum rows (N, K) by group, float64 (groups, K)."""
-    if not len(rows):
-        return np.zeros((grouping.count, rows.shape[1]))
-    order = np.argsort(grouping.index, kind="stable")
-    starts = np.searchsorted(grouping.index[order], np.arange(grouping.count))
-    return np.asarray(np.add.reduceat(rows[order], starts, axis=0))
-
-
-def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
-    """Return the number of common questions of each pair, and a mask of pairs with equal losses on all of them."""
-    present, counts, equal = panel.present, [], []
-    for first in range(len(panel.names) - 1):
-        common = present[:, first, None] & present[:, first + 1 :]
-        counts.append(common.sum(axis=0))
-        equal.append(~(common & (losses[:, first, None] != losses[:, first + 1 :])).any(axis=0))
-    if not counts:
-        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=bool)
-    n = np.concatenate(counts).astype(np.intp)
-    return n, np.concatenate(equal) & (n > 0)
-
-
-def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
-    """Return the variance of the difference of two mean losses that random outcomes alone cause. first, second: columns of the two
-    forecasters.
-    """
-    common = panel.present[:, first] & panel.present[:, second]
-    p, other, y, weight = panel.p[common, first], panel.p[common, second], panel.y[common], panel.weight[common]
-    slope = weight * (loss.slope(p) - loss.slope(other)) / weight.sum()
-    return minimum_variance(slope, pool_forecasts(p, other, y, weight), panel.clusters.take(common))
-
-
-def _withhold_tests(tests: MeanTests, where: Bools) -> MeanTests:
-    """Remove intervals and tests where the mask `where` is True; the means remain."""
-    masked: dict[str, Any] = {
-        name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")
-    }
-    method = [None if withheld else name for withheld, name in zip(where, tests.method, strict=True)]
-    return replace(tests, **masked, method=method)

@@ -16,21 +16,19 @@ from bellwether.calibration.metrics import METRICS
 class Estimate:
     """Value of a metric with its interval; fields are None if undefined.
 
-    lower, upper: the interval. method, df: method of the interval and its degrees of freedom. reason: cause of a missing interval.
+    lower, upper: the interval. reason: cause of a missing interval.
     expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
     """
 
     value: float | None
     lower: float | None = None
     upper: float | None = None
-    method: str | None = None
-    df: float | None = None
     reason: str | None = None
     expected: float | None = None
     p_calibrated: float | None = None
 
 
-_FLOATS = ("value", "lower", "upper", "df", "expected", "p_calibrated")
+_FLOATS = ("value", "lower", "upper", "expected", "p_calibrated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Scores(Mapping[str, Estimate]):
         return len(self.estimates)
 
     def frame(self) -> pl.DataFrame:
-        """Return one row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
+        """Return one row per metric: metric, value, lower, upper, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
         rows = []
         for name, estimate in self.items():
             metric = METRICS.get(name)
@@ -73,6 +71,6 @@ class Scores(Mapping[str, Estimate]):
                     "meaning": metric.meaning if metric else None,
                 }
             )
-        texts = dict.fromkeys(("metric", "method", "reason", "better", "meaning"), pl.String())
+        texts = dict.fromkeys(("metric", "reason", "better", "meaning"), pl.String())
         schema = {name: texts.get(name, pl.Float64() if name in _FLOATS else pl.Int64()) for name in rows[0]}
         return pl.DataFrame(rows, schema=schema)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bellwether.calibration import formulas
+from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, NO_CLUSTERS, UNDEFINED, Bounds, Statistic, bootstrap
 from bellwether.calibration.calibration_test import calibration_tests
 from bellwether.calibration.categories import evaluate_categories
 from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.estimates import Estimate, Scores
-from bellwether.calibration.forecasts import BINS, Bins, Forecasts
+from bellwether.calibration.forecasts import BINS, Bins, Bools, Floats, Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import FEW_CLUSTERS, MIN_CLUSTERS, NO_CLUSTERS, intervals
-from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS, SKILLS
+from bellwether.calibration.metrics import ESTIMATED, METRICS, NO_INTERVAL, SKILLS
 from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.errors import ScoringError
 
@@ -70,20 +69,55 @@ def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: i
     """Score validated forecasts as `evaluate` does. asked: total number of questions."""
     binning = bins or Bins.of(BINS)
     values = formulas.compute_metrics(forecasts, clusters, binning)
-    bounds = intervals(forecasts, clusters, values, plan.level, binning)
+    bounds = {} if clusters is None else _intervals(forecasts, clusters, plan)
     tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, binning)
-    estimates = {name: replace(bounds[name], value=None if np.isnan(values[name]) else values[name]) for name in ESTIMATED}
-    for name in SKILLS:
-        if estimates[name].value is not None and _count_clusters(name, forecasts, clusters) < MIN_CLUSTERS:
+    estimates: dict[str, Estimate] = {}
+    for name in ESTIMATED:
+        value, bound, test = None if np.isnan(values[name]) else values[name], bounds.get(name), tests.get(name)
+        if name in SKILLS and value is not None and _count_clusters(name, forecasts, clusters) < MIN_CLUSTERS:
             estimates[name] = Estimate(None, reason=FEW_CLUSTERS)
-    for name, null in tests.items():
-        estimate = estimates[name]
-        estimates[name] = Estimate(estimate.value, reason=estimate.reason, expected=null.expected, p_calibrated=null.p)
+        elif bound is not None:
+            estimates[name] = Estimate(value, bound.lower, bound.upper, reason=bound.reason)
+        else:
+            reason = NO_CLUSTERS if clusters is None else NO_INTERVAL.get(name, UNDEFINED)
+            estimates[name] = Estimate(
+                value, reason=reason, expected=test.expected if test else None, p_calibrated=test.p if test else None
+            )
     size, error = len(forecasts), np.square(forecasts.p - forecasts.y)
-    reason = NO_CLUSTERS if clusters is None else INTERVALS["coverage"].reason
+    reason = NO_CLUSTERS if clusters is None else NO_INTERVAL["coverage"]
     estimates["coverage"] = Estimate(size / asked if asked else None, reason=reason)
     losses = {"squared_error": error, "log_loss": log_loss(forecasts.p, forecasts.y), "absolute_error": np.abs(forecasts.p - forecasts.y)}
     return Scores(size, 0 if clusters is None else clusters.count, {name: estimates[name] for name in METRICS}, losses)
+
+
+def _intervals(forecasts: Forecasts, clusters: Clusters, plan: Inference) -> dict[str, Bounds]:
+    """Compute the interval of every metric that has one and is defined on these forecasts, by name."""
+    terms = [formulas.metric_terms(forecasts, y) for y in (forecasts.y, *possible_outcomes(forecasts))]
+    statistics = {
+        name: _statistic(terms, (name,), coefficient=-1.0 if name in SKILLS else 1.0, offset=1.0 if name in SKILLS else 0.0)
+        for name in terms[0]
+        if name not in NO_INTERVAL
+    }
+    bounds = dict(zip(statistics, bootstrap(statistics.values(), forecasts.weight, clusters, plan), strict=True))
+    if forecasts.is_binary:
+        macro_f1 = _statistic(terms, ("f1_yes", "f1_no"), coefficient=0.5)
+        bounds["macro_f1"] = bootstrap([macro_f1], forecasts.weight, clusters, plan)[0]
+    return bounds
+
+
+def possible_outcomes(forecasts: Forecasts) -> tuple[Floats, ...]:
+    """Return the outcomes at which scores are extreme, (N,) each: all no and all yes; with fractional outcomes also those equal to the forecasts."""
+    size = len(forecasts)
+    ends = np.zeros(size), np.ones(size)
+    return ends if forecasts.is_binary else (*ends, forecasts.p)
+
+
+def _statistic(
+    terms: Sequence[Mapping[str, tuple[Floats | Bools, Floats | Bools]]], names: Sequence[str], *, coefficient: float, offset: float = 0.0
+) -> Statistic:
+    """Build the statistic of a metric from its terms under the observed and the possible outcomes. names: one, or two of equal weight."""
+    numerators, denominators = (np.array([[by_name[name][side] for name in names] for by_name in terms], dtype=float) for side in (0, 1))
+    return Statistic(numerators, denominators, (coefficient,) * len(names), offset)
 
 
 def _count_clusters(metric: str, forecasts: Forecasts, clusters: Clusters | None) -> int:

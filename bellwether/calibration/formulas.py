@@ -9,11 +9,11 @@ import numpy as np
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.decomposition import corp_terms, debiased_terms, murphy_terms, variance_of_outcomes, yates_terms
 from bellwether.calibration.discrimination import discrimination
-from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
-from bellwether.calibration.metrics import ESTIMATED
+from bellwether.calibration.forecasts import DECILES, Bins, Bools, Floats, Forecasts
+from bellwether.calibration.metrics import ESTIMATED, SKILLS
 from bellwether.calibration.smooth_calibration import smooth_error
 from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, sum_explained_squares
-from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, ratio, total_sums
+from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, log_loss, ratio, total_sums
 
 
 def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:
@@ -21,10 +21,17 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins
     ordered = SortedForecasts.of(forecasts)
     sums = total_sums(forecasts, bins)
     ranks = discrimination(ordered, is_binary=forecasts.is_binary)
+    rates = {name: _ratio_of_sums(*terms, forecasts.weight) for name, terms in metric_terms(forecasts, forecasts.y).items()}
     values: dict[str, Any] = {
-        **from_sums(sums),
+        **dict.fromkeys(ESTIMATED, np.nan),
+        **{name: rate if name not in SKILLS else 1 - rate for name, rate in rates.items()},
+        "macro_f1": (rates.get("f1_yes", np.nan) + rates.get("f1_no", np.nan)) / 2,
+        **_binned_errors(sums),
+        "uncertainty": variance_of_outcomes(sums),
+        **murphy_terms(sums),
         **debiased_terms(forecasts, clusters, bins),
         **corp_terms(sums, sum_explained_squares(*ordered.tally())),
+        **yates_terms(sums),
         "roc_auc": ranks.roc_auc,
         "average_precision": ranks.average_precision,
         "ace": ace(ordered, bins.count),
@@ -33,82 +40,55 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins
     return {name: float(values[name]) for name in ESTIMATED}
 
 
-def from_sums(sums: Sums) -> dict[str, Floats]:
-    """Compute by name the metrics that need nothing but sums. Sums of shape (..., width) give arrays of shape (...)."""
-    return {
-        **_classification(sums),
-        **_calibration(sums),
-        "uncertainty": variance_of_outcomes(sums),
-        **murphy_terms(sums),
-        **yates_terms(sums),
-        **_confidence(sums),
-        "base_rate": ratio(sums["yes"], sums["n"]),
-        "bias": ratio(sums["p"] - sums["yes"], sums["n"]),
+def metric_terms(forecasts: Forecasts, y: Floats) -> dict[str, tuple[Floats | Bools, Floats | Bools]]:
+    """Return numerator and denominator of each forecast, (N,) each, for the metrics that are ratios of weighted sums; for skills those of
+    1 - skill.
+
+    y: outcomes, float64 (N,); those of the forecasts, or possible other ones. Without binary outcomes, metrics of decisions are missing. The
+    reference of `brier_skill` is the base rate of the forecasts' own outcomes.
+    """
+    p, weight, market = forecasts.p, forecasts.weight, forecasts.market
+    everywhere = np.ones(len(p), dtype=bool)
+    error = np.square(p - y)
+    priced = ~np.isnan(market)
+    base_rate = (weight * forecasts.y).sum() / weight.sum() if len(p) else np.nan
+    confidence = np.maximum(p, 1 - p)
+    terms: dict[str, tuple[Floats | Bools, Floats | Bools]] = {
+        "brier": (error, everywhere),
+        "brier_skill": (error, np.square(base_rate - y)),
+        "skill_vs_half": (error, everywhere / 4),
+        "skill_vs_market": (np.where(priced, error, 0.0), np.where(priced, np.square(market - y), 0.0)),
+        "log_loss": (log_loss(p, y), everywhere),
+        "average_confidence": (confidence, everywhere),
+        "base_rate": (y, everywhere),
+    }
+    if not forecasts.is_binary:
+        return terms
+    yes, said_yes = y == 1, forecasts.decision
+    right = yes == said_yes
+    return terms | {
+        "accuracy": (right, everywhere),
+        "precision_yes": (yes & said_yes, said_yes),
+        "recall_yes": (yes & said_yes, yes),
+        "f1_yes": (2.0 * (yes & said_yes), yes + said_yes.astype(float)),
+        "precision_no": (~yes & ~said_yes, ~said_yes),
+        "recall_no": (~yes & ~said_yes, ~yes),
+        "f1_no": (2.0 * (~yes & ~said_yes), 2.0 - yes - said_yes),
+        "brier_yes": (error * yes, yes),
+        "brier_no": (error * ~yes, ~yes),
+        "confidence_when_correct": (confidence * right, right),
+        "confidence_when_wrong": (confidence * ~right, ~right),
+        **{f"overconfidence_{name}": ((confidence > at) & ~right, confidence > at) for name, at in THRESHOLDS.items()},
     }
 
 
-def denominators(sums: Sums) -> dict[str, Floats]:
-    """Return the denominators of all metrics, under the names that `metrics.Interval.size` uses."""
-    n, yes, said_yes = sums["n"], sums["yes"], sums["said_yes"]
-    wrong = said_yes + yes - 2 * sums["hit_yes"]
-    return {
-        "n": n,
-        "yes": yes,
-        "no": n - yes,
-        "said_yes": said_yes,
-        "said_no": n - said_yes,
-        "right": n - wrong,
-        "wrong": wrong,
-        "f1_yes": said_yes + yes,
-        "f1_no": 2 * n - said_yes - yes,
-        "priced": sums["priced"],
-        **{f"confident_{name}": sums[f"confident_{name}"] for name in THRESHOLDS},
-    }
+def _ratio_of_sums(numerator: Floats | Bools, denominator: Floats | Bools, weight: Floats) -> float:
+    whole = float((weight * denominator).sum())
+    return float((weight * numerator).sum()) / whole if whole > 0 else float("nan")
 
 
-def _classification(sums: Sums) -> dict[str, Floats]:
-    tp = sums["hit_yes"]
-    fp = sums["said_yes"] - tp
-    fn = sums["yes"] - tp
-    tn = sums["n"] - sums["yes"] - fp
-    f1_yes = ratio(2 * tp, 2 * tp + fp + fn)
-    f1_no = ratio(2 * tn, 2 * tn + fp + fn)
-    return {
-        "accuracy": ratio(tp + tn, sums["n"]),
-        "precision_yes": ratio(tp, tp + fp),
-        "recall_yes": ratio(tp, tp + fn),
-        "f1_yes": f1_yes,
-        "precision_no": ratio(tn, tn + fn),
-        "recall_no": ratio(tn, tn + fp),
-        "f1_no": f1_no,
-        "macro_f1": (f1_yes + f1_no) / 2,
-    }
-
-
-def _calibration(sums: Sums) -> dict[str, Floats]:
-    n = sums["n"]
-    brier = ratio(sums["squared_error"], n)
+def _binned_errors(sums: Sums) -> dict[str, Floats]:
     count, gap = sums["bin_n"], np.abs(sums["bin_p"] - sums["bin_yes"])
     # An empty bin has a gap of 0, which does not change the maximum over non-empty bins.
     widest = np.divide(gap, count, out=np.zeros_like(gap), where=count > 0).max(axis=-1)
-    return {
-        "brier": brier,
-        "brier_yes": ratio(sums["squared_error_yes"], sums["yes"]),
-        "brier_no": ratio(sums["squared_error_no"], n - sums["yes"]),
-        "brier_skill": 1 - ratio(brier, variance_of_outcomes(sums)),
-        "skill_vs_half": 1 - brier / 0.25,
-        "skill_vs_market": 1 - ratio(sums["squared_error_priced"], sums["squared_error_market"]),
-        "log_loss": ratio(sums["log_loss"], n),
-        "ece": ratio(gap.sum(axis=-1), n),
-        "mce": np.where(n > 0, widest, np.nan),
-    }
-
-
-def _confidence(sums: Sums) -> dict[str, Floats]:
-    wrong = sums["said_yes"] + sums["yes"] - 2 * sums["hit_yes"]
-    return {
-        "average_confidence": ratio(sums["confidence"], sums["n"]),
-        "confidence_when_correct": ratio(sums["confidence_correct"], sums["n"] - wrong),
-        "confidence_when_wrong": ratio(sums["confidence_wrong"], wrong),
-        **{f"overconfidence_{name}": ratio(sums[f"confident_wrong_{name}"], sums[f"confident_{name}"]) for name in THRESHOLDS},
-    }
+    return {"ece": ratio(gap.sum(axis=-1), sums["n"]), "mce": np.where(sums["n"] > 0, widest, np.nan)}

@@ -1,4 +1,4 @@
-"""Catalogue of metrics: direction, formula, meaning and method of the interval, for tables and docs."""
+"""Catalogue of metrics: direction, formula, meaning, and the reason for a missing interval, for tables and docs."""
 
 from __future__ import annotations
 
@@ -25,34 +25,6 @@ class MetricFamily(StrEnum):
     SAMPLE = "sample"
 
 
-class Scale(StrEnum):
-    """Scale on which an interval is symmetric, chosen for its coverage when losses are skewed or close to a bound."""
-
-    LOGIT = "logit"
-    LOGIT_ABOVE_HALF = "logit of 2 c - 1"
-    LOG = "log"
-    LOG_OF_RATIO = "log of 1 - skill"
-    WILSON = "Wilson"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Method of a metric's interval.
-
-    scale: where the jackknife's t interval is symmetric; None without an interval of its own.
-    size: the statistic whose sum over the forecasts is the metric's denominator; clusters without it do not contribute.
-    source: the metric whose transformed interval is used.
-    most: largest possible value of the metric, at which its interval is cut, if the scale does not imply one.
-    reason: cause of a missing interval.
-    """
-
-    scale: Scale | None = None
-    size: str = "n"
-    source: str | None = None
-    reason: str | None = None
-    most: float | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Metric:
     """Description of a metric. Symbols in `formula`: p (forecast of yes), y (1 for yes), d (decision), c = max(p, 1 - p), b = mean y."""
@@ -62,11 +34,6 @@ class Metric:
     better: Better
     formula: str
     meaning: str
-
-    @property
-    def interval(self) -> Interval:
-        """Method of the metric's interval."""
-        return INTERVALS[self.name]
 
 
 _CLASSIFICATION = (
@@ -245,41 +212,20 @@ SKILLS: tuple[str, ...] = ("brier_skill", "skill_vs_half", "skill_vs_market")
 #: Calibration errors that chance alone makes positive. They have a mean and a p-value under calibration instead of an interval.
 TESTED: tuple[str, ...] = ("ece", "mce", "ace", "smece", "murphy_reliability", "corp_miscalibration")
 
-BIASED = "biased upwards, so that no interval around it is one; read expected and p_calibrated"
-_NO_METHOD = "no method holds 95 % coverage for it (docs/metrics.md)"
+_BIASED = "biased upwards, so that no interval around it is one; read expected and p_calibrated"
+_UNTESTED = "no interval with a known coverage"
 
-INTERVALS: dict[str, Interval] = {
-    "accuracy": Interval(Scale.WILSON),
-    "precision_yes": Interval(Scale.WILSON, "said_yes"),
-    "recall_yes": Interval(Scale.WILSON, "yes"),
-    "f1_yes": Interval(Scale.LOGIT, "f1_yes"),
-    "precision_no": Interval(Scale.WILSON, "said_no"),
-    "recall_no": Interval(Scale.WILSON, "no"),
-    "f1_no": Interval(Scale.LOGIT, "f1_no"),
-    "macro_f1": Interval(Scale.LOGIT),
-    "roc_auc": Interval(Scale.LOGIT),
-    "average_precision": Interval(Scale.LOGIT),
-    "brier": Interval(Scale.LOGIT),
-    "brier_yes": Interval(Scale.LOGIT, "yes"),
-    "brier_no": Interval(Scale.LOGIT, "no"),
-    "brier_skill": Interval(Scale.LOG_OF_RATIO),
-    "skill_vs_half": Interval(source="brier"),
-    "skill_vs_market": Interval(Scale.LOG_OF_RATIO, "priced"),
-    "log_loss": Interval(Scale.LOG),
-    **{name: Interval(reason=BIASED) for name in TESTED},
-    "murphy_reliability_debiased": Interval(reason=_NO_METHOD),
-    "murphy_resolution": Interval(reason="biased upwards; read murphy_resolution_debiased"),
-    "murphy_resolution_debiased": Interval(reason=_NO_METHOD),
-    "uncertainty": Interval(source="base_rate"),
-    "within_bin_variance": Interval(reason=_NO_METHOD),
-    "within_bin_covariance": Interval(reason=_NO_METHOD),
-    "corp_discrimination": Interval(reason="biased upwards, as corp_miscalibration is"),
-    "yates_bias_squared": Interval(source="bias", most=1.0),
-    **{name: Interval(Scale.LOG, most=0.25) for name in ("yates_min_variance", "yates_excess_variance", "yates_covariance")},
-    "average_confidence": Interval(Scale.LOGIT_ABOVE_HALF),
-    "confidence_when_correct": Interval(Scale.LOGIT_ABOVE_HALF, "right"),
-    "confidence_when_wrong": Interval(Scale.LOGIT_ABOVE_HALF, "wrong"),
-    **{f"overconfidence_{percent}": Interval(Scale.WILSON, f"confident_{percent}") for percent in ("70", "80", "90")},
-    "base_rate": Interval(Scale.WILSON),
-    "coverage": Interval(reason="counts what was asked; it is known exactly"),
+#: Reason why a metric has no interval, by name; all other metrics have one.
+NO_INTERVAL: dict[str, str] = {
+    **dict.fromkeys(TESTED, _BIASED),
+    "murphy_resolution": "biased upwards; read murphy_resolution_debiased",
+    "corp_discrimination": "biased upwards, as corp_miscalibration is",
+    "brier_skill": "its reference is the base rate of the same outcomes; read skill_vs_market, or the difference to another forecaster",
+    "uncertainty": "a function of base_rate",
+    "coverage": "counts what was asked; it is known exactly",
+    **dict.fromkeys(("roc_auc", "average_precision", "murphy_reliability_debiased", "murphy_resolution_debiased"), _UNTESTED),
+    **dict.fromkeys(("within_bin_variance", "within_bin_covariance"), _UNTESTED),
+    **dict.fromkeys(("yates_bias_squared", "yates_min_variance", "yates_excess_variance", "yates_covariance"), _UNTESTED),
+    **dict.fromkeys(("average_confidence", "confidence_when_correct", "confidence_when_wrong"), _UNTESTED),
+    **dict.fromkeys(("overconfidence_70", "overconfidence_80", "overconfidence_90"), _UNTESTED),
 }

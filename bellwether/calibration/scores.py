@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, ClusterUnit, combine_samples, common_scopes, own_scopes
+from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison import Comparison, compare_panel
 from bellwether.calibration.comparison_pairs import Loss, Panel
@@ -18,7 +19,6 @@ from bellwether.calibration.estimates import Scores
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import FEW_CLUSTERS, MIN_CLUSTERS
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
 from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, RELIABILITY, SCORES
