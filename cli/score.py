@@ -81,7 +81,7 @@ from cli.options import AS_JSON
     ),
     cloup.option(
         "--replicates",
-        default=10_000,
+        default=1_000,
         show_default=True,
         type=click.IntRange(0, 1_000_000),
         help="Replicates of simulated distributions: at least 200, or 0 for no calibration test.",
@@ -153,7 +153,7 @@ def _progress() -> Iterator[Any]:
 )
 @click.option(
     "--replicates",
-    default=10_000,
+    default=1_000,
     show_default=True,
     type=click.IntRange(0),
     help="Replicates of simulated distributions; 0 for no calibration test.",

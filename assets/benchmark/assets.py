@@ -33,10 +33,10 @@ HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 class ScoreConfig(dg.Config):
     """Configuration of intervals and tests; the defaults are those of `bellwether.calibration.Inference`."""
 
-    replicates: int = 10_000
-    """Replicates of simulated distributions: tests of calibration."""
+    replicates: int = 1_000
+    """Replicates of the tests of calibration."""
     seed: int = 1950
-    """Seed of the simulated distributions."""
+    """Seed of intervals and tests."""
     clusters: Literal["cluster", "series", "event"] = "cluster"
     """Unit of resampling: the release's own, series or events."""
 
@@ -235,9 +235,7 @@ def ranking(
             f"ranking release {context.partition_key}: it has no questions; pull days with matching markets, then build it again"
         )
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
-    comparison = compare_forecasters(
-        answers, questions_of_release, clusters=config.clusters, replicates=config.replicates, seed=config.seed
-    )
+    comparison = compare_forecasters(answers, questions_of_release, clusters=config.clusters, seed=config.seed)
     removed = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
     kinds = removed | {name: entry.kind for name, entry in forecasting.forecasters().items()}
     frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(questions_of_release))

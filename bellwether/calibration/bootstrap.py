@@ -29,6 +29,7 @@ MIN_CLUSTERS = 3
 FEW_CLUSTERS = "fewer than three clusters"
 NO_CLUSTERS = "no clusters were given"
 UNDEFINED = "undefined on these forecasts"
+CONSTANT = "no outcome changes it"
 
 #: Number of draws of an interval, and of draws that share a random stream.
 _DRAWS, _ROWS = 4_000, 200
@@ -71,6 +72,8 @@ class Statistic:
 class Bounds:
     """Interval of a statistic and its two-sided p-value against 0; None with the `reason` if they are missing.
 
+    A statistic of 0 that no outcome changes, such as the difference of identical forecasts, has p = 1 and no interval.
+
     value: the statistic itself; None if undefined. n_clusters: number of clusters whose outcomes matter to it.
     """
 
@@ -98,10 +101,10 @@ def bootstrap(statistics: Iterable[Statistic], weight: Floats, clusters: Cluster
     cells = _Cells.of(clusters, plan.seed)
     remaining = iter(statistics)
     while sums := [_Sums.of(statistic, weight, clusters, cells) for statistic in islice(remaining, _BATCH)]:
-        drawn = [part for part in sums if part.reason is None and not part.is_constant]
+        drawn = [part for part in sums if part.reason is None]
         ends = iter(_find_ends(cells, drawn, plan.level))
         for part in sums:
-            bounds = part.bounds if part.reason is not None or part.is_constant else next(ends)
+            bounds = next(ends) if part.reason is None else part.bounds
             if bounds.p is not None and bounds.p < 2 * _RESOLVED / _DRAWS:
                 unresolved.append((len(found), part))
             found.append(bounds)
@@ -164,7 +167,6 @@ class _Sums:
     high: Floats
     value: float
     n_clusters: int
-    is_constant: bool
     reason: str | None
 
     @classmethod
@@ -173,14 +175,14 @@ class _Sums:
         numerators, denominators = (np.stack([cells.grouping.sums(term) for term in side[0]]) for side in sides)
         whole = denominators.sum(axis=1)
         if not (whole > 0).all():
-            return cls(statistic, numerators, denominators, whole, whole, float("nan"), 0, is_constant=False, reason=UNDEFINED)
+            return cls(statistic, numerators, denominators, whole, whole, float("nan"), 0, reason=UNDEFINED)
         ratios = numerators.sum(axis=1) / whole
         value = float(statistic.offset + np.dot(statistic.coefficients, ratios))
         scale = np.asarray(statistic.coefficients) / whole * weight.sum()
         influence = np.einsum("t,ktn->kn", scale, statistic.numerators[1:] - ratios[:, None] * statistic.denominators[1:])
         matters = np.ptp(influence, axis=0) > _ROUNDING
         if not matters.any():
-            return cls(statistic, numerators, denominators, whole, whole, value, clusters.count, is_constant=True, reason=None)
+            return cls(statistic, numerators, denominators, whole, whole, value, clusters.count, reason=CONSTANT)
         sizes = [way.sums(weight * matters) for way in clusters.ways]
         typical = max(float(np.square(size).sum() / size.sum()) for size in sizes) / float((weight * matters).sum())
         at = np.flatnonzero(matters)
@@ -192,14 +194,13 @@ class _Sums:
             int(np.count_nonzero(sums)) for way in clusters.ways for sums in (way.sums(weight * matters), *map(way.sums, sides[1][0]))
         )
         reason = explain_few_clusters(contributing) if contributing < MIN_CLUSTERS else None
-        return cls(statistic, numerators, denominators, low, high, value, contributing, is_constant=False, reason=reason)
+        return cls(statistic, numerators, denominators, low, high, value, contributing, reason=reason)
 
     @property
     def bounds(self) -> Bounds:
-        """Result without draws: missing, or the value itself if no outcome changes it."""
-        if self.reason is not None:
-            return Bounds(None if np.isnan(self.value) else self.value, n_clusters=self.n_clusters, reason=self.reason)
-        return Bounds(self.value, self.value, self.value, 1.0 if abs(self.value) <= _ROUNDING else 0.0, self.n_clusters)
+        """Result without an interval."""
+        tie = 1.0 if self.reason == CONSTANT and abs(self.value) <= _ROUNDING else None
+        return Bounds(None if np.isnan(self.value) else self.value, p=tie, n_clusters=self.n_clusters, reason=self.reason)
 
 
 def explain_few_clusters(clusters: int) -> str:

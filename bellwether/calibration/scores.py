@@ -51,7 +51,8 @@ def score(
         questions: all rows of the release in benchmark/questions.
         known_at: when the scores became known; by default the latest time of the given rows.
         clusters: unit that intervals treat as independent: the release's own choice, "series" or "event".
-        replicates, seed: of the tests of calibration, which cover all questions and not parts.
+        replicates: of the tests of calibration, which cover all questions and not parts.
+        seed: of these tests and of the intervals.
 
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
@@ -103,7 +104,6 @@ def compare_forecasters(
     clusters: ClusterUnit = "cluster",
     loss: Loss | str = Loss.BRIER,
     coverage_floor: float = COVERAGE_FLOOR,
-    replicates: int = Inference().replicates,
     seed: int = Inference().seed,
 ) -> Comparison:
     """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
@@ -124,7 +124,7 @@ def compare_forecasters(
     enough = np.array([clustered.take(column).count >= MIN_CLUSTERS for column in present.T], dtype=bool)
     ranked = enough & (present.mean(axis=0) >= coverage_floor) if compared.height else np.zeros(size[1], dtype=bool)
     panel = Panel(tuple(answers.names), p, right, compared["y"].cast(pl.Float64).to_numpy(), np.ones(compared.height), clustered)
-    return compare_panel(panel, ranked, loss=Loss(loss), plan=Inference(replicates=replicates, seed=seed))
+    return compare_panel(panel, ranked, loss=Loss(loss), plan=Inference(seed=seed))
 
 
 def comparison_table(comparison: Comparison, *, release: str, known_at: datetime) -> pl.DataFrame:

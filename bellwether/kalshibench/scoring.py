@@ -115,7 +115,6 @@ def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> C
         questions[plan.clusters].to_list(),
         answers={name: part["predicted_answer"].to_list() for name, part in rows.items()},
         seed=plan.seed,
-        replicates=plan.replicates,
     )
 
 

@@ -29,7 +29,7 @@ _TITLES = {
     "closes_at": "Ends", "could_know_share": "Share that it could know", "ece": "Calibration error", "ece_expected": "Calibration error if calibrated",
     "ece_p_calibrated": "p of calibration", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "in_mcs": "In the confidence set of the best",
     "known_at": "Known", "market_id": "Market", "max_drawdown": "Largest drawdown", "max_drawdown_mean": "Mean largest drawdown",
-    "max_drawdown_median": "Median largest drawdown", "mcs_p": "p of the confidence set", "n": "Scored", "p": "p", "p_holm": "p, Holm", "p_calibrated": "p of calibration", "letters": "Group", "df": "Degrees of freedom", "no_position": "NO left",
+    "max_drawdown_median": "Median largest drawdown", "mcs_p": "p of the confidence set", "n": "Scored", "p": "p", "p_holm": "p, Holm", "p_calibrated": "p of calibration", "letters": "Group", "no_position": "NO left",
     "opened_at": "Opened", "order_id": "Order", "pnl_optimistic": "P&L, best queue", "pnl_pessimistic": "P&L, worst queue",
     "cadence_seconds": "Seconds between decisions", "queue_wait": "Waited, s", "queue_wait_mean": "Mean wait in the queue, s",
     "queue_wait_median": "Median wait in the queue, s", "sample_seconds": "Seconds between samples", "sent_at": "Sent", "settled_at": "Settled",
@@ -41,8 +41,7 @@ _TITLES = {
 #: Patterns of other titles: `{}` is the title of the rest of the name.
 _STARTS = {"n": "Number of {}"}
 _ENDS = {
-    "mean": "Mean {}", "median": "Median {}", "lower": "{}, low end", "upper": "{}, high end", "df": "{}, degrees of freedom", "reason": "{}, why no interval",
-    "method": "{}, method of the interval",
+    "mean": "Mean {}", "median": "Median {}", "lower": "{}, low end", "upper": "{}, high end", "reason": "{}, why no interval",
 }  # fmt: skip
 _COST = Column("cost", pl.Float64(), "cost", "dollars")
 _SHARES = frozenset({"share", "fraction", "ratio"})

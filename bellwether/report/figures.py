@@ -70,7 +70,7 @@ def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iter
     title = f"{forecaster} on {inputs.release}"
     yield Figure(
         f"reliability_{file}",
-        "Reliability: observed frequency of yes against the forecast, with Wilson intervals, counts, the CORP curve, and the band"
+        "Reliability: observed frequency of yes against the forecast, with intervals, counts, the CORP curve, and the band"
         " of calibrated forecasts.",
         lambda: reliability_picture(bins, forecasts, inputs.questions, title),
         f"{forecaster}: reliability diagram",

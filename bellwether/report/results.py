@@ -39,7 +39,7 @@ _SUMMARY = (
 #: Packages whose version may change a result.
 PACKAGES = ("numpy", "polars", "scipy", "litellm", "duckdb")
 
-_SCORE = (*("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated"), *("n", "n_questions", "n_clusters", "seed"))
+_SCORE = (*("value", "lower", "upper", "reason", "expected", "p_calibrated"), *("n", "n_questions", "n_clusters", "seed"))
 _BIN = (
     *("bin", "lower_edge", "upper_edge", "n", "n_clusters"),
     *("mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper", "reason"),

@@ -164,10 +164,10 @@ def _metrics(name: str, metrics: dict[str, dict[str, Any]]) -> PageTable:
                 _interval({**row, "reason": None}, 4),
                 chance,
                 p,
-                text(row["method"] or row["reason"] or ""),
+                text(row["reason"] or ""),
             ]
         )
-    heads = [Head("metric"), *(Head(name_, number=True) for name_ in ("value", "by chance", "p")), Head("interval")]
+    heads = [Head("metric"), *(Head(name_, number=True) for name_ in ("value", "by chance", "p")), Head("why no interval")]
     return PageTable(text(name).text, heads, rows, folded=True)
 
 

@@ -172,22 +172,20 @@ SCORES = Table(
         Column("value", pl.Float64(), "point estimate; null if undefined", nullable=True),
         Column("lower", pl.Float64(), "lower end of the 95 % interval; null without one", nullable=True),
         Column("upper", pl.Float64(), "upper end of the 95 % interval; null without one", nullable=True),
-        Column("method", TEXT, "method of the interval; null without one", nullable=True),
-        Column("df", pl.Float64(), "degrees of freedom of the interval", nullable=True),
         Column("reason", TEXT, "why there is no interval; null with one", nullable=True),
         Column("expected", pl.Float64(), "mean of a calibration error under perfect calibration; null for other metrics", nullable=True),
         Column("p_calibrated", pl.Float64(), "p-value of the calibration test by a calibration error", nullable=True),
         Column("n", pl.Int64(), "number of scored forecasts"),
         Column("n_questions", pl.Int64(), "number of questions in scope, scored or not"),
         Column("n_clusters", pl.Int64(), "number of independent clusters among the forecasts"),
-        Column("seed", pl.Int64(), "seed of the calibration tests"),
+        Column("seed", pl.Int64(), "seed of the intervals and of the calibration tests"),
         KNOWN_AT,
         RULES,
     ),
     key=("release", "forecaster", "scope", "metric"),
     partitioned_by=("release", "forecaster"),
     mart=True,
-    version="3",
+    version="4",
 )
 
 RELIABILITY = Table(
@@ -200,7 +198,7 @@ RELIABILITY = Table(
         Column("lower_edge", PROBABILITY, "lower edge, inclusive", "probability"),
         Column("upper_edge", PROBABILITY, "upper edge, exclusive except in the last bin", "probability"),
         Column("n", pl.Int64(), "number of forecasts in the bin"),
-        Column("n_clusters", pl.Int64(), "number of independent clusters among the forecasts"),
+        Column("n_clusters", pl.Int64(), "number of independent clusters among the forecasts of the bin"),
         Column("mean_forecast", PROBABILITY, "mean forecast probability of YES; null in an empty bin", "probability", nullable=True),
         Column("yes_rate", PROBABILITY, "observed frequency of YES; null in an empty bin", "probability", nullable=True),
         Column("gap", pl.Float64(), "mean_forecast - yes_rate; null in an empty bin", "probability", nullable=True),
@@ -225,7 +223,7 @@ RELIABILITY = Table(
     key=("release", "forecaster", "bin"),
     partitioned_by=("release", "forecaster"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 _RANKED_METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy")
@@ -252,8 +250,6 @@ LEADERBOARD = Table(
             "kind", TEXT, "market_price, base_rate, constant, random or language_model; unregistered if it is no longer in the registry"
         ),
         *(column for metric in _RANKED_METRICS for column in _metric_columns(metric)),
-        Column("brier_method", TEXT, "method of the interval of brier", nullable=True),
-        Column("brier_df", pl.Float64(), "degrees of freedom of the interval of brier", nullable=True),
         Column("ece", pl.Float64(), "ece, as in benchmark/scores; biased upwards", nullable=True),
         Column("ece_expected", pl.Float64(), "mean of ece under perfect calibration", nullable=True),
         Column("ece_p_calibrated", pl.Float64(), "p-value of the calibration test by ece", nullable=True),
@@ -292,13 +288,10 @@ COMPARISONS = Table(
         FORECASTER,
         Column("other", TEXT, "forecaster that it is compared with"),
         Column("n", pl.Int64(), "number of common questions that neither could have known"),
-        Column("n_clusters", pl.Int64(), "number of independent clusters among the forecasts"),
+        Column("n_clusters", pl.Int64(), "number of clusters whose outcomes matter to the difference"),
         Column("difference", pl.Float64(), "mean Brier score minus that of the other forecaster; negative is better", nullable=True),
         Column("lower", pl.Float64(), "lower end of the 95 % interval; null without one", nullable=True),
         Column("upper", pl.Float64(), "upper end of the 95 % interval; null without one", nullable=True),
-        Column("standard_error", pl.Float64(), "cluster-robust standard error of the difference", nullable=True),
-        Column("df", pl.Float64(), "degrees of freedom of interval and test", nullable=True),
-        Column("t", pl.Float64(), "difference divided by its standard error", nullable=True),
         Column("p", pl.Float64(), "two-sided p-value; below 0.05 if and only if the interval excludes 0", nullable=True),
         Column("p_holm", pl.Float64(), "p-value with Holm's correction over all pairs of the release", nullable=True),
         Column(
@@ -307,7 +300,6 @@ COMPARISONS = Table(
             "p-value of the exact McNemar test of the yes/no answers; assumes independent questions",
             nullable=True,
         ),
-        Column("method", TEXT, "method of interval and test; null without them", nullable=True),
         Column("reason", TEXT, "why there is no interval and test; null with them", nullable=True),
         KNOWN_AT,
         RULES,
@@ -315,7 +307,7 @@ COMPARISONS = Table(
     key=("release", "forecaster", "other"),
     partitioned_by=("release",),
     mart=True,
-    version="2",
+    version="3",
 )
 
 DATASET_ANALYSIS = Table(

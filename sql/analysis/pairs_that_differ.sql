@@ -6,8 +6,6 @@ SELECT
     abs(difference) AS difference,
     CASE WHEN difference < 0 THEN -"upper" ELSE "lower" END AS difference_lower,
     CASE WHEN difference < 0 THEN -"lower" ELSE "upper" END AS difference_upper,
-    standard_error,
-    df,
     p,
     p_holm,
     n,

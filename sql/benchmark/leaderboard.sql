@@ -40,8 +40,6 @@ lines AS (
         any_value(lower) FILTER (overall = 'accuracy') AS accuracy_lower,
         any_value(upper) FILTER (overall = 'accuracy') AS accuracy_upper,
         any_value(reason) FILTER (overall = 'accuracy') AS accuracy_reason,
-        any_value(method) FILTER (overall = 'brier') AS brier_method,
-        any_value(df) FILTER (overall = 'brier') AS brier_df,
         any_value(value) FILTER (overall = 'ece') AS ece,
         any_value(expected) FILTER (overall = 'ece') AS ece_expected,
         any_value(p_calibrated) FILTER (overall = 'ece') AS ece_p_calibrated,

@@ -27,7 +27,7 @@ def losses(seed: int, spread: float, models: int = 6, size: int = 200) -> tuple[
 @pytest.mark.parametrize("seed", range(2))
 def test_the_set_leaves_out_exactly_those_that_lose_a_pair_after_correction(seed: int) -> None:
     forecasts, y = losses(seed, 0.02)
-    found = compare(forecasts, y, range(len(y)), replicates=0)
+    found = compare(forecasts, y, range(len(y)))
     lost = {
         row["forecaster"] if row["difference"] > 0 else row["other"] for row in found.pairs.iter_rows(named=True) if row["p_holm"] <= 0.10
     }
@@ -37,7 +37,7 @@ def test_the_set_leaves_out_exactly_those_that_lose_a_pair_after_correction(seed
 def test_the_set_is_near_that_of_arch_on_independent_questions() -> None:
     """Hansen's bootstrap set is narrower. Both exclude clearly worse forecasters and contain the best."""
     forecasts, y = losses(4, 0.05)
-    ours = set(compare(forecasts, y, range(len(y)), replicates=0).ranking.filter("in_mcs")["forecaster"])
+    ours = set(compare(forecasts, y, range(len(y))).ranking.filter("in_mcs")["forecaster"])
     theirs = MCS(np.stack([(p - y) ** 2 for p in forecasts.values()], axis=1), size=0.10, reps=5_000, block_size=1, seed=4)
     theirs.compute()
     narrower = {f"m{index}" for index in theirs.included}
@@ -47,7 +47,7 @@ def test_the_set_is_near_that_of_arch_on_independent_questions() -> None:
 
 def test_a_set_without_a_tested_pair_is_withheld() -> None:
     forecasts, y = losses(1, 0.1)
-    assert compare(forecasts, y, np.arange(200) // 100, replicates=0).ranking["in_mcs"].null_count() == 6
+    assert compare(forecasts, y, np.arange(200) // 100).ranking["in_mcs"].null_count() == 6
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_the_set_holds_all_equally_good_forecasters_as_often_as_it_says(clusters
         scales = [1.0] * 5 if kind == "equally noisy" else [2.0, 0.5, 2.0, 0.5]
         noise = 1.0 if kind == "equally noisy" else 0.05
         forecasts = {f"m{index}": expit(scale * odds + generator.normal(0, noise, len(y))) for index, scale in enumerate(scales)}
-        held.append(compare(forecasts, y, cluster, replicates=0).ranking["in_mcs"].all())
+        held.append(compare(forecasts, y, cluster).ranking["in_mcs"].all())
     assert np.mean(held) >= 0.90 - 2 * np.sqrt(0.09 / 250)
 
 

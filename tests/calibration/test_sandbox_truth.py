@@ -35,7 +35,7 @@ def scores(truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str, n
 @pytest.fixture(scope="module")
 def compared(truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str, np.ndarray]) -> Comparison:
     _, y, series = truth
-    return compare(stated, y, series, replicates=300)
+    return compare(stated, y, series)
 
 
 CALIBRATION_ERRORS = ("ece", "ace", "smece", "murphy_reliability", "corp_miscalibration")

@@ -1,0 +1,177 @@
+"""Intervals and p-values of the Bayesian bootstrap: exact cases, a second computation, missing intervals, and coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bellwether.calibration import METRICS, compare, evaluate
+from bellwether.calibration.metrics import NO_INTERVAL
+from benchmarks import intervals
+
+
+def clustered(seed: int = 1, clusters: int = 30, largest: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw forecasts, outcomes, clusters of unequal size and market prices."""
+    generator = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(clusters), generator.integers(1, largest + 1, clusters))
+    p = generator.random(len(cluster))
+    y = (generator.random(len(cluster)) < p).astype(float)
+    return p, y, cluster, np.clip(p + generator.normal(0, 0.1, len(cluster)), 0, 1)
+
+
+@pytest.mark.parametrize(("right", "clusters"), [(7, 7), (5, 12), (0, 30), (60, 61)])
+def test_the_interval_of_a_rate_over_independent_forecasts_is_that_of_two_beta_distributions(right: int, clusters: int) -> None:
+    """Sums of exponential weights are gamma variables, and the pseudo-cluster adds one half to the wrong or to the right decisions."""
+    accuracy = evaluate([0.9] * clusters, [1] * right + [0] * (clusters - right), range(clusters), replicates=0)["accuracy"]
+    wrong = clusters - right
+    lower = stats.beta(right, wrong + 0.5).ppf(0.025) if right else 0.0
+    upper = stats.beta(right + 0.5, wrong).ppf(0.975) if wrong else 1.0
+    assert (accuracy.lower, accuracy.upper) == pytest.approx((lower, upper), abs=0.015)
+
+
+def second_interval(
+    numerator: Callable[[np.ndarray], np.ndarray], denominator: Callable[[np.ndarray], np.ndarray], y: np.ndarray, cluster: np.ndarray
+) -> tuple[float, float]:
+    """Compute the 95 % interval of a ratio of sums from the definition, one cluster at a time, with other random numbers."""
+    generator = np.random.default_rng(99)
+    value = numerator(y).sum() / denominator(y).sum()
+    ends = []
+    for sign, level in ((-1, 0.025), (1, 0.975)):
+        no, yes = (sign * (numerator(np.full(len(y), one)) - value * denominator(np.full(len(y), one))) for one in (0.0, 1.0))
+        outcome = (yes > no).astype(float)
+        matters = yes != no
+        sizes = np.array([matters[cluster == name].sum() for name in np.unique(cluster)])
+        typical = (sizes**2).sum() / sizes.sum() / matters.sum()
+        pseudo = generator.gamma(0.5, size=20_000)
+        over = pseudo * (numerator(outcome) * matters).sum() * typical
+        under = pseudo * (denominator(outcome) * matters).sum() * typical
+        for name in np.unique(cluster):
+            weight = generator.exponential(size=20_000)
+            over += weight * numerator(y)[cluster == name].sum()
+            under += weight * denominator(y)[cluster == name].sum()
+        ends.append(float(np.quantile(over / under, level)))
+    return ends[0], ends[1]
+
+
+@pytest.mark.parametrize("clusters", [4, 30])
+def test_intervals_are_those_of_a_second_computation(clusters: int) -> None:
+    p, y, cluster, market = clustered(clusters=clusters)
+    scores = evaluate(p, y, cluster, market=market, replicates=0)
+    said = p >= 0.5
+    expected = {
+        "brier": second_interval(lambda o: (p - o) ** 2, np.ones_like, y, cluster),
+        "log_loss": second_interval(lambda o: -np.log(np.where(o == 1, p, 1 - p)), np.ones_like, y, cluster),
+        "precision_yes": second_interval(lambda o: o * said, lambda _: said.astype(float), y, cluster),
+        "recall_yes": second_interval(lambda o: o * said, lambda o: o, y, cluster),
+        "f1_no": second_interval(lambda o: 2 * (1 - o) * ~said, lambda o: 1 - o + ~said, y, cluster),
+        "brier_no": second_interval(lambda o: p**2 * (1 - o), lambda o: 1 - o, y, cluster),
+    }
+    low, high = second_interval(lambda o: (p - o) ** 2, lambda o: (market - o) ** 2, y, cluster)
+    expected["skill_vs_market"] = 1 - high, 1 - low
+    for name, (lower, upper) in expected.items():
+        width = upper - lower
+        assert (scores[name].lower, scores[name].upper) == pytest.approx((lower, upper), abs=0.06 * width), name
+
+
+def test_the_interval_of_a_difference_is_that_of_a_second_computation() -> None:
+    p, y, cluster, market = clustered()
+    row = compare({"a": p, "b": market}, y, cluster).pairs.row(0, named=True)
+    lower, upper = second_interval(lambda o: (p - o) ** 2 - (market - o) ** 2, np.ones_like, y, cluster)
+    assert (row["lower"], row["upper"]) == pytest.approx((lower, upper), abs=0.06 * (upper - lower))
+
+
+def test_weights_are_repetitions() -> None:
+    p, y, cluster, _ = clustered()
+    weight = np.random.default_rng(3).integers(1, 4, len(p))
+    repeated = evaluate(np.repeat(p, weight), np.repeat(y, weight), np.repeat(cluster, weight), replicates=0)["brier"]
+    weighted = evaluate(p, y, cluster, weights=weight, replicates=0)["brier"]
+    assert (weighted.lower, weighted.upper) == pytest.approx((repeated.lower, repeated.upper), rel=1e-6)
+
+
+def test_the_order_of_the_forecasts_changes_no_bit() -> None:
+    p, y, cluster, market = clustered()
+    order = np.random.default_rng(5).permutation(len(p))
+    first = evaluate(p, y, cluster, market=market, replicates=0)
+    second = evaluate(p[order], y[order], cluster[order], market=market[order], replicates=0)
+    for name in first:
+        assert (first[name].lower, first[name].upper) == (second[name].lower, second[name].upper), name
+
+
+@pytest.mark.parametrize("clusters", range(3, 31))
+def test_one_more_good_forecast_narrows_the_interval_a_little(clusters: int) -> None:
+    widths = []
+    for size in (clusters, clusters + 1):
+        brier = evaluate(np.linspace(0.8, 0.99, size), [1] * size, range(size), replicates=0)["brier"]
+        assert brier.lower is not None and brier.upper is not None
+        # A single surprise among as many questions again is not excluded.
+        assert brier.upper > 0.5 / size
+        widths.append(brier.upper - brier.lower)
+    assert 2 / 3 < widths[1] / widths[0] < 1.02
+
+
+def test_no_interval_leaves_the_range_of_its_metric() -> None:
+    names = [name for name in METRICS if name not in NO_INTERVAL and name not in ("log_loss", "skill_vs_half", "skill_vs_market")]
+    counted = dict.fromkeys(names, 0)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        cluster, p = np.arange(24) % rng.integers(4, 9), rng.uniform(0, 1, 24).round(2)
+        scores = evaluate(p, (rng.uniform(0, 1, 24) < p) ^ (seed % 3 == 0), cluster, replicates=0)
+        for name in names:
+            estimate = scores[name]
+            if estimate.lower is not None and estimate.upper is not None and estimate.value is not None:
+                counted[name] += 1
+                assert 0 <= estimate.lower <= estimate.value <= estimate.upper <= 1, (name, seed)
+    assert min(counted.values()) >= 20
+
+
+@pytest.mark.parametrize(
+    ("clusters", "metric", "reason"),
+    [
+        (None, "brier", "no clusters were given"),
+        ([0] * 12, "brier", "1 cluster; an interval needs 3"),
+        ([0, 1] * 6, "brier", "2 clusters; an interval needs 3"),
+        (([0, 1] * 6, range(12)), "brier", "2 clusters; an interval needs 3"),
+        (range(12), "recall_yes", "2 clusters; an interval needs 3"),
+        (range(12), "skill_vs_market", "undefined on these forecasts"),
+        (range(12), "roc_auc", "no interval with a known coverage"),
+        (range(12), "ece", NO_INTERVAL["ece"]),
+        (range(12), "coverage", "counts what was asked; it is known exactly"),
+    ],
+)
+def test_a_missing_interval_has_a_reason(clusters: object, metric: str, reason: str) -> None:
+    one = evaluate(np.linspace(0.05, 0.9, 12), [1, 1] + [0] * 10, clusters, replicates=0)[metric]
+    assert (one.lower, one.upper, one.reason) == (None, None, reason)
+
+
+def test_a_score_that_no_outcome_changes_has_no_interval() -> None:
+    scores = evaluate([0.5] * 300, [0, 1, 1] * 100, range(300), replicates=0)
+    for name, value in (("brier", 0.25), ("log_loss", np.log(2)), ("skill_vs_half", 0.0)):
+        assert (scores[name].value, scores[name].lower, scores[name].reason) == (pytest.approx(value), None, "no outcome changes it"), name
+
+
+def test_fractional_outcomes_may_equal_the_forecasts() -> None:
+    p = np.linspace(0.2, 0.8, 10)
+    brier = evaluate(p, p, range(10), replicates=0)["brier"]
+    assert brier.lower == brier.value == 0.0
+    assert brier.upper is not None and brier.upper > 0.05
+
+
+def test_more_clusters_than_are_drawn_have_the_interval_of_a_normal_mean() -> None:
+    generator = np.random.default_rng(8)
+    p = generator.random(30_000)
+    y = (generator.random(30_000) < p).astype(float)
+    brier, loss = evaluate(p, y, range(30_000), replicates=0)["brier"], (p - y) ** 2
+    reach = 1.96 * loss.std() / np.sqrt(len(loss))
+    assert (brier.lower, brier.upper) == pytest.approx((loss.mean() - reach, loss.mean() + reach), abs=0.1 * reach)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["ordinary", "favourites", "two copies that differ rarely"])
+def test_intervals_contain_the_truth_as_often_as_they_state(world: str) -> None:
+    for clusters in (3, 12):
+        cell = intervals.measure(intervals.WORLDS[world], clusters, sets=300, seed=1)
+        assert cell.coverage >= 0.93 - 2 * np.sqrt(0.93 * 0.07 / 300), (world, clusters)
+        assert cell.false_positives is None or cell.false_positives <= 0.06 + 2 * np.sqrt(0.06 * 0.94 / 300), (world, clusters)
