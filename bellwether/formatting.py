@@ -26,6 +26,13 @@ def money(value: float | Decimal | None, *, sign: str = "") -> str:
     return NOTHING if value is None else f"{value:{sign}z,.2f}"
 
 
+def rank(place: int | None, places: Iterable[int | None]) -> str:
+    """Format a rank among `places`, its own included: "=2" if another one is equal, a dash for None."""
+    if place is None:
+        return NOTHING
+    return f"{'=' if sum(other == place for other in places) > 1 else ''}{place}"
+
+
 def percent(value: float | None, digits: int = 1, unit: str = " %") -> str:
     """Format a share, such as 0.25, in percent. unit: text after the number."""
     return NOTHING if value is None else f"{100 * value:z.{digits}f}{unit}"

@@ -29,6 +29,7 @@ from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
+from bellwether.tables.arena_rankings import RANKED
 from bellwether.tables.exports import write_rows
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
@@ -141,18 +142,23 @@ def status(as_json: bool) -> None:
         console().print(STATUS_NOTE, style="dim")
 
 
+METRIC = click.option("--metric", type=click.Choice(RANKED), help="Metric of the ranking.  [default: the first that leads it]")
+
+
 @arena.command()
+@METRIC
 @KNOWN_AT
 @AS_JSON
-def leaderboard(known_at: datetime | None, as_json: bool) -> None:
-    """Show the leaderboards of live and reconstructed cohorts."""
-    rows = open_table_reader(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
+def leaderboard(metric: str | None, known_at: datetime | None, as_json: bool) -> None:
+    """Show the rankings and the books of live and reconstructed cohorts."""
+    read = open_table_reader(known_at)
+    rows, standings = read(LEADERBOARD).sort("methodology", "reconstructed", "family"), read(table("arena/rankings"))
     if as_json:
-        emit({"arena": rows.to_dicts()})
+        emit({"arena": rows.to_dicts(), "rankings": standings.to_dicts()})
         return
+    _print_standings(standings, metric)
     for part in render_leaderboard(rows):
         console().print(part)
-    _print_standings(known_at)
 
 
 @arena.command()
@@ -348,42 +354,30 @@ def _dollars(cost: int | None) -> str:
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
 
 
-def _print_standings(known_at: datetime | None) -> None:
-    """Print the standings of families: metrics with intervals, skill, and pairwise differences. known_at: as they were known then."""
+def _print_standings(rows: pl.DataFrame, metric: str | None) -> None:
+    """Print the standings of families. rows: of arena/rankings. metric: metric of the ranking."""
     from bellwether.arena.rankings.standings import render_standings
 
-    rows = open_table_reader(known_at)(table("arena/rankings"))
-    if rows.height:
-        console().print()
-    for part in render_standings(rows):
+    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
+    for part in render_standings(rows, primary, metric):
         console().print(part)
 
 
 @arena.command()
-@click.option(
-    "--imputation",
-    type=click.Choice(["none", "price", "half"]),
-    default="none",
-    show_default=True,
-    help="Substitute for a missing forecast: none, the market's price, or one half.",
-)
+@METRIC
 @click.option("--pairs", "with_pairs", is_flag=True, help="Show the paired tests too.")
 @KNOWN_AT
 @AS_JSON
-def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
+def rankings(metric: str | None, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
     """Show the rankings of live, reconstructed and contaminated cohorts, with intervals over events."""
-    from bellwether.arena.rankings.standings import render_standings
-
     read = open_table_reader(known_at)
     rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
     if as_json:
-        selected = rows.filter(imputation=imputation).to_dicts()
-        emit({"rankings": selected, **({"pairs": pairs.to_dicts()} if with_pairs else {})})
+        emit({"rankings": rows.to_dicts(), **({"pairs": pairs.to_dicts()} if with_pairs else {})})
         return
     if rows.is_empty():
         console().print("No cohort has started. `bellwether arena run` starts one.")
-    for part in render_standings(rows, imputation):
-        console().print(part)
+    _print_standings(rows, metric)
     if with_pairs and not pairs.is_empty():
         shown_columns = ("metric", "family", "other", "n", "difference", "lower", "upper", "p_holm", "reason")
         console().print(grid(pairs.select(shown_columns), title="Paired differences by cohort-week", most=200))

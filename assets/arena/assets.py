@@ -300,11 +300,9 @@ def _draw_equity(facts: "Facts", results: "Results") -> Any:
 
 def _leaderboard_metadata(board: pl.DataFrame) -> dict[str, Any]:
     """Build the metadata of the leaderboard: totals, and a table of families."""
-    columns = ["family", "rank", "decisions", "invalid", "unfinished", "bets", "refused", "scored"]
+    columns = ["family", "decisions", "invalid", "unfinished", "bets", "refused", "scored"]
     columns += ["brier_stated", "brier_size", "brier_price", "return", "cost"]
-    rows = (
-        board.sort("rank", nulls_last=True).select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
-    )
+    rows = board.select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
     records = [dg.TableRecord({name: "" if value is None else value for name, value in row.items()}) for row in rows.to_dicts()]
     return {
         "families": board.height,

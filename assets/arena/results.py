@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings.standings import render_standings
 from bellwether.arena.text_tables import render_leaderboard
 from bellwether.console import console
 from bellwether.lake.warehouse import query
@@ -11,9 +13,12 @@ from bellwether.settings import settings
 
 
 def demo(as_json: bool) -> dict[str, Any]:
-    """Return the demo's leaderboard of the arena, and print it unless `as_json`."""
-    rows = query(settings().warehouse_uri, "FROM arena.leaderboard ORDER BY methodology, reconstructed, rank NULLS LAST, family")
+    """Return the rankings and books of the arena, and print them unless `as_json`."""
+    config = settings()
+    rows = query(config.warehouse_uri, "FROM arena.leaderboard ORDER BY methodology, reconstructed, family")
+    rankings = query(config.warehouse_uri, "FROM arena.rankings")
     if not as_json:
-        for part in render_leaderboard(rows):
+        primary = {name: rules.primary for name, rules in methodologies(config.registry).items()}
+        for part in (*render_standings(rankings, primary), *render_leaderboard(rows)):
             console().print(part)
-    return {"arena": rows.to_dicts()}
+    return {"arena": rows.to_dicts(), "rankings": rankings.to_dicts()}

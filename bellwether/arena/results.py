@@ -30,9 +30,8 @@ from bellwether.arena.lifecycle import find_complete_cohorts
 from bellwether.arena.marks import compute_portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.resolution import derive_settlements
-from bellwether.arena.scores import Score, score_bets, skill_score, summary
+from bellwether.arena.scores import Score, score_bets, summary
 from bellwether.arena.units import dollars
-from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.lake import Lake
 from bellwether.lake.sql import run_sql
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
@@ -159,17 +158,12 @@ def compute_leaderboard(facts: Facts, ledger: Ledger, folded: Mapping[str, pl.Da
         **{name: folded[f"arena/{name}"] for name in ("ledger", "positions", "portfolios")},
         "completed": pl.DataFrame({"week": sorted(complete)}, schema={"week": pl.Date()}),
         "scored": _score_families(facts.agents, ledger),
-        "primaries": pl.DataFrame(
-            [(name, methodology.primary[0]) for name, methodology in rules.items()],
-            schema={"methodology": pl.String(), "metric": pl.String()},
-            orient="row",
-        ),
     }
-    return run_sql(LEADERBOARD, inputs, {"covered": COVERAGE_FLOOR})
+    return run_sql(LEADERBOARD, inputs)
 
 
 _FAMILY = ("methodology", "reconstructed", "family")
-_SCORED = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "skill_price", "win_rate")
+_SCORED = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "win_rate")
 
 
 def _score_families(agents: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
@@ -181,24 +175,12 @@ def _score_families(agents: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
     for score in score_bets(ledger):
         if score.agent_id in families:
             bets[families[score.agent_id]].append(score)
+    summaries = {family: summary(scores) for family, scores in bets.items()}
     return pl.DataFrame(
-        [(*family, *_score_means(scores)) for family, scores in bets.items()],
+        [(*family, *(getattr(means, name) for name in _SCORED)) for family, means in summaries.items()],
         schema={name: LEADERBOARD.schema[name] for name in (*_FAMILY, *_SCORED)},
         orient="row",
     )
-
-
-def _score_means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
-    """Return numbers of bets and mean scores, in the order of the columns `_SCORED`. The skill is computed over bets with a stated probability."""
-    of_all, of_stated = summary(bets), summary([bet for bet in bets if bet.brier_stated is not None])
-    means = (
-        of_all.brier_stated,
-        of_all.brier_size,
-        of_all.brier_price,
-        skill_score(of_stated.brier_stated, of_stated.brier_price),
-        of_all.win_rate,
-    )
-    return len(bets), of_all.stated, *means
 
 
 def newest_fact_time(facts: Facts) -> datetime:

@@ -17,9 +17,6 @@ from bellwether.arena.ledger import Ledger
 from bellwether.arena.market import fold_case
 from bellwether.arena.units import MICROS
 
-#: Brier score of a constant probability of 0.5.
-COIN = 0.25
-
 
 class Score(NamedTuple):
     """Scores of one bet (a BUY trade).
@@ -49,19 +46,16 @@ class Score(NamedTuple):
 class Summary:
     """Mean scores of the bets of an agent or family; None without bets.
 
-    n: scored bets. stated: those with a probability. unscored: bets without a confidence in [0, 1]. skill: 1 - score / reference. skill_price:
-    skill against the price paid, over the same bets. win_rate: share of winners among bets on markets with a winner.
+    scored: bets on markets with a winner. stated: those with a probability. unscored: those without a confidence in [0, 1]. win_rate: share of
+    winners among the scored bets.
     """
 
-    n: int
+    scored: int
     stated: int
     unscored: int
     brier_size: float | None
     brier_stated: float | None
     brier_price: float | None
-    skill_coin: float | None
-    skill_price: float | None
-    skill_stated_price: float | None
     win_rate: float | None
 
 
@@ -79,11 +73,6 @@ def exact_mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that are not None, computed with an exact sum; None without values."""
     defined = [value for value in values if value is not None]
     return fsum(defined) / len(defined) if defined else None
-
-
-def skill_score(score: float | None, reference: float | None = COIN) -> float | None:
-    """Return 1 - score / reference; None if score or reference is missing, or if the reference is 0."""
-    return None if score is None or not reference else 1 - score / reference
 
 
 def score_bets(ledger: Ledger) -> list[Score]:
@@ -125,18 +114,14 @@ def score_bet(trade: Trade, winner: str, resolved_at: datetime) -> Score:
 
 def summary(scores: Sequence[Score]) -> Summary:
     """Compute the mean scores of the bets of an agent or family."""
-    sized = [score for score in scores if score.brier_size is not None]
-    stated = [score for score in scores if score.brier_stated is not None]
-    brier_size, brier_stated = exact_mean(score.brier_size for score in sized), exact_mean(score.brier_stated for score in stated)
+    sized = [score.brier_size for score in scores if score.brier_size is not None]
+    stated = [score.brier_stated for score in scores if score.brier_stated is not None]
     return Summary(
-        n=len(sized),
+        scored=len(scores),
         stated=len(stated),
         unscored=len(scores) - len(sized),
-        brier_size=brier_size,
-        brier_stated=brier_stated,
+        brier_size=exact_mean(sized),
+        brier_stated=exact_mean(stated),
         brier_price=exact_mean(score.brier_price for score in scores),
-        skill_coin=skill_score(brier_size),
-        skill_price=skill_score(brier_size, exact_mean(score.brier_price for score in sized)),
-        skill_stated_price=skill_score(brier_stated, exact_mean(score.brier_price for score in stated)),
         win_rate=exact_mean(float(score.won) for score in scores),
     )

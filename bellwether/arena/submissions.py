@@ -123,7 +123,6 @@ def build_submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions
             p="probability",
             y="y",
             price=pl.when(pl.col("at") >= start).then("mark").otherwise("paid"),
-            quoted=pl.lit(None, pl.Float64),
             won=pl.lit(None, pl.Float64),
             paid=pl.lit(None, pl.Float64),
             size=pl.lit(None, pl.Float64),

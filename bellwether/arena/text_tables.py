@@ -20,9 +20,9 @@ STATUS_NOTE = (
     "refused legs. open: positions. "
     "done: the cohort is complete."
 )
-_COLUMNS = ("", "family", "stated", "size", "price", "n", "return", "won", "bets", "ref.", "inv.", "left", "cost")
+_COLUMNS = ("family", "stated", "size", "price", "n", "return", "won", "bets", "ref.", "inv.", "left", "cost")
 _NOTE = (
-    "Ranked by the methodology's primary metric (v1: size). stated, size, price: mean Brier scores of stated probabilities, of confidences implied by bet sizes, and of prices paid, over n bets with a "
+    "stated, size, price: mean Brier scores of stated probabilities, of confidences implied by bet sizes, and of prices paid, over n bets with a "
     "winner; lower is better. ref.: refused legs. inv.: unusable answers. left: decisions without a final state."
 )
 
@@ -73,7 +73,9 @@ def yes_column(name: str) -> pl.Expr:
 
 
 def render_leaderboard(rows: pl.DataFrame) -> Iterator[RenderableType]:
-    """Yield a table of the leaderboard for each methodology and kind of cohort (live or reconstructed), and a note that explains the columns."""
+    """Yield a table of the books of all families for each methodology and kind of cohort (live or reconstructed), and a note that explains the
+    columns.
+    """
     for key, part in rows.group_by("methodology", "reconstructed", maintain_order=True):
         cohorts = part["cohorts"].max()
         kind = "reconstructed" if key[1] else "live"
@@ -89,7 +91,6 @@ def render_leaderboard(rows: pl.DataFrame) -> Iterator[RenderableType]:
 
 def _leaderboard_cells(row: dict[str, object]) -> list[str]:
     return [
-        "–" if row["rank"] is None else str(row["rank"]),
         str(row["family"]),
         *("–" if (score := row[name]) is None else f"{float(str(score)):.3f}" for name in ("brier_stated", "brier_size", "brier_price")),
         str(row["scored"]),

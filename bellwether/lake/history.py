@@ -24,7 +24,7 @@ _STANDINGS = {
         FROM replay.summary WHERE pnl_mean IS NOT NULL""",
     "arena/rankings": """
         SELECT 'arena', concat_ws(', ', methodology, if(reconstructed, 'reconstructed', 'live'), if(contaminated, 'could know', NULL)), metric, family, rank, value
-        FROM arena.rankings WHERE imputation = 'none' AND rank IS NOT NULL
+        FROM arena.rankings WHERE rank IS NOT NULL
         AND metric IN ('brier_stated', 'brier_size', 'brier_vs_price', 'return')""",
 }
 _COLUMNS = ("area", "board", "metric", "name", "place", "value")

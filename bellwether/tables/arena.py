@@ -399,17 +399,11 @@ SCORES = Table(
 
 LEADERBOARD = Table(
     name="arena/leaderboard",
-    row="One family of one methodology over its cohorts; live and reconstructed cohorts have separate rows.",
+    row="The books of one family of one methodology over its cohorts; live and reconstructed cohorts have separate rows. arena/rankings has the ranks.",
     columns=(
         _METHODOLOGY,
         _RECONSTRUCTED,
         Column("family", TEXT, "family, a competitor over the years"),
-        Column(
-            "rank",
-            pl.Int32(),
-            "rank by the methodology's first primary metric, from 1; null without that metric, or with usable answers in less than 90 % of decisions",
-            nullable=True,
-        ),
         Column("cohorts", pl.Int32(), "number of cohorts"),
         Column("completed", pl.Int32(), "number of complete cohorts, as of the latest decision, trade, evidence or mark"),
         Column("decisions", pl.Int32(), "number of due decisions"),
@@ -423,7 +417,6 @@ LEADERBOARD = Table(
         _score("brier_stated", "mean Brier score of stated probabilities; null without any"),
         _score("brier_size", "mean Brier score of confidences implied by sizes; null without any"),
         _score("brier_price", "mean Brier score of prices paid; null without any"),
-        Column("skill_price", PROBABILITY, "1 - brier_stated / brier_price over the same bets", nullable=True),
         _probability("win_rate", "share of scored bets whose side won"),
         _money("initial_cash", "initial cash of all agents"),
         _money("cash", "present cash of all agents"),
@@ -436,7 +429,7 @@ LEADERBOARD = Table(
         _money("cost", "cost of all calls; null if partly unknown", nullable=True),
     ),
     key=("methodology", "reconstructed", "family"),
-    version="2",
+    version="3",
     mart=True,
 )
 

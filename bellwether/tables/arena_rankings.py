@@ -23,6 +23,9 @@ GROUP = tuple(column.name for column in _GROUP)
 #: Input tables of rankings.
 INPUTS = ("agents", "decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores", "submissions")
 
+#: Metrics of arena/rankings that have ranks.
+RANKED = ("brier_vs_price", "return", "brier_stated", "brier_size", "log_loss", "skill_price", "ece", "brier_price", "win_rate")
+
 SUBMISSIONS = Table(
     name="arena/submissions",
     row="One submitted forecast of a market in a week's universe.",
@@ -46,7 +49,6 @@ RANKINGS = Table(
     row="One metric of one family over its cohorts, with an interval over events or the reason for its absence.",
     columns=(
         *_GROUP,
-        Column("imputation", TEXT, "value of missing forecasts: none (only stated forecasts count), price or half"),
         _FAMILY,
         Column("metric", TEXT, "name of the metric, as in docs/arena.md"),
         Column("value", _FLOAT, "estimate; null if undefined", nullable=True),
@@ -59,33 +61,28 @@ RANKINGS = Table(
         Column("p_calibrated", _FLOAT, "for a calibration error: p-value of the calibration test", nullable=True),
         Column("n", pl.Int64(), "number of forecasts, bets, decisions or cohorts in the metric"),
         Column("n_events", pl.Int64(), "number of independent events among them; 0 if irrelevant"),
-        Column("imputed", pl.Int64(), "number of imputed forecasts in n"),
         Column("better", TEXT, "which direction is better: lower, higher or neither"),
+        Column("baseline", pl.Boolean(), "whether every stated probability is the market's price: a baseline outside the ranks"),
         Column(
             "rank",
             pl.Int32(),
-            "rank by this metric within the group, from 1; null for the reason in unranked_because",
+            "rank by this metric within the group, from 1, equal for ties; null for the reason in unranked_because",
             nullable=True,
         ),
         Column(
             "unranked_because",
             TEXT,
-            "why there is no rank: no value, too few usable answers or forecasts (below 90 %), or fewer than 10 events; null if ranked",
-            nullable=True,
-        ),
-        Column(
-            "share_first",
-            _FLOAT,
-            "share of bootstrap replicates over events in which it is first; null if not simulated",
+            "why there is no rank: a baseline, no value, no position, too few usable answers or forecasts (below 90 %), fewer than 10 events (3 for "
+            "returns), or a count; null if ranked",
             nullable=True,
         ),
         Column("mcs_p", _FLOAT, "p-value of the model confidence set; null if pairs are not tested", nullable=True),
         Column("in_mcs", pl.Boolean(), "whether it is in the 90 % model confidence set", nullable=True),
         Column("letters", TEXT, "families that share a letter do not differ significantly; null if pairs are not tested", nullable=True),
     ),
-    key=(*GROUP, "imputation", "family", "metric"),
+    key=(*GROUP, "family", "metric"),
     mart=True,
-    version="4",
+    version="5",
 )
 
 PAIRS = Table(

@@ -1,8 +1,8 @@
--- One row per family and group: its stated Brier score with the interval, relative to the price, adjusted for difficulty, the skill over the price, and the return.
+-- One row per family and group: its Brier score minus that of the price on the same bets (below 0 is better), its return, both Brier scores, and the skill over the price.
 PIVOT (
-    SELECT methodology, reconstructed, contaminated, family, metric, value, lower, upper, rank
+    SELECT methodology, reconstructed, contaminated, family, baseline, metric, value, lower, upper, rank
     FROM arena.rankings
-    WHERE imputation = 'none' AND metric IN ('brier_stated', 'brier_vs_price', 'brier_adjusted', 'skill_price', 'return')
-) ON metric IN ('brier_stated', 'brier_vs_price', 'brier_adjusted', 'skill_price', 'return') USING first(value) AS value, first(lower) AS lower, first(upper) AS upper, first(rank) AS rank
-GROUP BY methodology, reconstructed, contaminated, family
+    WHERE metric IN ('brier_vs_price', 'return', 'brier_stated', 'brier_size', 'skill_price')
+) ON metric IN ('brier_vs_price', 'return', 'brier_stated', 'brier_size', 'skill_price') USING first(value) AS value, first(lower) AS lower, first(upper) AS upper, first(rank) AS rank
+GROUP BY methodology, reconstructed, contaminated, family, baseline
 ORDER BY methodology, reconstructed, contaminated, brier_vs_price_rank NULLS LAST, family

@@ -4,7 +4,7 @@ WITH earned AS (
         bool_and(starts_with(agents.model, 'rule/')) AS trivial
     FROM arena.rankings AS rankings
     JOIN arena.agents AS agents USING (methodology, reconstructed, family)
-    WHERE rankings.metric = 'return' AND rankings.imputation = 'none'
+    WHERE rankings.metric = 'return'
     GROUP BY ALL
 )
 SELECT

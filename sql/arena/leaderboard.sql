@@ -1,8 +1,7 @@
 -- One row is one family of one methodology over its cohorts; live and reconstructed cohorts have separate rows.
 --
 -- Inputs: agents, decisions, refusals, trades (facts); ledger, positions, portfolios (derived from them); completed (week: complete cohorts);
--- scored (methodology, reconstructed, family, and the means over the family's scored bets); primaries (methodology, metric: ranking metrics).
--- Parameter: $covered, the minimum share of usable answers for a rank.
+-- scored (methodology, reconstructed, family, and the means over the family's scored bets). arena/rankings has the ranks.
 --
 -- Money is summed in integer micro-dollars, so that sums do not depend on the order of rows. Archived cohorts do not count.
 WITH entered AS (
@@ -113,32 +112,18 @@ measured AS (
         families.*,
         scored.* EXCLUDE (methodology, reconstructed, family),
         CAST(families.total - families.initial AS DOUBLE) / families.initial AS "return",
-        CAST(families.moved AS DOUBLE) / families.initial AS turnover,
-        families.finished >= $covered * families.decisions AND families.decisions > 0 AS is_covered
+        CAST(families.moved AS DOUBLE) / families.initial AS turnover
     FROM families
     LEFT JOIN scored
         ON scored.methodology = families.methodology
         AND scored.reconstructed = families.reconstructed
         AND scored.family = families.family
-),
-
--- Ranking metrics; smaller is better.
-compared AS (
-    SELECT
-        measured.*,
-        CASE primaries.metric WHEN 'return' THEN -measured.return WHEN 'brier_size' THEN measured.brier_size ELSE measured.brier_stated END AS loss
-    FROM measured
-    INNER JOIN primaries ON primaries.methodology = measured.methodology
 )
 
 SELECT
     methodology,
     reconstructed,
     family,
-    CASE
-        WHEN is_covered AND loss IS NOT NULL
-            THEN CAST(rank() OVER (PARTITION BY methodology, reconstructed, is_covered AND loss IS NOT NULL ORDER BY loss) AS INTEGER)
-    END AS rank,
     CAST(cohorts AS INTEGER) AS cohorts,
     CAST(completed AS INTEGER) AS completed,
     CAST(decisions AS INTEGER) AS decisions,
@@ -152,7 +137,6 @@ SELECT
     brier_stated,
     brier_size,
     brier_price,
-    skill_price,
     win_rate,
     CAST(initial * 0.000001 AS DECIMAL(18, 6)) AS initial_cash,
     CAST(cash * 0.000001 AS DECIMAL(18, 6)) AS cash,
@@ -163,4 +147,4 @@ SELECT
     turnover,
     CAST(open_positions AS INTEGER) AS open_positions,
     CAST(cost AS DECIMAL(18, 6)) AS cost
-FROM compared
+FROM measured

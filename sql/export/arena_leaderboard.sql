@@ -1,4 +1,4 @@
--- One row per family of the exported cohort: the columns of leaderboard.parquet except rank and completed, which follow from the rules of the methodology.
+-- One row per family of the exported cohort: the columns of leaderboard.parquet except completed, which follows from the rules of the methodology.
 -- Run it in the folder of the export: duckdb -c ".read leaderboard.sql". It reads the tables of facts and the tables derived from them, not the leaderboard.
 WITH decided AS (
     SELECT
@@ -48,7 +48,6 @@ scored AS (
         avg((probability - won) ** 2) AS brier_stated,
         avg(CASE WHEN confidence BETWEEN 0 AND 1 THEN (confidence - won) ** 2 END) AS brier_size,
         avg((price - won) ** 2) AS brier_price,
-        1 - avg((probability - won) ** 2) / nullif(avg((price - won) ** 2) FILTER (probability IS NOT NULL), 0) AS skill_price,
         avg(won) AS win_rate
     FROM won
     GROUP BY agent_id
@@ -90,7 +89,6 @@ SELECT
     scored.brier_stated,
     scored.brier_size,
     scored.brier_price,
-    scored.skill_price,
     scored.win_rate,
     agents.initial_cash,
     coalesce(booked.cash, agents.initial_cash) AS cash,

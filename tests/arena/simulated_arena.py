@@ -118,7 +118,10 @@ class Simulated:
                 outcomes=pl.lit(["Yes", "No"]),
                 prices=pl.lit([None, None], pl.List(pl.Float64)),
             ).unique(["week", "market_id"], maintain_order=True),
-            trades=rows.select("trade_id", "agent_id", "position_id", "action", "week", "amount", "shares", "price", mid="price"),
+            trades=rows.select(
+                *("trade_id", "agent_id", "position_id", "market_id", "side", "probability", "action", "week", "amount", "shares", "price"),
+                mid="price",
+            ),
             prices=table("arena/prices").empty(),
             ledger=rows.select("position_id", amount=profit),
             positions=rows.select("position_id", "agent_id", "market_id", "side", "binary", "status", "shares", "cost", "methodology"),

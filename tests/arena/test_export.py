@@ -60,7 +60,7 @@ def test_one_query_over_the_export_gives_its_leaderboard(exported: dict[str, pl.
     assert found["scored"].sum() > 0
     assert found["brier_stated"].drop_nulls().len() >= 2
     assert found["drawdown"].max() > 0
-    assert set(expected.columns) - set(found.columns) == {"rank", "completed"}
+    assert set(expected.columns) - set(found.columns) == {"completed"}
     for name in set(found.columns) - {"model"}:
         if found[name].dtype == pl.Float64:
             pairs = zip(found[name], expected[name], strict=True)

@@ -209,7 +209,7 @@ def test_an_archived_cohort_is_not_marked(archived: Arena) -> None:
 def test_an_archived_cohort_is_in_no_ranking_and_there_when_it_is_asked_for(archived: Arena) -> None:
     inputs = RankingInputs(**{name: archived.read(table(f"arena/{name}")) for name in INPUTS}, cutoffs={})
     found = compute_rankings(inputs, Inference(replicates=0))
-    assert found["arena/rankings"].filter(metric="finished", imputation="none")["n"].unique().to_list() == [3 + 1]
+    assert found["arena/rankings"].filter(metric="finished")["n"].unique().to_list() == [3 + 1]
     assert found["arena/equity_by_age"].filter(age=0)["n"].unique().to_list() == [2]
     assert compute_window_equity(inputs, WINDOWS["ALL"])["n"].max() == 2
     assert archived.read(tables.LEADERBOARD)["cohorts"].unique().to_list() == [2]

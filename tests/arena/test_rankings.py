@@ -1,22 +1,22 @@
-"""Comparison of families: effects by least squares, separate groups, intervals, pairs, imputation and equity."""
+"""Comparison of families: separate groups, ranks, intervals, pairs and equity."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
-from bellwether.arena.rankings.difficulty import Losses, adjust_scores
 from bellwether.arena.rankings.pairs import NO_COMMON, compare_pairs
 from bellwether.arena.rankings.standings import read_tables_as_known, render_standings
 from bellwether.calibration import evaluate
-from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.inference import Inference
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
@@ -42,53 +42,17 @@ def rankings(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
     return compute_rankings(inputs, FEW)
 
 
-def metric(rows: pl.DataFrame, name: str, imputation: str = "none") -> dict[str, dict[str, object]]:
-    chosen = rows.filter(pl.col("metric") == name, pl.col("imputation") == imputation)
+def metric(rows: pl.DataFrame, name: str) -> dict[str, dict[str, object]]:
+    chosen = rows.filter(pl.col("metric") == name)
     return {row["family"]: row for row in chosen.iter_rows(named=True)}
 
 
-def losses(seed: int, families: int = 4, questions: int = 12, n: int = 60) -> Losses:
-    generator = np.random.default_rng(seed)
-    loss, who, what = generator.random(n), generator.integers(0, families, n), generator.integers(0, questions, n)
-    events = Grouping.of(np.arange(questions) // 2)
-    return Losses(loss, who.astype(np.intp), what.astype(np.intp), events, families)
-
-
-def least_squares(one: Losses, rows: np.ndarray) -> np.ndarray:
-    """Compute effects of forecasters plus the mean effect of questions with a design matrix. Each row counts once."""
-    questions = len(one.events.index)
-    design = np.zeros((len(rows), one.forecasters + questions))
-    design[np.arange(len(rows)), one.forecaster[rows]] = 1
-    design[np.arange(len(rows)), one.forecasters + one.question[rows]] = 1
-    effect = np.linalg.lstsq(design, one.loss[rows], rcond=None)[0]
-    asked = np.unique(one.question[rows])
-    return effect[: one.forecasters] + effect[one.forecasters + asked].mean()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_adjusted_scores_are_those_of_least_squares_on_all_and_without_each_event(seed: int) -> None:
-    one = losses(seed)
-    fitted = adjust_scores(one, np.ones(4, dtype=bool), FEW)
-    np.testing.assert_allclose(fitted.score, least_squares(one, np.arange(60)), atol=1e-10)
-    event = one.events.index[one.question]
-    without = np.array([least_squares(one, np.flatnonzero(event != left)) for left in range(one.events.count)])
-    variance = np.square(without - fitted.score).sum(axis=0)
-    from scipy.special import stdtrit
-
-    reach = stdtrit([bound.df for bound in fitted.bounds], 0.975) * np.sqrt(variance)
-    np.testing.assert_allclose([bound.lower for bound in fitted.bounds], np.maximum(fitted.score - reach, 0), rtol=1e-9)
-    np.testing.assert_allclose([bound.upper for bound in fitted.bounds], np.minimum(fitted.score + reach, 1), rtol=1e-9)
-    assert fitted.first.sum() == pytest.approx(1)
-    assert fitted.first_raw.sum() == pytest.approx(1)
-
-
 def test_known_skill_is_ranked_as_it_is(rankings: dict[str, pl.DataFrame]) -> None:
-    for name in ("brier_stated", "brier_adjusted", "log_loss"):
+    for name in ("brier_stated", "brier_vs_price", "log_loss"):
         ranks = metric(rankings["arena/rankings"], name)
         assert {family: row["rank"] for family, row in ranks.items()} == {"best": 1, "middle": 2, "worst": 3}, name
         assert all(row["lower"] < row["value"] < row["upper"] for row in ranks.values()), name
     best = metric(rankings["arena/rankings"], "brier_stated")["best"]
-    assert best["share_first"] > 0.9
     assert best["in_mcs"]
     assert (best["letters"], metric(rankings["arena/rankings"], "brier_stated")["worst"]["letters"]) != ("a", "a")
     assert metric(rankings["arena/rankings"], "skill_price")["best"]["value"] > 0
@@ -105,7 +69,7 @@ def test_values_are_those_of_the_benchmark_over_events(inputs: RankingInputs, ra
 def test_every_number_without_an_interval_says_why(rankings: dict[str, pl.DataFrame]) -> None:
     rows = rankings["arena/rankings"]
     assert rows.filter((pl.col("lower").is_null()) != (pl.col("reason").is_not_null())).is_empty()
-    assert rows.filter(pl.col("imputation") == "none")["metric"].n_unique() == 17
+    assert rows["metric"].n_unique() == 16
 
 
 def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
@@ -184,16 +148,73 @@ def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, rankings: 
     assert float(days.filter(family="best")["total"][-1]) == pytest.approx(best, abs=1e-6)
 
 
-def test_the_standings_say_which_cohorts_and_what_was_imputed(rankings: dict[str, pl.DataFrame]) -> None:
-    from io import StringIO
-
-    from rich.console import Console
-
+def standings(rows: pl.DataFrame, metric: str | None = None) -> list[str]:
+    """Return the lines of the standings on a terminal of 80 columns."""
     text = StringIO()
-    for part in render_standings(rankings["arena/rankings"], "half"):
+    for part in render_standings(rows, {"v1": ("brier_size", "return"), "v2": ("return",)}, metric):
         Console(file=text, width=80).print(part)
-    assert "Arena, v1, live cohorts; missing forecasts are one half" in text.getvalue()
-    assert text.getvalue().index("best") < text.getvalue().index("middle") < text.getvalue().index("worst")
+    return text.getvalue().splitlines()
+
+
+def lines_of(lines: list[str], *families: str) -> list[list[str]]:
+    return [line.split() for line in lines if line.split()[:1] and line.split()[0] in families]
+
+
+def test_the_standings_lead_with_the_gain_over_the_price_and_the_return(rankings: dict[str, pl.DataFrame]) -> None:
+    lines = standings(rankings["arena/rankings"])
+    assert "Arena, v1, live cohorts" in lines[0]
+    assert next(line.split() for line in lines if "rank" in line) == ["family", "rank", "vs", "price", "return", "size", "grp"]
+    found = lines_of(lines, *SKILLS)[:3]
+    values = metric(rankings["arena/rankings"], "brier_vs_price")
+    assert [(name, place, value) for name, place, value, *_ in found] == [
+        (name, str(place), f"{values[name]['value']:+.3f}") for place, name in enumerate(("best", "middle", "worst"), 1)
+    ]
+    assert any(line.startswith("Leader: best.") for line in lines)
+    by_return = lines_of(standings(rankings["arena/rankings"], "return"), *SKILLS)[:3]
+    earned = {name: row["value"] for name, row in metric(rankings["arena/rankings"], "return").items()}
+    assert [row[0] for row in by_return] == sorted(earned, key=lambda name: -earned[name])  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("methodology", "heads"), [("v1", ["size", "return"]), ("v2", ["return", "size"])])
+def test_without_stated_probabilities_the_published_scores_lead(
+    methodology: str, heads: list[str], rankings: dict[str, pl.DataFrame]
+) -> None:
+    """The probabilities of a baseline are the price and do not count as stated."""
+    rows = rankings["arena/rankings"].with_columns(methodology=pl.lit(methodology), baseline=pl.lit(value=True))
+    silent = rankings["arena/rankings"].with_columns(
+        methodology=pl.lit(methodology), value=pl.when(pl.col("metric") != "brier_vs_price").then("value")
+    )
+    for part in (rows, silent):
+        assert next(line.split() for line in standings(part) if "rank" in line)[2:4] == heads
+
+
+def test_ties_and_baselines_are_shown_as_such_and_never_lead(rankings: dict[str, pl.DataFrame]) -> None:
+    is_main = pl.col("metric") == "brier_vs_price"
+    worst = pl.col("family") == "worst"
+    tied = rankings["arena/rankings"].with_columns(
+        rank=pl.when(is_main & worst).then(None).when(is_main).then(1).otherwise("rank").cast(pl.Int32), baseline=worst
+    )
+    lines = standings(tied)
+    assert [row[:2] for row in lines_of(lines, *SKILLS)[:3]] == [["best", "=1"], ["middle", "=1"], ["worst", "baseline"]]
+    assert any(line.startswith("No single leader: best, middle tie.") for line in lines)
+    none = standings(tied.with_columns(rank=pl.when(~is_main).then("rank")))
+    assert any(line.startswith("No leader: no family is ranked.") for line in none)
+
+
+@pytest.mark.parametrize(
+    ("events", "place", "reason"), [(0, None, "no position was opened"), (2, None, "fewer than three clusters"), (3, 1, None)]
+)
+def test_a_return_needs_positions_in_three_events_for_a_rank(
+    events: int, place: int | None, reason: str | None, inputs: RankingInputs
+) -> None:
+    mine = inputs.profits.filter(family="best")
+    kept = mine.filter(pl.col("event").is_in(mine["event"].unique().sort().head(events).implode()))["position_id"]
+    few = replace(
+        inputs, agents=inputs.agents.filter(family="best"), positions=inputs.positions.filter(pl.col("position_id").is_in(kept.implode()))
+    )
+    found = metric(compute_rankings(few, replace(FEW, replicates=0))["arena/rankings"], "return")["best"]
+    assert (found["rank"], found["unranked_because"]) == (place, reason)
+    assert found["value"] is not None
 
 
 def test_nothing_gives_empty_tables() -> None:
@@ -210,7 +231,7 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
         arena.evidence(REAL_WEEK + week * timedelta(days=7))
     rules, board = methodologies(arena.registry), arena.results().frames["arena/leaderboard"]
     now = read_tables_as_known(arena.lake, rules, {}, datetime(2030, 1, 1, tzinfo=UTC), {})(table("arena/rankings"))
-    for name in ("return", "drawdown", "turnover", "brier_price", "brier_stated", "win_rate", "skill_price"):
+    for name in ("return", "drawdown", "turnover", "brier_price", "brier_stated", "win_rate"):
         values = {family: row["value"] for family, row in metric(now, name).items()}
         expected = dict(board.select("family", name).iter_rows())
         for family, value in expected.items():
@@ -218,7 +239,7 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
     assert metric(now, "brier_price")["favourite"]["n"] > 0
     unscored = now.filter(pl.col("value").is_null())
     assert "hold" in unscored["family"]
-    assert unscored["share_first"].null_count() == unscored.height
+    assert unscored["rank"].null_count() == unscored.height
     then = read_tables_as_known(arena.lake, rules, {}, datetime(2026, 4, 20, tzinfo=UTC), {})(table("arena/rankings"))
     assert all(row["n"] == 0 for row in metric(then, "brier_price").values()), "no resolution was known"
     assert metric(then, "turnover") == metric(now, "turnover")

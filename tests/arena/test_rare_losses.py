@@ -98,7 +98,7 @@ def test_intervals_of_rare_losses_cover_and_equal_agents_do_not_differ() -> None
 
 
 def ranks(rows: pl.DataFrame, metric: str = "brier_vs_price") -> dict[str, tuple[int | None, str | None]]:
-    chosen = rows.filter(metric=metric, imputation="none")
+    chosen = rows.filter(metric=metric)
     return {row["family"]: (row["rank"], row["unranked_because"]) for row in chosen.iter_rows(named=True)}
 
 
@@ -125,18 +125,17 @@ def test_nine_of_ten_questions_earn_a_rank_and_fewer_do_not() -> None:
     assert ranks(with_forecasts(said[:17]))["wide"] == (None, "forecasts of 17 of 20 questions (85%); a rank needs 90%")
 
 
-def test_a_score_over_few_events_has_no_rank_but_a_return_has() -> None:
+def test_a_score_over_few_events_has_no_rank() -> None:
     found = compute_rankings(arena(world(9)), PLAN)["arena/rankings"]
     assert ranks(found)["agent"] == (None, "scored on 9 events; a rank needs 10")
     assert ranks(found, "win_rate")["agent"][0] is None
-    assert ranks(found, "return")["agent"] == (1, None)
     missing = found.filter(pl.col("rank").is_null() == pl.col("unranked_because").is_null())
     assert missing.is_empty()
 
 
 def test_the_relative_score_is_the_difference_of_both_brier_scores() -> None:
     found = compute_rankings(arena(world()), PLAN)["arena/rankings"]
-    row: dict[str, Any] = found.filter(metric="brier_vs_price", imputation="none").row(0, named=True)
+    row: dict[str, Any] = found.filter(metric="brier_vs_price").row(0, named=True)
     won = np.array([number % 3 == 0 for number in range(20)])
     assert row["value"] == pytest.approx(((0.4 - won) ** 2).mean() - ((0.35 - won) ** 2).mean())
     assert row["lower"] < row["value"] < row["upper"]

@@ -45,7 +45,7 @@ def _scored(confidences: list[float], **more: object) -> list[Score]:
 def test_the_mean_is_over_bets_and_not_over_cohorts() -> None:
     one, three = _scored([0.6]), _scored([0.4] * 3)
     found = summary([*one, *three])
-    assert found.n == 4
+    assert found.scored == 4
     assert found.brier_size == pytest.approx(0.31)
 
 
@@ -55,11 +55,11 @@ def test_markets_without_a_winner_count_neither_as_won_nor_as_lost() -> None:
     assert summary(score_bets(fold([AGENT], trades, [won("Yes"), void]))).win_rate == 1
 
 
-def test_skill_against_the_price_that_was_paid() -> None:
+def test_the_price_that_was_paid_is_scored() -> None:
     (score,) = _scored([0.5])
     assert (score.brier_size, score.p_yes, score.o_yes) == (0.25, 0.5, 1)
     assert score.brier_price == pytest.approx(0.36)
-    assert summary([score]).skill_price == pytest.approx(0.3056, abs=5e-5)
+    assert summary([score]).brier_price == pytest.approx(0.36)
 
 
 def test_stated_probabilities_are_scored_beside_the_size() -> None:
@@ -67,14 +67,13 @@ def test_stated_probabilities_are_scored_beside_the_size() -> None:
     (score,) = score_bets(fold([AGENT], done.trades, [won("Yes")]))
     assert (score.brier_size, score.brier_stated) == (pytest.approx(0.64), pytest.approx(0.01))
     found = summary([score, *_scored([0.5])])
-    assert (found.n, found.stated) == (2, 1)
-    assert found.skill_stated_price == pytest.approx(1 - 0.01 / 0.36)
+    assert (found.scored, found.stated) == (2, 1)
 
 
 @pytest.mark.parametrize("confidence", [None, 1.5, -0.1])
 def test_a_missing_or_impossible_confidence_is_counted_and_not_scored(confidence: float | None) -> None:
     found = summary(_scored([0.5, confidence]))  # type: ignore[list-item]
-    assert (found.n, found.unscored, found.brier_size, found.win_rate) == (1, 1, 0.25, 1)
+    assert (found.scored, found.unscored, found.brier_size, found.win_rate) == (2, 1, 0.25, 1)
 
 
 def test_drawdown_is_from_the_highest_point_before() -> None:
@@ -104,7 +103,7 @@ def test_the_brier_score_of_all_outcomes_is_their_sum() -> None:
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)
 AT = datetime(2026, 3, 1, tzinfo=UTC)
-MEANS = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "skill_price", "win_rate")
+MEANS = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "win_rate")
 
 
 def frame(name: str, columns: str, *rows: tuple[Any, ...]) -> pl.DataFrame:
@@ -114,7 +113,7 @@ def frame(name: str, columns: str, *rows: tuple[Any, ...]) -> pl.DataFrame:
 
 def scored(*families: tuple[Any, ...]) -> pl.DataFrame:
     """Return families with these mean Brier scores of sizes. None: not scored."""
-    rows = [(*key, 0 if size is None else 3, 0, None, size, 0.25, None, None) for *key, size in families]
+    rows = [(*key, 0 if size is None else 3, 0, None, size, 0.25, None) for *key, size in families]
     return frame("scored", f"methodology reconstructed family {' '.join(MEANS)}", *rows)
 
 
@@ -169,7 +168,6 @@ INPUTS = {
         ("4/b", AT, Decimal(1010)),
     ),
     "completed": pl.DataFrame({"week": [FIRST]}, schema={"week": pl.Date()}),
-    "primaries": pl.DataFrame({"methodology": ["v1", "v2"], "metric": ["brier_size", "return"]}),
     "scored": scored(
         *(("v1", False, family, size) for family, size in (("a", 0.2), ("b", 0.1), ("c", 0.1), ("d", 0.05))),
         ("v1", True, "a", None),
@@ -180,7 +178,7 @@ INPUTS = {
 
 
 def test_a_family_is_counted_over_its_cohorts_that_are_not_archived() -> None:
-    row = run_sql(LEADERBOARD, INPUTS, {"covered": 0.5}).row(0, named=True)
+    row = run_sql(LEADERBOARD, INPUTS).row(0, named=True)
     counts = {"cohorts": 2, "completed": 1, "decisions": 3, "finished": 2, "invalid": 1, "unfinished": 0, "bets": 2, "refused": 2}
     assert {name: row[name] for name in counts} == counts
     money = {"initial_cash": "1500.000001", "cash": "1350.000001", "total": "1300", "profit": "-200.000001", "cost": "0.300001"}
@@ -189,14 +187,13 @@ def test_a_family_is_counted_over_its_cohorts_that_are_not_archived() -> None:
     assert (row["turnover"], row["open_positions"], row["brier_size"], row["scored"]) == (450.000001 / 1500.000001, 2, 0.2, 3)
 
 
-def test_families_are_ranked_by_the_metric_of_their_methodology_within_their_group() -> None:
-    found = run_sql(LEADERBOARD, INPUTS, {"covered": 0.5})
-    assert found.select("methodology", "reconstructed", "family", "rank", "cost").rows() == [
-        ("v1", False, "a", 3, Decimal("0.300001")),
-        ("v1", False, "b", 1, None),
-        ("v1", False, "c", 1, Decimal(0)),
-        ("v1", False, "d", None, Decimal(2)),
-        ("v1", True, "a", None, Decimal(0)),
-        ("v2", False, "a", 2, Decimal(0)),
-        ("v2", False, "b", 1, Decimal(0)),
-    ], "equals share a rank; d gave a usable answer in one of three decisions; an unknown cost is null"
+def test_methodologies_and_kinds_of_cohorts_have_separate_rows() -> None:
+    assert run_sql(LEADERBOARD, INPUTS).select("methodology", "reconstructed", "family", "cost").rows() == [
+        ("v1", False, "a", Decimal("0.300001")),
+        ("v1", False, "b", None),
+        ("v1", False, "c", Decimal(0)),
+        ("v1", False, "d", Decimal(2)),
+        ("v1", True, "a", Decimal(0)),
+        ("v2", False, "a", Decimal(0)),
+        ("v2", False, "b", Decimal(0)),
+    ], "an unknown cost is null"

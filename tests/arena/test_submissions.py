@@ -46,12 +46,12 @@ def joined(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
 
 def test_a_submitted_forecaster_is_ranked_with_the_families(joined: dict[str, pl.DataFrame]) -> None:
     rows = joined["arena/rankings"]
-    for name in ("brier_stated", "brier_adjusted", "log_loss", "skill_price"):
+    for name in ("brier_stated", "brier_vs_price", "log_loss", "skill_price"):
         assert {family: row["rank"] for family, row in metric(rows, name).items()} == {"oracle": 1, "best": 2, "worst": 3}, name
     oracle = metric(rows, "brier_stated")["oracle"]
     assert oracle["value"] == pytest.approx(0.01)
     assert metric(rows, "brier_stated")["best"]["lower"] is not None
-    assert (oracle["share_first"], oracle["in_mcs"]) == (1, True)
+    assert oracle["in_mcs"] is True
     assert metric(rows, "finished")["oracle"]["value"] == 1
     pairs = joined["arena/pairs"].filter(metric="brier_stated", family="best", other="oracle").row(0, named=True)
     assert pairs["n"] == metric(rows, "finished")["oracle"]["n"] == 60
@@ -65,16 +65,16 @@ def test_it_has_no_trading_columns(joined: dict[str, pl.DataFrame]) -> None:
     for name, _ in TRADED:
         row = metric(joined["arena/rankings"], name)["oracle"]
         assert (row["value"], row["rank"], row["n"], row["reason"]) == (None, None, 0, NO_TRADES), name
-    assert joined["arena/rankings"].filter(imputation="none").group_by("family").len()["len"].unique().to_list() == [17]
+    assert joined["arena/rankings"].group_by("family").len()["len"].unique().to_list() == [16]
 
 
 def test_it_changes_no_score_of_the_families(alone: dict[str, pl.DataFrame], joined: dict[str, pl.DataFrame]) -> None:
-    columns = ["family", "imputation", "metric", "value", "lower", "upper", "n", "n_events", "imputed"]
+    columns = ["family", "metric", "value", "lower", "upper", "n", "n_events"]
     families = joined["arena/rankings"].filter(pl.col("family") != "oracle")
     assert families.select(columns).equals(alone["arena/rankings"].select(columns))
 
 
-def test_a_question_that_it_left_out_is_imputed_and_a_week_lowers_its_coverage(inputs: RankingInputs) -> None:
+def test_a_week_that_it_left_out_lowers_its_coverage(inputs: RankingInputs) -> None:
     whole = submit_forecasts(inputs, pl.lit(0.5))
     weeks = whole["week"].unique().sort()
     gap = whole.filter(pl.col("week").is_in(weeks[:4].to_list()), pl.col("week") != weeks[1])
@@ -82,14 +82,11 @@ def test_a_question_that_it_left_out_is_imputed_and_a_week_lowers_its_coverage(i
     asked = 1 + 2 + 3 + 4
     assert metric(rows, "finished")["oracle"]["value"] == pytest.approx((asked - 2) / asked)
     assert metric(rows, "missing")["oracle"]["value"] == pytest.approx(2 / asked)
-    half = metric(rows, "brier_stated", "half")["oracle"]
-    assert half["imputed"] > 0
-    assert half["value"] == pytest.approx(0.25)
 
 
 def test_late_forecasts_are_ranked_apart_and_those_of_live_weeks_never_meet_reconstructed_cohorts(inputs: RankingInputs) -> None:
     both = pl.concat([submit_forecasts(inputs, pl.lit(0.6)), submit_forecasts(inputs, pl.col("y"), late=True)])
-    rows = compute_rankings(replace(inputs, submissions=both), replace(FEW, replicates=0))["arena/rankings"].filter(imputation="none")
+    rows = compute_rankings(replace(inputs, submissions=both), replace(FEW, replicates=0))["arena/rankings"]
     scored = rows.filter(family="oracle", metric="brier_stated").select("contaminated", "reconstructed", "value")
     assert [row[:2] for row in scored.rows()] == [(False, False), (True, False)]
     assert scored["value"][1] == 0

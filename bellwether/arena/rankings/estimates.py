@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,12 +15,14 @@ from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.calibration.inference import MIN_REPLICATES, Inference
-from bellwether.calibration.intervals import UNDEFINED
+from bellwether.calibration.intervals import FEW_CLUSTERS, MIN_CLUSTERS, UNDEFINED
 from bellwether.calibration.sufficient_statistics import CLIP, log_loss
+from bellwether.tables.arena_rankings import RANKED
 
 #: Minimum return: the initial cash is lost.
 RUINED = -1.0
 COUNTED = "counted of all, not estimated"
+NO_POSITION = "no position was opened"
 NO_TRADES = "it states probabilities and does not trade"
 PATH = "an extreme of a path, which events do not add up to"
 
@@ -43,9 +45,8 @@ TRADED = (
     ("turnover", "neither"),
     ("cost", "lower"),
 )
-#: Metrics of forecasts, and all metrics that are means over events; the latter need enough events for a rank.
-OF_FORECASTS = frozenset({RELATIVE, "brier_adjusted", *(name for name, _, _ in STATED)})
-OF_EVENTS = OF_FORECASTS | {"brier_size", "brier_price", "win_rate"}
+#: Metrics that are means over events, which need enough events for a rank.
+OF_EVENTS = frozenset(RANKED) - {"return"}
 #: Replicates of the calibration test per family.
 TESTS = MIN_REPLICATES
 #: Coverage metrics: shares of the due decisions.
@@ -54,21 +55,35 @@ COVERAGE = ("finished", "invalid", "failed", "missing")
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One metric of a family. better: lower, higher or neither. n: number of values behind the estimate. imputed: how many of those were filled
-    in.
-    """
+    """One metric of a family. better: lower, higher or neither. n: number of values behind the estimate. n_events: number of their events."""
 
     metric: str
     better: str
     estimate: Estimate
     n: int
     n_events: int = 0
-    imputed: int = 0
+
+
+def leading_metrics(rows: pl.DataFrame, primary: Sequence[str]) -> tuple[str, ...]:
+    """Return the two metrics that lead the ranking of a group; the first determines the order.
+
+    They are the gain over the price and the return. Without a probability stated by an agent other than a baseline they are the scores of the
+    published methodology, the size-implied Brier score and the return.
+
+    Args:
+        rows: rows of arena/rankings of one group.
+        primary: primary metrics of its methodology, in its order.
+    """
+    stated = rows.filter(pl.col("metric") == RELATIVE, pl.col("value").is_not_null(), ~pl.col("baseline"))
+    if stated.height:
+        return RELATIVE, "return"
+    published = ("brier_size", "return")
+    return tuple(dict.fromkeys([*(name for name in primary if name in published), *published]))
 
 
 def compute_forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
-    """Yield the metrics of a family's stated probabilities. rows: from `build_forecasts`; without rows the metrics have no value."""
-    n, imputed = rows.height, int(rows["imputed"].sum() or 0)
+    """Yield the metrics of a family's stated probabilities. rows: forecasts with a p; without rows the metrics have no value."""
+    n = rows.height
     if not n:
         yield from (MetricRow(name, better, Estimate(None, reason=UNDEFINED), 0) for name, _, better in STATED)
         yield MetricRow(RELATIVE, "lower", Estimate(None, reason=UNDEFINED), 0)
@@ -77,9 +92,11 @@ def compute_forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[Me
     p, y, price = (rows[name].to_numpy() for name in ("p", "y", "price"))
     scores = evaluate_forecasts(Forecasts.of(p, y, market=price), clusters, n, replace(plan, replicates=min(TESTS, plan.replicates)))
     with_noise = compute_stated_scores(p, y, price, _priced_means(rows, plan))
+    if clusters.count < MIN_CLUSTERS:
+        with_noise["skill_price"] = Estimate(None, reason=FEW_CLUSTERS)
     for name, metric, better in STATED:
-        yield MetricRow(name, better, with_noise.get(name, scores[metric]), n, clusters.count, imputed)
-    yield MetricRow(RELATIVE, "lower", with_noise[RELATIVE], n, clusters.count, imputed)
+        yield MetricRow(name, better, with_noise.get(name, scores[metric]), n, clusters.count)
+    yield MetricRow(RELATIVE, "lower", with_noise[RELATIVE], n, clusters.count)
 
 
 def compute_stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
@@ -161,7 +178,7 @@ def _return_metric(profits: pl.DataFrame, initial: float, cohorts: int, plan: In
     """Return the metric return: profit divided by initial cash, with an interval over events that is cut at -1."""
     values, slopes = (profits[name].to_numpy() / initial for name in ("profit", "exposed"))
     if not len(values):
-        return MetricRow("return", "higher", Estimate(0.0, reason="no position was opened"), cohorts)
+        return MetricRow("return", "higher", Estimate(0.0, reason=NO_POSITION), cohorts)
     # A correction can leave a debt; then the return itself is the minimum.
     total = _priced_means(profits, plan).total(LinearMetric(values, slopes, min(RUINED, float(values.sum()))))
     return MetricRow("return", "higher", total, cohorts, profits["event"].n_unique())

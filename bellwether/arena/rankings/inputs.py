@@ -1,8 +1,8 @@
 """Inputs of rankings: agents, scored bets as forecasts, due decisions, profits of positions, and eligibility for a rank.
 
-A cohort-week is one week in which a cohort decides. Its questions are those for which any agent of the cohort stated a probability. An agent
-with a due decision that stated no probability for such a question has a missing forecast. Every stated bet counts unchanged. A rank requires
-usable answers, coverage of the questions, and enough events. Each ranking group (methodology, reconstructed, contaminated) is ranked separately.
+A cohort-week is one week in which a cohort decides. Its questions are those for which any agent of the cohort stated a probability. Every stated
+bet counts unchanged. A rank requires usable answers, coverage of the questions (of submitted forecasters) and enough events; agents that state
+the price are baselines without a rank. Each ranking group (methodology, reconstructed, contaminated) is ranked separately.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from functools import cached_property
 
 import polars as pl
@@ -96,8 +95,8 @@ class RankingInputs:
 
         event, market, question: numbers. A market is one outcome in all weeks, a question one outcome in one week: YES of a binary market, the
         first of two complementary outcomes, or each outcome of other markets. p: stated probability of the question, y: its result, price:
-        price paid for it, as a price of the question. quoted: quoted midpoint (else the price in the universe, else the price paid). won, size,
-        paid: of the bought side. direction: 1 if the bet wins with y, else -1. binary: whether the sides are YES and NO.
+        price paid for it, as a price of the question. won, size, paid: of the bought side. direction: 1 if the bet wins with y, else -1. binary:
+        whether the sides are YES and NO.
         """
         binary = pl.col("o_yes").is_not_null()
         side = _fold_case(pl.col("side"))
@@ -105,14 +104,12 @@ class RankingInputs:
         def of_question(column: pl.Expr) -> pl.Expr:
             return pl.when(pl.col("outcome") == side).then(column).otherwise(1 - column)
 
-        placed = self.trades.select("trade_id", "week", mid=pl.col("mid").cast(pl.Float64))
         return (
             self.scores.drop("methodology")
-            .join(placed, on="trade_id", how="left")
+            .join(self.trades.select("trade_id", "week"), on="trade_id", how="left")
             .join(self._events, on="market_id", how="left")
             .join(self._first, on=["week", "market_id"], how="left")
             .with_columns(outcome=pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side)))
-            .join(self._listed, on=["week", "market_id", "outcome"], how="left")
             .join(self.entrants, on="agent_id")
             .select(
                 *FAMILY,
@@ -127,7 +124,6 @@ class RankingInputs:
                 p=of_question(pl.col("probability")),
                 y=of_question(pl.col("won").cast(pl.Float64)),
                 price=of_question(pl.col("price")),
-                quoted=pl.coalesce(of_question(pl.col("mid")), "listed", of_question(pl.col("price"))),
                 won=pl.col("won").cast(pl.Float64),
                 paid="price",
                 size="brier_size",
@@ -138,19 +134,34 @@ class RankingInputs:
         )
 
     @cached_property
+    def baselines(self) -> pl.DataFrame:
+        """Agents and submitted forecasters whose every stated probability is a price: that paid, the quoted midpoint, or that of the universe.
+
+        One row per ranking group and family.
+        """
+        bought = (
+            self.trades.filter(pl.col("action") == "BUY", pl.col("probability").is_not_null())
+            .with_columns(outcome=_fold_case(pl.col("side")))
+            .join(self._listed, on=["week", "market_id", "outcome"], how="left")
+            .join(self.entrants, on="agent_id")
+        )
+        copied = pl.concat(
+            [
+                bought.select(*FAMILY, copied=_is_price("probability", "price", "mid", "listed")),
+                self.submitted.select(*FAMILY, copied=_is_price("p", "price")),
+            ]
+        )
+        return copied.group_by(FAMILY).agg(pl.col("copied").all()).filter("copied").select(FAMILY)
+
+    @cached_property
     def questions(self) -> pl.DataFrame:
         """Questions of each cohort-week: those for which any of its agents stated a probability, contaminated or not.
 
-        One row per methodology, reconstructed, cohort, week and question: event, market, y, binary, and price (mean of the prices quoted to
-        these bets).
+        One row per methodology, reconstructed, cohort, week and question, with `binary`.
         """
         stated = self.bets.filter(pl.col("p").is_not_null())
         keys = ("methodology", "reconstructed", "cohort", "week", "question")
-        return (
-            stated.group_by(keys, maintain_order=True)
-            .agg(pl.col("event", "market", "y", "binary").first(), price=pl.col("quoted").mean())
-            .sort(keys)
-        )
+        return stated.group_by(keys, maintain_order=True).agg(pl.col("binary").first()).sort(keys)
 
     @cached_property
     def submitted(self) -> pl.DataFrame:
@@ -238,44 +249,26 @@ class RankingInputs:
         )
 
 
+#: Maximum difference at which a stated probability is a price; answers have six decimals.
+_SAME_PRICE = 1e-6
+
+
+def _is_price(p: str, *prices: str) -> pl.Expr:
+    """Return an expression for whether the probability in column `p` is one of the prices in other columns."""
+    return pl.any_horizontal(
+        ((pl.col(p).cast(pl.Float64) - pl.col(price).cast(pl.Float64)).abs() <= _SAME_PRICE).fill_null(value=False) for price in prices
+    )
+
+
 def _fold_case(name: pl.Expr) -> pl.Expr:
     """Return an expression that strips and lower-cases names of sides or outcomes, for comparison."""
     return name.str.strip_chars().str.to_lowercase()
 
 
-class Imputation(StrEnum):
-    """Replacement of a missing forecast. NONE: none, the forecast is omitted. PRICE: the market price at the time. HALF: 0.5."""
-
-    NONE = "none"
-    PRICE = "price"
-    HALF = "half"
-
-
-def build_forecasts(stated: pl.DataFrame, due: pl.DataFrame, questions: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
-    """Return the stated and imputed forecasts of one ranking group: family, cohort, week, event, market, question, p, y, price and imputed (True
-    if filled in).
-
-    stated: rows of `RankingInputs.bets` or of submitted forecasts that have a p. due: rows of `RankingInputs.due` of the same forecasters.
-    questions: rows of `RankingInputs.questions` that they could answer. Imputation adds a forecast for each question of a due decision without
-    a stated one.
-    """
-    names = ["family", "cohort", "week", "event", "market", "question", "p", "y", "price"]
-    own = stated.select(*names, imputed=pl.lit(value=False))
-    if imputation is Imputation.NONE:
-        return own
-    filled = pl.col("price") if imputation is Imputation.PRICE else pl.lit(0.5)
-    missing = (
-        due.select("family", "cohort", "week")
-        .unique()
-        .join(questions, on=["cohort", "week"])
-        .join(own, on=["family", "cohort", "week", "question"], how="anti")
-        .select(*(pl.col(name) if name != "p" else filled.alias("p") for name in names), imputed=pl.lit(value=True))
-    )
-    return pl.concat([own, missing]).sort("family", "cohort", "week", "question", maintain_order=True)
-
-
-#: Minimum number of events for a rank.
+#: Minimum number of events for a rank by a score.
 MINIMUM_EVENTS = 10
+#: Reason for no rank of an agent whose every stated probability is the market's price.
+BASELINE = "baseline: it states the market's price"
 _CELL = ("cohort", "week")
 
 

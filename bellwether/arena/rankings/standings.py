@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ import polars as pl
 from bellwether.arena.families import Family
 from bellwether.arena.lineup import build_release_rows
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.rankings.estimates import RELATIVE
+from bellwether.arena.rankings.estimates import RELATIVE, leading_metrics
 from bellwether.arena.rankings.inputs import RankingInputs
 from bellwether.arena.rankings.tables import compute_rankings
 from bellwether.arena.weekly.queries import AS_KNOWN, TableReader, read_as_known
 from bellwether.console import TextTable
+from bellwether.formatting import rank
 from bellwether.lake import Lake
 from bellwether.models.registry import models
 from bellwether.tables import table
@@ -60,60 +61,86 @@ def load_inputs(read: TableReader, cutoffs: Mapping[str, datetime | None]) -> Ra
     return RankingInputs(**{name: read(table(f"arena/{name}")) for name in INPUTS}, cutoffs=cutoffs)
 
 
-_NOTE = (
-    "Ranked by stated Brier score minus the price's Brier score on the same questions (vs price): below 0 is better than the market. Brackets: 95 % intervals over events. "
-    "adjusted: Brier score adjusted for question difficulty. Families that share a letter (grp) do not differ significantly (5 %, Holm)."
-)
+#: Head and note of a metric in the terminal.
+_HEADS = {
+    RELATIVE: (
+        "vs price",
+        "Brier score of stated probabilities minus that of the price on the same bets; below 0 is better than the market",
+    ),
+    "return": ("return", "profit per dollar of initial cash"),
+    "brier_size": ("size", "Brier score of the confidence that bet sizes imply; 0 is perfect"),
+    "brier_stated": ("stated", "Brier score of stated probabilities; 0 is perfect"),
+    "brier_price": ("price", "Brier score of the prices paid"),
+    "skill_price": ("skill", "1 - stated / price"),
+}
+_NOTE = "Brackets: 95 % intervals. grp: families that share a letter do not differ significantly (5 %, Holm). baseline: states the market's price, unranked."
 
 
-def render_standings(rows: pl.DataFrame, imputation: str = "none") -> Iterator[RenderableType]:
-    """Yield a table of standings per ranking group, sorted by Brier score relative to the price, and lines that explain missing ranks and
-    intervals. rows: of arena/rankings. imputation: what replaces missing forecasts.
+def render_standings(rows: pl.DataFrame, primary: Mapping[str, Sequence[str]], metric: str | None = None) -> Iterator[RenderableType]:
+    """Yield for each ranking group a table of standings, its leader, and the reasons for missing ranks and intervals.
+
+    Args:
+        rows: rows of arena/rankings.
+        primary: primary metrics by methodology.
+        metric: metric that determines the order; by default the first of `leading_metrics`.
     """
-    chosen = rows.filter(pl.col("imputation") == imputation)
-    for key, part in sorted(chosen.partition_by(GROUP, as_dict=True).items()):
-        families: dict[str, dict[str, dict[str, Any]]] = {}
-        for row in part.iter_rows(named=True):
-            families.setdefault(row["family"], {})[row["metric"]] = row
-        columns = ("family", "rank", "vs price", "stated", "adjusted", *(("return",) if imputation == "none" else ()), "grp")
-        table = TextTable(_format_title(key, imputation), columns, caption=_NOTE)
-        for name in sorted(families, key=lambda family: (families[family][RELATIVE]["rank"] or len(families) + 1, family)):
-            metrics = families[name]
-            main = metrics[RELATIVE]
-            table.add(
-                name,
-                "–" if main["rank"] is None else str(main["rank"]),
-                _format_interval(main, 3),
-                _format_value(metrics["brier_stated"]["value"], 3),
-                _format_value(metrics["brier_adjusted"]["value"], 3),
-                *((_format_value(metrics["return"]["value"], 1, sign=True, kind="%"),) if imputation == "none" else ()),
-                main["letters"] or "–",
-            )
-        yield table
-        yield table.caption
-        yield from (
-            f"{name}: not ranked, {families[name][RELATIVE]['unranked_because']}"
-            for name in sorted(families)
-            if families[name][RELATIVE]["rank"] is None
-        )
-        yield from (
-            f"{name}: no interval, {reason}"
-            for name in sorted(families)
-            if (reason := families[name][RELATIVE]["reason"]) is not None and families[name][RELATIVE]["rank"] is not None
-        )
+    for key, part in sorted(rows.partition_by(GROUP, as_dict=True).items()):
+        metrics = leading_metrics(part, primary.get(str(key[0]), ()))
+        shown = list(dict.fromkeys([metric or metrics[0], *metrics, "brier_size"]))
+        yield from _render_group(key, part, shown)
 
 
-def _format_title(key: tuple[Any, ...], imputation: str) -> str:
+def _render_group(key: tuple[Any, ...], part: pl.DataFrame, shown: Sequence[str]) -> Iterator[RenderableType]:
+    """Yield the standings of one group. shown: metrics of the columns, the ranking one first."""
+    families: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in part.iter_rows(named=True):
+        families.setdefault(row["family"], {})[row["metric"]] = row
+    main = {name: metrics[shown[0]] for name, metrics in families.items()}
+    ranks = [row["rank"] for row in main.values()]
+    heads = [_HEADS.get(name, (name, ""))[0] for name in shown]
+    table = TextTable(_format_title(key), ("family", "rank", *heads, "grp"))
+    for name in sorted(families, key=lambda family: (main[family]["rank"] or len(families) + 1, not main[family]["baseline"], family)):
+        place = "baseline" if main[name]["baseline"] else rank(main[name]["rank"], ranks)
+        cells = (_format_metric(families[name][metric], intervals=index < _INTERVALS) for index, metric in enumerate(shown))
+        table.add(name, place, *cells, main[name]["letters"] or "–")
+    yield table
+    yield f"{state_leader([name for name in sorted(families) if main[name]['rank'] == 1])} Ranked by {heads[0]}."
+    yield " ".join([*(f"{_HEADS[name][0]}: {_HEADS[name][1]}." for name in shown if name in _HEADS), _NOTE])
+    yield from (
+        f"{name}: not ranked, {row['unranked_because']}"
+        for name, row in sorted(main.items())
+        if row["rank"] is None and not row["baseline"]
+    )
+    yield from (
+        f"{name}: no interval, {row['reason']}"
+        for name, row in sorted(main.items())
+        if row["reason"] is not None and row["rank"] is not None
+    )
+
+
+#: Number of columns that show intervals.
+_INTERVALS = 2
+
+
+def state_leader(leaders: Sequence[str]) -> str:
+    """Return a sentence that names the families with rank 1, or states that there are none or several."""
+    if not leaders:
+        return "No leader: no family is ranked."
+    return f"Leader: {leaders[0]}." if len(leaders) == 1 else f"No single leader: {', '.join(leaders)} tie."
+
+
+def _format_title(key: tuple[Any, ...]) -> str:
     methodology, reconstructed, contaminated = key
     kind = "reconstructed" if reconstructed else "live"
     contamination = ", models that may know the outcomes" if contaminated else ""
-    missing = "" if imputation == "none" else f"; missing forecasts are {'the price' if imputation == 'price' else 'one half'}"
-    return f"Arena, {methodology}, {kind} cohorts{contamination}{missing}"
+    return f"Arena, {methodology}, {kind} cohorts{contamination}"
 
 
-def _format_interval(row: dict[str, Any], digits: int) -> str:
-    value, lower, upper = (_format_value(row[name], digits, sign=True) for name in ("value", "lower", "upper"))
-    return value if row["lower"] is None else f"{value} [{lower}, {upper}]"
+def _format_metric(row: dict[str, Any], *, intervals: bool) -> str:
+    digits, unit = (1, "%") if row["metric"] in ("return", "win_rate") else (3, "f")
+    sign = row["metric"] in (RELATIVE, "return", "skill_price")
+    value, lower, upper = (_format_value(row[name], digits, sign=sign, kind=unit) for name in ("value", "lower", "upper"))
+    return value if row["lower"] is None or not intervals else f"{value} [{lower}, {upper}]"
 
 
 def _format_value(value: float | None, digits: int, *, sign: bool = False, kind: str = "f") -> str:
