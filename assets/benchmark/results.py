@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from bellwether.console import console, plain_grid
-from bellwether.formatting import floor_percent, number, p_value
+from bellwether.formatting import floor_percent, number, p_value, rank
 from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 
@@ -68,14 +68,11 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
     table = plain_grid(title, columns, ("forecaster", "grp"))
     for row in frame.iter_rows(named=True):
-        # Too few questions for an interval: the market had no price at most forecast times.
-        over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
-        skill = [number(row["brier_skill"], 2, none=""), number(over_market, 2, none="")]
+        skill = [number(row[name], 2, none="") for name in ("brier_skill", "skill_vs_market")]
         p = row["ece_p_calibrated"]
         calibration = [_format_short(row["ece"], 3), "" if p is None else p_value(p, 2, short=True)]
-        rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(
-            rank,
+            rank(row["rank"], frame["rank"]),
             Text(row["forecaster"]),
             _format_interval(row, "brier"),
             row["group"] or "",
@@ -86,7 +83,8 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     explained = (
         "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
         "significantly. skill: over the share of yes as forecast of all questions;\n"
-        "vs mkt: over the market's price at the same time (blank: too few had one);\n"
+        "vs mkt: over the market's price at the same time; blank: fewer than three\n"
+        "clusters had one;\n"
         "p: p-value of the test of calibration by ECE; cov.: share of questions scored.\n"
         "–: not ranked, as too few questions count." + _interval_note(frame) + _exclusion_note(frame)
     )

@@ -21,7 +21,7 @@ _STANDINGS = {
     "benchmark/leaderboard": "SELECT 'benchmark', release, 'brier', forecaster, rank, brier FROM benchmark.leaderboard WHERE rank IS NOT NULL",
     "replay/summary": """
         SELECT 'trading', rules, 'pnl_mean', agent, (rank() OVER (PARTITION BY rules ORDER BY pnl_mean DESC))::INTEGER, pnl_mean::DOUBLE
-        FROM replay.summary WHERE pnl_mean IS NOT NULL""",
+        FROM replay.summary WHERE pnl_mean IS NOT NULL AND orders > 0 AND episodes >= 3""",
     "arena/rankings": """
         SELECT 'arena', concat_ws(', ', methodology, if(reconstructed, 'reconstructed', 'live'), if(contaminated, 'could know', NULL)), metric, family, rank, value
         FROM arena.rankings WHERE rank IS NOT NULL

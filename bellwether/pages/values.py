@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -104,6 +104,23 @@ def price(value: object) -> Cell:
 def percent(value: object, digits: int = 0) -> Cell:
     """Format a share as a percentage."""
     return number(value, digits, unit="%")
+
+
+def rank(place: int | None, places: Iterable[int | None], reason: str | None = None) -> Cell:
+    """Format a rank among `places`, its own included; a tied rank starts with "=". reason: cause of a missing rank, shown as a tooltip."""
+    return Cell(formatting.rank(place, places), None if place is None else float(place), title="" if place is not None else reason or "")
+
+
+def leader(best: Sequence[Cell], none: str) -> Cell:
+    """Return the cell of the only leader, or one that names the number of tied ones. none: text without any."""
+    if len(best) == 1:
+        return best[0]
+    names = ", ".join(cell.text for cell in best)
+    return Cell(f"{names if len(best) <= _TIED else len(best)} tie", title=names) if best else Cell(none)
+
+
+#: Maximum number of tied leaders that are named.
+_TIED = 3
 
 
 def p_value(value: float | None, digits: int = 4) -> Cell:

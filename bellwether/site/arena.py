@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ from bellwether.site.arena_paths import ABOVE, agent_path, cohort_path, family_p
 from bellwether.site.arena_rankings import Ranking, Rankings
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
-from bellwether.tables.arena_rankings import GROUP
 
 _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "prices", "volume", "closes_at", "reconstructed")
 
@@ -42,8 +41,9 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     rankings = Rankings.read(source)
     books = arena_agents.Books.read(source, agents, portfolios, universe)
     activity = Activity.of(books)
-    digest = key(board, agents, *rankings.frames, *activity.frames, curves.calendar, curves.age, curves.releases, of_names)
-    yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names, activity=activity))
+    traders = frozenset(books.trades["agent_id"])
+    digest = key(board, agents, sorted(traders), *rankings.frames, *activity.frames, curves.calendar, curves.age, curves.releases, of_names)
+    yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names, activity=activity, traders=traders))
     for (week,), part in agents.group_by("week", maintain_order=True):
         book = books.of(part)
         messages = [source.digest("arena/messages", starts=str(decision_week)) for decision_week in book.decisions["week"].unique().sort()]
@@ -64,7 +64,6 @@ def _books_heads() -> list[Head]:
         ("brier_stated", "Brier, stated"),
         ("brier_size", "Brier, size"),
         ("brier_price", "Brier, price"),
-        ("skill_price", "Skill"),
         "win_rate",
         "bets",
         "refused",
@@ -88,7 +87,6 @@ def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
             number(row["brier_stated"], 3),
             number(row["brier_size"], 3),
             number(row["brier_price"], 3),
-            number(row["skill_price"], 2),
             percent(row["win_rate"], 1),
             number(row["bets"]),
             number(row["refused"]),
@@ -128,7 +126,9 @@ def _overview(
     colours: dict[str, str],
     *,
     activity: Activity,
+    traders: frozenset[str],
 ) -> Iterator[File]:
+    """Yield the overview and the pages of families. traders: ids of the agents with a trade."""
     first = next(rankings.groups, None)
     sections = [Section("", [_arena_headline(first, board, agents)])] if first and board.height else []
     sections += _sections(board, rankings, curves, colours)
@@ -136,14 +136,15 @@ def _overview(
         sections.append(Section("Leaderboard", [Note("The warehouse has no leaderboard of the arena yet.")]))
     sections += [
         *(activity.sections(colours) if agents.height else ()),
-        Section("Cohorts", [_cohorts(agents, curves)]),
+        Section("Cohorts", [_cohorts(agents, curves, traders)]),
         Section("Markets", [Links([Cell("All markets that agents could bet on", href=arena_markets.LIST)])]),
     ]
     lead = "Each week a cohort of agents starts with the same paper money and bets on open markets. Reconstructed cohorts were run later with the information of their time."
     yield from render(Page("arena/index.html", "Arena", lead, sections))
     for (name,), part in agents.group_by("family", maintain_order=True):
         own = pl.col("family") == name
-        yield from _family(str(name), part, curves, colours, board=board.filter(own), rankings=rankings.rankings.filter(own))
+        groups = [group for group in rankings.groups if name in group.families]
+        yield from _family(str(name), part, curves, colours, board=board.filter(own), groups=groups)
 
 
 def _arena_headline(first: Ranking, board: pl.DataFrame, agents: pl.DataFrame) -> Stats:
@@ -159,15 +160,14 @@ def _arena_headline(first: Ranking, board: pl.DataFrame, agents: pl.DataFrame) -
     )
 
 
-def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
+def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves, traders: frozenset[str]) -> Grid | Note:
     if not agents.height:
         return Note("The warehouse has no cohorts yet.")
     rows = []
     for (week,), part in sorted(agents.group_by("week"), reverse=True, key=lambda one: str(one[0][0])):
-        newest = curves.last.filter(pl.col("agent_id").is_in(part["agent_id"].to_list())).sort(
-            "return", "agent_id", descending=[True, False]
-        )
-        best = newest.row(0, named=True) if newest.height else None
+        newest = curves.last.filter(pl.col("agent_id").is_in(part["agent_id"].to_list()))
+        best = arena_agents.find_best(dict(newest.select("agent_id", "return").iter_rows()), traders)
+        returns = dict(newest.select("agent_id", "return").iter_rows())
         rows.append(
             [
                 text(week, cohort_path(week)),
@@ -176,8 +176,8 @@ def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
                 timestamp(part["archived_at"][0]),
                 number(part.height),
                 percent(newest["return"].mean(), 2),
-                text(best["family"], agent_path(best["agent_id"])) if best else Cell("–"),
-                percent(best["return"] if best else None, 2),
+                arena_agents.best_cell(best),
+                percent(returns[best[0]] if best else None, 2),
             ]
         )
     heads = [
@@ -192,7 +192,7 @@ def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
 
 
 def _family(
-    name: str, agents: pl.DataFrame, curves: arena_curves.Curves, colours: dict[str, str], *, board: pl.DataFrame, rankings: pl.DataFrame
+    name: str, agents: pl.DataFrame, curves: arena_curves.Curves, colours: dict[str, str], *, board: pl.DataFrame, groups: Sequence[Ranking]
 ) -> Iterator[File]:
     last = {row["agent_id"]: row for row in curves.last.iter_rows(named=True)}
     rows = []
@@ -218,7 +218,7 @@ def _family(
     ]
     boards = list(board.iter_rows(named=True))
     titles = [arena_rankings.group_title(line["methodology"], line["reconstructed"]) for line in boards]
-    sections = [Section(title, [_headline(line)]) for title, line in zip(titles, boards, strict=True)]
+    sections = [Section(title, [_headline(line, groups)]) for title, line in zip(titles, boards, strict=True)]
     sections += [
         Section(
             "Return over the calendar, with its releases", [*arena_curves.calendar_charts(curves, name, colours), _releases(name, curves)]
@@ -237,24 +237,24 @@ def _family(
             ],
         ),
     ]
-    for (methodology, reconstructed, contaminated), part in sorted(rankings.partition_by(GROUP, as_dict=True).items()):
-        title = arena_rankings.group_title(methodology, reconstructed, contaminated=contaminated)
-        name_of = f"metrics-{slug(title)}"
-        sections.append(Section(f"Metrics: {title}", [arena_rankings.estimates(name_of, f"{name} in {title}", [part])]))
+    for group in groups:
+        own, name_of = group.rankings.filter(pl.col("family") == name), f"metrics-{slug(group.title)}"
+        sections.append(Section(f"Metrics: {group.title}", [arena_rankings.estimates(name_of, f"{name} in {group.title}", own)]))
     for title, line in zip(titles, boards, strict=True):
-        sections.append(Section(f"Books: {title}", [columns.facts("arena/leaderboard", line, ("rank",))]))
+        sections.append(Section(f"Books: {title}", [columns.facts("arena/leaderboard", line)]))
     yield from render(Page(family_path(name), name, f"{agents.height} agents, one per cohort.", sections, ABOVE))
 
 
-def _headline(line: Mapping[str, Any]) -> Stats:
-    """Build the headline numbers of a family. line: the family's row of arena/leaderboard."""
+def _headline(line: Mapping[str, Any], groups: Sequence[Ranking]) -> Stats:
+    """Build the headline numbers of a family. line: the family's row of arena/leaderboard. groups: rankings with the family."""
+    group = next((one for one in groups if (one.methodology, one.reconstructed) == (line["methodology"], line["reconstructed"])), None)
     ended = f"{line['scored']:,} of {line['bets']:,} bets have a winner"
     return Stats(
         [
-            ("Rank", number(line["rank"]), f"{line['completed']} of {line['cohorts']} cohorts complete"),
-            ("Return", percent(line["return"], 1), f"profit {money(line['profit'], signed=True).text}"),
+            *(arena_rankings.family_tiles(group, line["family"]) if group else ()),
+            ("Cohorts", number(line["cohorts"]), f"{line['completed']} complete"),
+            ("Profit", money(line["profit"], signed=True), f"return {percent(line['return'], 1).text}"),
             ("Brier score, stated", number(line["brier_stated"], 3), ended),
-            ("Skill over the price", number(line["skill_price"], 2), "of the stated probabilities"),
             ("Bets", number(line["bets"]), f"{line['refused']:,} legs refused"),
             ("Cost", columns.cost(line["cost"]), f"of {line['decisions']:,} decisions"),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from typing import Any
@@ -16,6 +16,7 @@ from bellwether.pages.values import (
     cast_decimals,
     finite,
     group_rows,
+    leader,
     minute,
     money,
     number,
@@ -170,6 +171,17 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     yield from render(Page(cohort_path(week), f"Cohort of {week}", lead, sections, ABOVE))
 
 
+def find_best(returns: Mapping[str, float], traders: frozenset[str]) -> list[str]:
+    """Return the ids of the agents with the highest return among those that traded, several for a tie. traders: ids of agents with a trade."""
+    traded = {agent: value for agent, value in returns.items() if agent in traders}
+    return sorted(agent for agent, value in traded.items() if value == max(traded.values()))
+
+
+def best_cell(best: Sequence[str]) -> Cell:
+    """Return the cell that names the best agent of a cohort. best: from `find_best`."""
+    return leader([text(agent.partition("/")[2], agent_path(agent)) for agent in best], "no agent traded")
+
+
 def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stats:
     """Build the headline numbers of a cohort. last: row of the newest portfolio by agent."""
     gains = {
@@ -177,17 +189,13 @@ def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stat
         for agent, cash in book.agents.sort("agent_id").select("agent_id", "initial_cash").iter_rows()
         if cash
     }
-    best = max(gains, key=gains.__getitem__, default=None)
+    best = find_best(gains, frozenset(book.trades["agent_id"]))
     refused, costs = book.refusals.height, book.decisions["cost"]
     return Stats(
         [
             ("Agents", number(book.agents.height), ""),
             ("Mean return", percent(sum(gains.values()) / len(gains) if gains else None, 2), f"of {len(gains)} agents"),
-            (
-                "Best agent",
-                text(best.partition("/")[2], agent_path(best)) if best else Cell("–"),
-                percent(gains[best], 2).text if best else "",
-            ),
+            ("Best agent", best_cell(best), percent(gains[best[0]], 2).text if best else ""),
             ("Decisions", number(book.decisions.height), f"{(book.decisions['action'] == 'INVALID').sum()} invalid"),
             ("Executed legs", number(book.trades.height), f"{refused:,} refused"),
             ("Cost", columns.cost(None if costs.null_count() else costs.sum()), "of all decisions"),

@@ -11,11 +11,12 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings.estimates import leading_metrics
 from bellwether.figures.reliability import diagram_rows as bins
 from bellwether.formatting import p_value as p_text
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Grid, Head, Note, PageTable, Part
-from bellwether.pages.values import finite, interval, interval_note, number, percent, slug, text, yes_no
+from bellwether.pages.values import finite, interval, interval_note, leader, number, rank, slug, text, yes_no
 from bellwether.site import pairs
 from bellwether.site.arena_paths import family_path
 from bellwether.site.source import SiteSource
@@ -23,27 +24,28 @@ from bellwether.tables.arena_rankings import GROUP
 
 #: Metrics of a ranking: decimals and unit.
 _SHOWN = {
-    **dict.fromkeys(("brier_stated", "brier_adjusted", "brier_size"), (3, "")),
-    "skill_price": (2, ""),
     "brier_vs_price": (3, ""),
-    **dict.fromkeys(("return", "win_rate"), (1, "%")),
+    "return": (1, "%"),
+    **dict.fromkeys(("brier_stated", "brier_size"), (3, "")),
+    "skill_price": (2, ""),
+    "win_rate": (1, "%"),
 }
 #: Definitions of metrics for readers of the site. Others have that of their column of arena/leaderboard.
 _MEANINGS = {
     "brier_stated": "mean Brier score of the stated probabilities; 0 is perfect",
     "brier_size": "mean Brier score of the probabilities that bet sizes imply; 0 is perfect",
     "return": "profit as a share of the initial cash, with positions at their latest prices",
-    "brier_adjusted": "stated Brier score that an additive model of families and questions expects on every question of the group; not limited to 0 to 1",
-    "brier_vs_price": "stated Brier score minus that of the price of the same questions; below 0 is better",
+    "brier_vs_price": "Brier score of the stated probabilities minus that of the price on the same bets; below 0 is better than the market",
+    "skill_price": "1 - the Brier score of the stated probabilities / that of the price on the same bets",
 }
 _TITLES = {
     "brier_stated": "stated Brier score",
-    "brier_vs_price": "stated Brier score minus that of the price",
+    "brier_vs_price": "Brier score minus that of the price",
     "brier_size": "size-implied Brier score",
     "return": "return",
 }
-#: Primary metric of unknown methodologies.
-_FIRST = "brier_vs_price"
+#: Metrics in whose charts 0 is marked.
+_FROM_ZERO = ("brier_vs_price", "return")
 #: Initially visible lines of a diagram.
 _LINES = 3
 
@@ -54,7 +56,7 @@ class Ranking:
 
     A group has one methodology, is live or reconstructed, and its models either could or could not know the outcomes (contaminated or clean).
 
-    rankings: rows of arena/rankings without imputed forecasts. imputed: rows with them. metrics: primary metrics of the methodology, in its order.
+    rankings: rows of arena/rankings. metrics: metrics that lead the ranking; the first determines the order.
     """
 
     methodology: str
@@ -62,7 +64,6 @@ class Ranking:
     contaminated: bool
     metrics: tuple[str, ...]
     rankings: pl.DataFrame
-    imputed: pl.DataFrame
     pairs: pl.DataFrame
     calibration: pl.DataFrame
 
@@ -73,9 +74,24 @@ class Ranking:
 
     @property
     def families(self) -> list[str]:
-        """Families by rank in the first metric; unranked families are last."""
-        ranked = self.rankings.filter(pl.col("metric") == self.metrics[0]).sort("rank", "value", "family", nulls_last=True)
-        return list(dict.fromkeys([*ranked["family"], *self.rankings["family"].unique().sort()]))
+        """Families by rank in the first metric; baselines and unranked families are last."""
+        return self._main.sort("rank", ~pl.col("baseline"), "family", nulls_last=True)["family"].to_list()
+
+    @property
+    def leaders(self) -> list[str]:
+        """Families with rank 1 in the first metric."""
+        return self._main.filter(pl.col("rank") == 1)["family"].sort().to_list()
+
+    def place(self, family: str) -> Cell:
+        """Return the rank of a family by the first metric, "baseline", or a dash with the reason as a tooltip."""
+        row = self._main.row(by_predicate=pl.col("family") == family, named=True)
+        if row["baseline"]:
+            return Cell("baseline", title=row["unranked_because"] or "")
+        return rank(row["rank"], self._main["rank"], row["unranked_because"])
+
+    @property
+    def _main(self) -> pl.DataFrame:
+        return self.rankings.filter(pl.col("metric") == self.metrics[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +119,8 @@ class Rankings:
         for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
             key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
             rankings, pair_rows, calibration = (one.filter(pl.col(name) == value for name, value in key.items()) for one in self.frames)
-            alone = pl.col("imputation") == "none"
-            primary = tuple(methodologies_by_name[methodology].primary) if methodology in methodologies_by_name else (_FIRST,)
-            stated, imputed = rankings.filter(alone), rankings.filter(~alone)
-            yield Ranking(methodology, reconstructed, contaminated, primary, stated, imputed, pair_rows, calibration)
+            primary = methodologies_by_name[methodology].primary if methodology in methodologies_by_name else ()
+            yield Ranking(methodology, reconstructed, contaminated, leading_metrics(rankings, primary), rankings, pair_rows, calibration)
 
 
 def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = False) -> str:
@@ -116,16 +130,27 @@ def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = F
 
 
 def leader_tiles(ranking: Ranking) -> list[tuple[str, Cell, str]]:
-    """Build the headline numbers of the family that leads a ranking: name, primary metric and return."""
-    metric, best = ranking.metrics[0], ranking.families[0]
-    rows = ranking.rankings.filter(pl.col("metric").is_in([metric, "return"]) & (pl.col("family") == best)).rows(named=True)
-    own = {row["metric"]: row for row in rows}
-    tiles = [("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families")]
-    for name in dict.fromkeys([metric, "return"]):
-        row, (digits, unit) = own.get(name, {}), _SHOWN.get(name, (3, ""))
-        note = interval_note(row.get("lower"), row.get("upper"), digits, unit=unit)
-        tiles.append((f"Its {metric_title(name)}", number(row.get("value"), digits, unit=unit), note))
+    """Build the headline numbers of the family that leads a ranking: name and leading metrics. Tied leaders have only the first metric."""
+    names = ranking.leaders
+    led = leader([text(name, family_path(name)) for name in names], "no family is ranked")
+    tiles = [("Leader", led, f"of {len(ranking.families)} families")]
+    if names:
+        metrics = ranking.metrics if len(names) == 1 else ranking.metrics[:1]
+        tiles += [_metric_tile(ranking, metric, names[0]) for metric in metrics]
     return tiles
+
+
+def family_tiles(ranking: Ranking, family: str) -> list[tuple[str, Cell, str]]:
+    """Build the headline numbers of a family in a ranking: rank and first metric."""
+    metric = ranking.metrics[0]
+    return [("Rank", ranking.place(family), f"of {len(ranking.families)} families"), _metric_tile(ranking, metric, family)]
+
+
+def _metric_tile(ranking: Ranking, metric: str, family: str) -> tuple[str, Cell, str]:
+    row = ranking.rankings.filter(pl.col("metric") == metric, pl.col("family") == family).row(0, named=True)
+    (digits, unit), title = _SHOWN.get(metric, (3, "")), metric_title(metric)
+    note = interval_note(row["lower"], row["upper"], digits, unit=unit)
+    return f"{title[0].upper()}{title[1:]}", number(row["value"], digits, signed=metric in _FROM_ZERO, unit=unit), note
 
 
 def heads(metrics: Sequence[str]) -> list[Head]:
@@ -134,7 +159,7 @@ def heads(metrics: Sequence[str]) -> list[Head]:
         Head("Rank", f"by the {metric_title(metrics[0])}", number=True),
         *columns.heads("arena/rankings", "family", "letters"),
         *(Head(f"{columns.title(name)} {columns.LEVEL}", define(name), number=True) for name in _order(metrics)),
-        *columns.heads("arena/rankings", ("share_first", "First"), ("in_mcs", "Best set"), "n", ("n_events", "Events")),
+        *columns.heads("arena/rankings", ("in_mcs", "Best set"), "n", ("n_events", "Events")),
     ]
 
 
@@ -149,11 +174,10 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
         main = own.get(ranking.metrics[0], {})
         table_rows.append(
             [
-                Cell("–", title=main.get("unranked_because") or "") if main.get("rank") is None else number(main["rank"]),
+                ranking.place(name),
                 text(name, family_path(name)),
                 text(main.get("letters")),
                 *(_estimate(metric, own.get(metric, {})) for metric in _order(ranking.metrics)),
-                percent(own.get("brier_stated", {}).get("share_first"), 1),
                 _set_cell(main),
                 number(main.get("n")),
                 number(main.get("n_events")),
@@ -193,10 +217,7 @@ def parts(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, d
         first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
         group_parts.append(charts.reliability("Reliability of stated probabilities", diagram, colours, first))
     group_parts += [*_release_dates(ranking, colours, released), *_pairs(ranking)]
-    return [
-        *group_parts,
-        estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", [ranking.rankings, ranking.imputed]),
-    ]
+    return [*group_parts, estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", ranking.rankings)]
 
 
 def spans(shown: Sequence[Part]) -> list[int]:
@@ -228,8 +249,11 @@ def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | No
         ]
         if lines:
             title = metric_title(metric)
+            reference = 0.0 if metric in _FROM_ZERO else None
             used = {str(line["name"]): colours[str(line["name"])] for line in lines}
-            drawn_charts.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals", title, lines, used))
+            drawn_charts.append(
+                charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals", title, lines, used, reference=reference)
+            )
     return drawn_charts
 
 
@@ -260,11 +284,11 @@ def _pairs(ranking: Ranking) -> list[Part]:
     return [*pair_parts, Grid(f"pairs-{slug(ranking.title)}", f"All pairs: {ranking.title}", head, lines, filters=(0, 1, 2), search=(1, 2))]
 
 
-def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
-    """Build the table of every metric of every family. name: file name of the table. frames: rows of arena/rankings."""
-    table, after = "arena/rankings", ("rank", "unranked_because", ("n", "Number"), ("n_events", "Events"), "imputed")
+def estimates(name: str, caption: str, rows: pl.DataFrame) -> Grid:
+    """Build the table of every metric of every family. name: file name of the table. rows: of arena/rankings."""
+    table, after = "arena/rankings", ("rank", "unranked_because", ("n", "Number"), ("n_events", "Events"))
     head = [
-        *columns.heads(table, "family", "metric", ("imputation", "Missing forecasts")),
+        *columns.heads(table, "family", "metric"),
         columns.estimate_head(table, "value"),
         *columns.heads(table, *after, ("reason", "No interval because")),
     ]
@@ -272,16 +296,13 @@ def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
         [
             text(row["family"], family_path(row["family"])),
             text(columns.title(row["metric"])),
-            text(row["imputation"]),
             _estimate(row["metric"], row),
             number(row["rank"]),
             text(row["unranked_because"]),
             number(row["n"]),
             number(row["n_events"]),
-            number(row["imputed"]),
             text(row["reason"]),
         ]
-        for frame in frames
-        for row in frame.iter_rows(named=True)
+        for row in rows.iter_rows(named=True)
     ]
-    return Grid(name, caption, head, lines, filters=(0, 1, 2))
+    return Grid(name, caption, head, lines, filters=(0, 1))

@@ -51,7 +51,7 @@ def _index(boards: pl.DataFrame, source: SiteSource) -> Iterator[File]:
                 number(boards.filter(pl.col("release") == name).height),
                 timestamp(part["cutoff"][0]),
                 timestamp(part["close_time"].max()),  # type: ignore[arg-type]
-                text(best["forecaster"], forecasters.path(str(name), best["forecaster"])) if best else Cell("–"),
+                release.leader_cell(str(name), board),
                 interval(best["brier"], best["brier_lower"], best["brier_upper"]) if best else Cell("–"),
             ]
         )

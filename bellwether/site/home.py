@@ -11,6 +11,7 @@ from bellwether.pages.charts import Colours
 from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import NONE, interval_note, number, text, timestamp
+from bellwether.replay.results.summary import sort_by_pnl
 from bellwether.site import arena_rankings, release, trading
 from bellwether.site.arena_rankings import Rankings
 from bellwether.site.source import SiteSource
@@ -55,11 +56,7 @@ def _benchmark(source: SiteSource, colours: Colours) -> list[Part]:
     best = ranked.row(0, named=True)
     stats = Stats(
         [
-            (
-                "Leader",
-                text(best["forecaster"], release.forecaster_path(name, best["forecaster"])),
-                f"of {ranked.height} ranked forecasters",
-            ),
+            ("Leader", release.leader_cell(name, ranked), f"of {ranked.height} ranked forecasters"),
             ("Brier score", number(best["brier"], 3), interval_note(best["brier_lower"], best["brier_upper"])),
             ("Questions", number(best["n_questions"]), name),
             ("Newest fact", timestamp(best["known_at"].date()), ""),
@@ -79,17 +76,18 @@ def _arena(source: SiteSource, colours: Colours) -> list[Part]:
     )
     known = timestamp(newest_fact.date() if newest_fact else None)
     stats = Stats([*arena_rankings.leader_tiles(ranking), ("Newest fact", known, ranking.title)])
-    note = f"Families of {ranking.title}, ranked by {arena_rankings.metric_title(metric)}: {arena_rankings.define(metric)}."
+    note = f"Families of {ranking.title}, ranked by {arena_rankings.metric_title(metric)}: {arena_rankings.define(metric)}. "
+    note += "Baselines, which state the price, have no rank."
     drawn = arena_rankings.interval_charts(ranking, colours.of(ranking.families), _LINES)[:1]
     return [stats, Note(note), *drawn, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
 
 
 def _trading(source: SiteSource, colours: Colours) -> list[Part]:
-    summary = source.frame("replay/summary").sort(["pnl_mean", "agent"], descending=[True, False], nulls_last=True)
+    summary = sort_by_pnl(source.frame("replay/summary"))
     if not summary.height:
         return [Note("No backtest has been summarised: the warehouse has no rows of replay.summary.")]
     best = summary.row(0, named=True)
-    stats = Stats([*trading.leader_tiles(summary), ("Newest fact", timestamp(best["known_at"].date()), "")])
+    stats = Stats([*trading.leader_tiles(summary), ("Newest fact", timestamp(summary["known_at"].max().date()), "")])  # type: ignore[union-attr]
     note = "Mean profit or loss of an episode in dollars, orders replayed against the recorded book with the fees of the venue."
     drawn = trading.mean_rows(summary.filter(pl.col("rules") == best["rules"]).head(_LINES))
     chart = charts.intervals(

@@ -15,7 +15,7 @@ from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, interval, interval_note, number, p_value, percent, price, slug, text, timestamp
+from bellwether.pages.values import finite, interval, interval_note, leader, number, p_value, percent, price, rank, slug, text, timestamp
 from bellwether.site import pairs
 from bellwether.site.source import SiteSource
 
@@ -140,15 +140,19 @@ def _headline(material: ReleaseData) -> Stats:
     first = board.head(1).rows(named=True)
     rows = [("Questions", number(questions.height), f"{questions['category'].n_unique()} categories")]
     for row in first:
-        rows.append(
-            ("Best forecaster", text(row["forecaster"], forecaster_path(material.name, row["forecaster"])), f"of {board.height} ranked")
-        )
+        rows.append(("Best forecaster", leader_cell(material.name, board), f"of {board.height} ranked"))
         rows.append(("Its Brier score", number(row["brier"], 3), interval_note(row["brier_lower"], row["brier_upper"])))
         equal = board.filter(pl.col("group").str.contains_any(list(row["group"] or "?"))).height
         rows.append(("Not significantly worse", number(equal - 1), "share a letter with the best"))
     rows.append(("Answered yes", percent((questions["ground_truth"] == "yes").mean(), 1), "of all questions"))
     rows.append(("Last close", timestamp(questions["close_time"].max().date()), ""))  # type: ignore[union-attr]
     return Stats(rows)
+
+
+def leader_cell(release: str, board: pl.DataFrame) -> Cell:
+    """Return the cell that names the forecaster with rank 1, or those that tie. board: rows of benchmark/leaderboard of one release."""
+    names = board.filter(pl.col("rank") == 1)["forecaster"].sort()
+    return leader([text(name, forecaster_path(release, name)) for name in names], "–")
 
 
 def board_heads() -> list[Head]:
@@ -187,8 +191,8 @@ def board_rows(material: ReleaseData) -> list[list[Cell]]:
             Cell(f"{could:,} left out" if could else "none", "some" if could else "none"),
             _band(costs.get(name)),
         ]
-        rank = number(row["rank"]) if row["rank"] is not None else Cell("–", title=row["unranked_because"] or "")
-        rows.append([rank, *_metric_cells(material, row, row, costs.get(name)), text(WHOLE), *about[name]])
+        place = rank(row["rank"], material.board["rank"], row["unranked_because"])
+        rows.append([place, *_metric_cells(material, row, row, costs.get(name)), text(WHOLE), *about[name]])
     for (name, scope), part in material.scores.filter(pl.col("metric").is_in([*METRICS, "coverage"]) & (pl.col("scope") != "all")).group_by(
         "forecaster", "scope", maintain_order=True
     ):

@@ -31,6 +31,7 @@ from bellwether.pages.values import (
     yes_no,
 )
 from bellwether.replay.results import tear_sheet
+from bellwether.replay.results.summary import LEAST_EPISODES, describe_winners, find_winners, sort_by_pnl
 from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_rows
 from bellwether.replay.results.text_tables import band_ends
 from bellwether.site.source import SiteSource
@@ -132,7 +133,7 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
             money(row["fees"]),
             percent(row["profitable"]),
         ]
-        for row in summary.sort(["pnl", "agent", "rules"], descending=[True, False, False]).iter_rows(named=True)
+        for row in sort_by_pnl(summary).iter_rows(named=True)
     ]
 
 
@@ -163,8 +164,13 @@ def _overview(
 
 
 def leader_tiles(summary: pl.DataFrame) -> list[tuple[str, Cell, str]]:
-    """Build the headline numbers of the agent with the highest mean P&L. summary: rows of replay/summary, at least one."""
-    best = summary.sort("pnl_mean", "agent", descending=[True, False], nulls_last=True).row(0, named=True)
+    """Build the headline numbers of the agent with the highest mean P&L over at least three episodes. summary: rows of replay/summary."""
+    compared = summary.filter(pl.col("episodes") >= LEAST_EPISODES)
+    winners = find_winners(compared, "pnl_mean")
+    if len(winners) != 1:
+        none = describe_winners(compared, winners, "pnl_mean") if compared.height else f"No leader: fewer than {LEAST_EPISODES} episodes"
+        return [("Leader", Cell(none), f"of {summary['agent'].n_unique()} agents")]
+    best = winners[0]
     return [
         ("Leader", text(best["agent"], agent_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
         ("Mean P&L", money(best["pnl_mean"], signed=True), interval_note(best["pnl_mean_lower"], best["pnl_mean_upper"], 2, unit="$")),
@@ -202,19 +208,21 @@ def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colo
     return [*parts, table]
 
 
-def _rank(runs: pl.DataFrame) -> pl.DataFrame:
-    """Sort backtests by P&L, the highest first. Equal ones are in the order of the agents' names."""
-    return runs.sort(["pnl", "agent"], descending=[True, False])
+def winner_cells(runs: pl.DataFrame) -> tuple[Cell, Cell]:
+    """Return the cells of an episode's best agent and of its P&L. runs: backtests of the episode."""
+    winners = find_winners(runs, "pnl")
+    if len(winners) != 1:
+        return Cell(describe_winners(runs, winners, "pnl")), Cell("–")
+    best = winners[0]
+    return text(best["agent"], run_path(best["episode"], best["agent"])), money(best["pnl"], signed=True)
 
 
 def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
     if not episodes.height:
         return Note("The warehouse has no episodes yet.")
     counts = dict(runs.group_by("episode").len().iter_rows())
-    best = {row["episode"]: row for row in _rank(runs).reverse().iter_rows(named=True)}
     rows = []
     for (name,), part in episodes.group_by("episode", maintain_order=True):
-        top = best.get(name)
         rows.append(
             [
                 text(name, episode_path(str(name))),
@@ -224,8 +232,7 @@ def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
                 number(part.height),
                 number(part["trades"].sum()),
                 number(counts.get(name, 0)),
-                text(top["agent"], run_path(str(name), top["agent"])) if top else Cell("–"),
-                money(top["pnl"], signed=True) if top else Cell("–"),
+                *winner_cells(runs.filter(pl.col("episode") == name)),
             ]
         )
     heads = [Head("Episode"), Head("Title"), Head("Venue"), Head("Start"), Head("Markets", number=True), Head("Trades", number=True)]
@@ -369,7 +376,7 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
         for agent, own in equity.items()
         for place in extremes(np.array([row["equity"] for row in own], dtype=np.float64), most=_POINTS).tolist()
     ]
-    ranked = _rank(runs)
+    ranked = sort_by_pnl(runs)
     first = ranked["agent"].to_list()[:5]
     parts: list[Part] = [_runs(name, ranked)] if runs.height else [Note("No agent has traded this episode yet.")]
     if curves:
@@ -394,16 +401,12 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
 
 def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
     """Build the headline numbers of an episode. ranked: the episode's backtests, the highest P&L first."""
-    best = ranked.row(0, named=True) if ranked.height else None
+    best, pnl = winner_cells(ranked)
     settled = markets["settled_at"].max()
     return Stats(
         [
-            ("Best agent", text(best["agent"], run_path(best["episode"], best["agent"])) if best else Cell("–"), f"of {ranked.height}"),
-            (
-                "Its P&L",
-                money(best["pnl"] if best else None, signed=True),
-                f"{percent(best['return'], 2).text} of the bankroll" if best else "",
-            ),
+            ("Best agent", best, f"of {ranked.height}"),
+            ("Its P&L", pnl, ""),
             ("Markets", number(markets.height), f"{(markets['result'] == 'YES').sum()} settled as YES"),
             ("Recorded trades", number(markets["trades"].sum()), f"{number(markets['volume'].sum(), 0).text} contracts"),
             ("Fills", number(ranked["fills"].sum()), f"of {number(ranked['orders'].sum()).text} orders"),

@@ -386,7 +386,7 @@ def arena(lake: Lake, size: Size, words: Words = plain_name) -> None:
     count = len(families)
     lake.write(
         table("arena/leaderboard"), (),
-        rows("arena/leaderboard", count, methodology="v1", family=families, rank=list(range(1, count + 1)), cohorts=size.cohorts, profit=[100.0 - place for place in range(count)],
+        rows("arena/leaderboard", count, methodology="v1", family=families, cohorts=size.cohorts, profit=[100.0 - place for place in range(count)],
              brier_stated=0.09, **{"return": [(100.0 - place) / 10_000 for place in range(count)]}),
         run_id="r",
     )  # fmt: skip
@@ -397,24 +397,24 @@ def _rankings(lake: Lake, size: Size, families: list[str]) -> None:
     """Return rankings, pairs and reliability of live cohorts. The last family could know the outcomes, so its group is separate."""
     count = len(families)
     apart = [place == count - 1 > 0 for place in range(count)]
-    metrics = ("brier_stated", "brier_adjusted", "brier_size", "skill_price", "return")
-    cells = [(place, metric, imputation) for place in range(count) for metric in metrics for imputation in ("none", "price")]
-    values = [0.1 + 0.01 * place + 0.001 * len(metric) for place, metric, _ in cells]
-    paired = [metric in ("brier_stated", "brier_size", "return") and imputation == "none" for _, metric, imputation in cells]
+    metrics = ("brier_vs_price", "return", "brier_stated", "brier_size", "skill_price", "win_rate")
+    cells = [(place, metric) for place in range(count) for metric in metrics]
+    values = [0.1 + 0.01 * place + 0.001 * len(metric) for place, metric in cells]
+    paired = [metric in ("brier_vs_price", "brier_stated", "brier_size", "return") for _, metric in cells]
     group = {"methodology": "v1"}
     lake.write(
         table("arena/rankings"), (),
-        rows("arena/rankings", len(cells), **group, family=[families[place] for place, _, _ in cells], metric=[metric for _, metric, _ in cells], value=values,
-             lower=[one - 0.05 for one in values], upper=[one + 0.05 for one in values], imputation=[one for _, _, one in cells], n=20, n_events=12,
-             contaminated=[apart[place] for place, _, _ in cells], rank=[1 if apart[place] else place + 1 for place, _, _ in cells],
-             letters=["ab" if one else None for one in paired], in_mcs=[True if one else None for one in paired], share_first=0.25, better="lower"),
+        rows("arena/rankings", len(cells), **group, family=[families[place] for place, _ in cells], metric=[metric for _, metric in cells], value=values,
+             lower=[one - 0.05 for one in values], upper=[one + 0.05 for one in values], n=20, n_events=12,
+             contaminated=[apart[place] for place, _ in cells], baseline=False, rank=[1 if apart[place] else place + 1 for place, _ in cells],
+             letters=["ab" if one else None for one in paired], in_mcs=[True if one else None for one in paired], better="lower"),
         run_id="r",
     )  # fmt: skip
     pairs = [(one, other) for place, one in enumerate(families) for other in families[place + 1 :] if not apart[families.index(other)]]
     if pairs:
         lake.write(
             table("arena/pairs"), (),
-            rows("arena/pairs", len(pairs), **group, metric="brier_stated", family=[one for one, _ in pairs], other=[other for _, other in pairs], n=size.cohorts,
+            rows("arena/pairs", len(pairs), **group, metric="brier_vs_price", family=[one for one, _ in pairs], other=[other for _, other in pairs], n=size.cohorts,
                  difference=-0.01, lower=-0.02, upper=0.0, p=0.02, p_holm=0.04),
             run_id="r",
         )  # fmt: skip

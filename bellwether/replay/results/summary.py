@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration.mean_inference import ClusterSums, mean_tests
+from bellwether.formatting import NOTHING, money
 from bellwether.tables.replay import RESULTS, SEPARATOR, SUMMARY
 
-#: Minimum number of episodes for an interval.
+#: Minimum number of episodes for an interval and a leader.
 LEAST_EPISODES = 3
 TOTAL = "Total"
 #: Kind of band of a total over episodes with different kinds.
@@ -173,3 +174,22 @@ def _maker_share(rows: pl.DataFrame) -> float | None:
     contracts = _floats(rows, "contracts")
     maker = float((np.nan_to_num(_floats(rows, "maker_share")) * contracts).sum())
     return maker / float(contracts.sum()) if contracts.sum() else None
+
+
+def sort_by_pnl(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sort rows of replay/summary or replay/backtests by P&L, the highest first, agents without an order last."""
+    keys = ["agent", *(name for name in ("rules",) if name in rows.columns)]
+    return rows.sort(pl.col("orders") == 0, "pnl", *keys, descending=[False, True, *[False] * len(keys)])
+
+
+def find_winners(rows: pl.DataFrame, metric: str) -> list[dict[str, Any]]:
+    """Return the rows with the highest value of a metric among agents that sent an order, several for a tie. rows: as in `sort_by_pnl`."""
+    active = rows.filter(pl.col("orders") > 0, pl.col(metric).is_not_null())
+    return active.filter(pl.col(metric) == pl.col(metric).max()).sort("agent").to_dicts()
+
+
+def describe_winners(rows: pl.DataFrame, winners: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """Return a sentence on a comparison without a single winner. rows, winners, metric: arguments and result of `find_winners`."""
+    if not winners:
+        return "No agent traded" if rows.height else NOTHING
+    return f"No winner: {len(winners)} agents tie at ${money(winners[0][metric])}"

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.formatting import NOTHING, money, number, percent
-from bellwether.replay.results.summary import LEAST_EPISODES, TOTAL
+from bellwether.replay.results.summary import LEAST_EPISODES, TOTAL, sort_by_pnl
 from bellwether.tables.replay import is_portfolio
 
 #: Minimum width of a name; names are folded before numbers.
@@ -82,8 +82,8 @@ def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = Non
 
 
 def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
-    """Return the name and the row of each line of a comparison, by decreasing P&L."""
-    ordered = summary.sort("pnl", "agent", "rules", descending=[True, False, False])
+    """Return the name and the row of each line of a comparison, by decreasing P&L, agents without an order last."""
+    ordered = sort_by_pnl(summary)
     several = ordered["rules"].n_unique() > 1
     named = ((titles or {}).get(row["agent"], row["agent"]) for row in ordered.iter_rows(named=True))
     return [(f"{name} ({row['rules']})" if several else name, row) for name, row in zip(named, ordered.iter_rows(named=True), strict=True)]
