@@ -24,7 +24,7 @@ _WORDS = {
 }  # fmt: skip
 #: Titles that differ from the name.
 _TITLES = {
-    "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_could_know": "Brier of known outcomes",
+    "agent_id": "Agent", "brier_could_know": "Brier of known outcomes",
     "brier_price": "Brier, price", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "brier_vs_price": "Brier vs price",
     "closes_at": "Ends", "could_know_share": "Share that it could know", "ece": "Calibration error", "ece_expected": "Calibration error if calibrated",
     "ece_p_calibrated": "p of calibration", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "in_mcs": "In the confidence set of the best",
@@ -33,7 +33,7 @@ _TITLES = {
     "opened_at": "Opened", "order_id": "Order", "pnl_optimistic": "P&L, best queue", "pnl_pessimistic": "P&L, worst queue",
     "cadence_seconds": "Seconds between decisions", "queue_wait": "Waited, s", "queue_wait_mean": "Mean wait in the queue, s",
     "queue_wait_median": "Median wait in the queue, s", "sample_seconds": "Seconds between samples", "sent_at": "Sent", "settled_at": "Settled",
-    "share_first": "Share of first places", "skill_price": "Skill over the price", "ticker": "Market", "time_in_force": "In force",
+    "skill_price": "Skill over the price", "ticker": "Market", "time_in_force": "In force",
     "unranked_because": "Not ranked because", "yes_position": "YES left",
     **{f"adverse_selection_{horizon}s": f"Markout after {horizon} s" for horizon in HORIZONS_S},
     **{f"markout_{horizon}s": f"Markout after {horizon} s" for horizon in HORIZONS_S},

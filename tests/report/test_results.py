@@ -176,9 +176,9 @@ def test_the_summary_equals_the_leaderboard_and_the_comparisons(inputs: ReportIn
 
 
 def test_a_score_of_zero_is_ranked_and_equal_scores_share_a_rank() -> None:
-    rows = [forecast(name, number, float(number % 2 == 0)) for name in ("a", "b") for number in range(4)]
-    rows += [forecast("c", number, 0.5) for number in range(4)]
-    boards = leaderboards(small(rows))
+    rows = [forecast(name, number, float(number % 2 == 0)) for name in ("a", "b") for number in range(6)]
+    rows += [forecast("c", number, 0.5) for number in range(6)]
+    boards = leaderboards(small(rows, "ynynyn"))
     assert [(line["rank"], line["model"], line["brier_score"]) for line in boards["by_brier_score"]] == [
         (1, "a", 0),
         (1, "b", 0),
