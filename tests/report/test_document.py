@@ -300,7 +300,9 @@ def test_the_skill_against_the_market_says_on_how_few_questions_it_is(tmp_path: 
     ]
     inputs = frames.inputs(of, forecasts(rows))
     shown = {
-        line.split(" | ")[1]: line.split(" | ")[8] for line in page(inputs, tmp_path).splitlines() if re.match(r"\| =?\d+ \| \w+ \| a", line)
+        line.split(" | ")[1]: line.split(" | ")[8]
+        for line in page(inputs, tmp_path).splitlines()
+        if re.match(r"\| =?\d+ \| \w+ \| a", line)
     }
     skill = dict(inputs.leaderboard.select("forecaster", "skill_vs_market").rows())
     priced = dict(inputs.scores.filter(scope="all", metric="skill_vs_market").select("forecaster", "n").rows())

@@ -1,5 +1,4 @@
-"""Comparison of the arena's families (competitors): scores with intervals over events, paired tests, equity and calibration.
-"""
+"""Comparison of the arena's families (competitors): scores with intervals over events, paired tests, equity and calibration."""
 
 from __future__ import annotations
 
