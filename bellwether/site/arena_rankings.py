@@ -44,6 +44,8 @@ _TITLES = {
     "brier_size": "size-implied Brier score",
     "return": "return",
 }
+#: Remarks on the sign of a metric.
+_SIGNS = {"brier_vs_price": "; below 0 is better than the market"}
 #: Metrics in whose charts 0 is marked.
 _FROM_ZERO = ("brier_vs_price", "return")
 #: Initially visible lines of a diagram.
@@ -149,7 +151,7 @@ def family_tiles(ranking: Ranking, family: str) -> list[tuple[str, Cell, str]]:
 def _metric_tile(ranking: Ranking, metric: str, family: str) -> tuple[str, Cell, str]:
     row = ranking.rankings.filter(pl.col("metric") == metric, pl.col("family") == family).row(0, named=True)
     (digits, unit), title = _SHOWN.get(metric, (3, "")), metric_title(metric)
-    note = interval_note(row["lower"], row["upper"], digits, unit=unit)
+    note = interval_note(row["lower"], row["upper"], digits, unit=unit) + _SIGNS.get(metric, "")
     return f"{title[0].upper()}{title[1:]}", number(row["value"], digits, signed=metric in _FROM_ZERO, unit=unit), note
 
 

@@ -31,7 +31,7 @@ def test_the_leader_has_the_leading_metrics() -> None:
     )
     assert tiles(one) == [
         ("Leader", "a", "of 4 families"),
-        ("Brier score minus that of the price", "−0.020", "95 %: −0.070 to 0.030"),
+        ("Brier score minus that of the price", "−0.020", "95 %: −0.070 to 0.030; below 0 is better than the market"),
         ("Return", "+12.3 %", "95 %: 7.3 % to 17.3 %"),
     ]
     assert one.families == ["a", "b", "copy", "rare"]
