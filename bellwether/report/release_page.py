@@ -15,7 +15,7 @@ from bellwether.calibration import METRICS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.figures.statistics import order_by_distance
 from bellwether.formatting import rank, rounded_down, rounded_up
-from bellwether.pages.markdown import render, timestamp
+from bellwether.pages.markdown import Markdown, render, timestamp
 from bellwether.questions.release import digest
 from bellwether.registry.model_names import is_requested
 from bellwether.report.draft import Picture, make_picture, sorted_files
@@ -140,7 +140,7 @@ def release_page(
         "tested": len(tested),
         "without_interval": _without_interval(inputs),
         "leaderboards": leaderboards(inputs),
-        "place": lambda place, rows: rank(place, [row["rank"] for row in rows]),
+        "place": lambda place, rows: Markdown(rank(place, [row["rank"] for row in rows])),
         "groups": groups(inputs),
         "comparisons": [
             (heading, note, {name: title for name, title in metrics.items() if name in metrics_in_scores})
