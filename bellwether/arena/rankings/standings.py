@@ -137,10 +137,15 @@ def _format_title(key: tuple[Any, ...]) -> str:
 
 
 def _format_metric(row: dict[str, Any], *, intervals: bool) -> str:
-    digits, unit = (1, "%") if row["metric"] in ("return", "win_rate") else (3, "f")
-    sign = row["metric"] in (RELATIVE, "return", "skill_price")
-    value, lower, upper = (_format_value(row[name], digits, sign=sign, kind=unit) for name in ("value", "lower", "upper"))
-    return value if row["lower"] is None or not intervals else f"{value} [{lower}, {upper}]"
+    is_share, sign = row["metric"] in ("return", "win_rate"), row["metric"] in (RELATIVE, "return", "skill_price")
+    value = _format_value(row["value"], 1 if is_share else 3, sign=sign, kind="%" if is_share else "f")
+    if row["lower"] is None or not intervals:
+        return value
+    # Ends of shares are whole percents, so that the table fits 80 columns.
+    lower, upper = (
+        _format_value(100 * row[end], 0, sign=sign) if is_share else _format_value(row[end], 3, sign=sign) for end in ("lower", "upper")
+    )
+    return f"{value} [{lower}, {upper}]"
 
 
 def _format_value(value: float | None, digits: int, *, sign: bool = False, kind: str = "f") -> str:
