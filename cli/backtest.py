@@ -26,7 +26,7 @@ from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
 from bellwether.replay.results.summary import results, summarise
-from bellwether.replay.results.text_tables import agent_tables, comparison_table, interval_table, print_table
+from bellwether.replay.results.text_tables import agent_tables, comparison_table, print_table, spread_table
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
@@ -376,7 +376,7 @@ def trading(
         emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
     else:
         titles = agent_titles()
-        for table in (*agent_tables(lines, titles), comparison_table(summary, titles), interval_table(summary, titles)):
+        for table in (*agent_tables(lines, titles), comparison_table(summary, titles), spread_table(summary, titles)):
             print_table(table)
             console().print()
     if to is not None:

@@ -34,7 +34,7 @@ from bellwether.figures.canvas import (
     points,
     rule_at,
 )  # fmt: skip
-from bellwether.figures.statistics import brier_scores, order_by_distance, select_answered, weighted_means
+from bellwether.figures.statistics import brier_scores, order_by_distance, select_answered, weighted_spread
 from bellwether.formatting import floor_percent, p_value
 from bellwether.tables.replay import HORIZONS_S
 
@@ -160,8 +160,7 @@ def _score(row: Mapping[str, Any]) -> dict[str, Any]:
 def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
     """Draw the P&L of every episode as a dot, on one line per agent and set of simulator rules, the best mean first.
 
-    `backtests` and `summary` contain rows of replay/backtests and replay/summary. The bar is the 95 % interval of the mean over episodes, if
-    there is one; the tick is the median. Episodes that left a position unsettled have no dot.
+    `backtests` and `summary` contain rows of replay/backtests and replay/summary. Episodes that left a position unsettled have no dot.
     """
     ordered = summary.drop_nulls("pnl_mean").sort("pnl_mean", "agent", "rules", descending=[True, False, False])
     if ordered.is_empty():
@@ -178,8 +177,7 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
         )
         kept = np.unique(np.linspace(0, len(own) - 1, min(len(own), _MOST_DOTS)).round().astype(int)) if len(own) else np.zeros(0, int)
         dots += [{"name": short[name], "pnl": float(own[place])} for place in kept]
-        mean = {"value": row["pnl_mean"], "median": row["pnl_median"], "lower": row["pnl_mean_lower"], "upper": row["pnl_mean_upper"]}
-        rows.append({"name": name, **mean, "shown": f"n = {row['episodes']:,}"})
+        rows.append({"name": name, "value": row["pnl_mean"], "median": row["pnl_median"], "shown": f"n = {row['episodes']:,}"})
     axis = "P&L of an episode ($)"
     y = alt.Y("name:N", sort=None, title=None)
     each = alt.Chart().mark_point(filled=True, color=BLUE, opacity=0.3, size=22).encode(y=y, x=number("pnl", alt.X, title=axis))
@@ -188,7 +186,7 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
     chart = layer_charts(*main.layer[:1], fill_chart(each, dots), *main.layer[1:], median).properties(width=380, height=alt.Step(24))
     more = f"and {ordered.height - MOST_LINES} more" if ordered.height > MOST_LINES else ""
     chart.data = main.data
-    return add_title(chart, title, "dots: episodes; dark: mean and its 95 % interval; orange: median", more)
+    return add_title(chart, title, "pale: episodes; dark: mean; orange: median", more)
 
 
 def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
@@ -271,8 +269,8 @@ def _month_panel(along: str, axis: str, domain: Sequence[float], reference: floa
 def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
     """Draw the mean markout per contract by time after the fill, separately for maker and taker fills, one panel per agent.
 
-    `fills` contains rows of replay/fills. Means are weighted by contracts; the bars are 95 % intervals over episodes, from three episodes on.
-    Below zero the market moved against the fills. `names` are the agents in the order of their panels (default: all, sorted).
+    `fills` contains rows of replay/fills. Means are weighted by contracts; the bars reach from the lowest to the highest episode's mean. Below
+    zero the market moved against the fills. `names` are the agents in the order of their panels (default: all, sorted).
     """
     shown = list(names or fills["agent"].unique().sort())
     if fills.is_empty():
@@ -283,18 +281,14 @@ def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ())
         x=x, color=colour(roles, legend=True), xOffset=alt.XOffset("name:N", scale=alt.Scale(domain=[one for one, _ in roles]))
     )
     y = alt.Y("value:Q", title="cents per contract")
-    bars = (
-        own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True))
-        .mark_rule()
-        .encode(y=alt.Y("lower:Q", title="cents per contract"), y2="upper:Q")
-    )
+    bars = own.mark_rule().encode(y=alt.Y("lower:Q", title="cents per contract"), y2="upper:Q")
     build = layer_charts(rule_at(0), bars, own.mark_point(filled=True, opacity=1, size=32).encode(y=y))
     size = (400, 260) if len(shown) == 1 else (210, 140)
     charts = [
         (name, fill_chart(build.properties(width=size[0], height=size[1]), _markouts(fills.filter(pl.col("agent") == name))))
         for name in shown[:MOST_PANELS]
     ]
-    return panels(charts, title, "weighted by contracts; bars: 95 % intervals over episodes", left_out=len(shown) - MOST_PANELS)
+    return panels(charts, title, "weighted by contracts; bars: lowest to highest episode", left_out=len(shown) - MOST_PANELS)
 
 
 def _markouts(fills: pl.DataFrame) -> Rows:
@@ -302,11 +296,10 @@ def _markouts(fills: pl.DataFrame) -> Rows:
     for role in ("maker", "taker"):
         part = fills.filter(pl.col("role") == role)
         for seconds in HORIZONS_S:
-            value, lower, upper = weighted_means(part, "episode", f"markout_{seconds}s", "size")
+            value, lower, upper = weighted_spread(part.with_columns(cents=pl.col(f"markout_{seconds}s") * 100), "episode", "cents", "size")
             if value is not None:
-                ends = {"lower": None if lower is None else 100 * lower, "upper": None if upper is None else 100 * upper}
                 after = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
-                rows.append({"name": f"as {role}", "seconds": seconds, "after": after, "value": 100 * value, **ends})
+                rows.append({"name": f"as {role}", "seconds": seconds, "after": after, "value": value, "lower": lower, "upper": upper})
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Statistics for figures of the benchmark: one row per forecaster and question, and means with intervals over clusters."""
+"""Statistics for figures: one row per forecaster and question, scores with intervals over clusters, and spreads over episodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 
 
 def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
@@ -75,17 +74,14 @@ def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     return pl.DataFrame(score_rows, schema={"forecaster": pl.String(), by: rows.schema[by], **numbers}, orient="row").sort("forecaster", by)
 
 
-def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
-    """Return the weighted mean of a column, and lower and upper of its 95 % interval over clusters; None where undefined. Nulls are left out."""
-    clusters = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
+def weighted_spread(rows: pl.DataFrame, group: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
+    """Return the weighted mean of a column, and the lowest and the highest weighted mean of a group; None without weight. Nulls are left out."""
     number = pl.col(weight).cast(pl.Float64)
-    sums = clusters.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
-    weights = float(sums["n"].sum())
-    if not weights:
-        return None, None, None
-    mean = float(sums["total"].sum()) / weights
-    tests = mean_tests([ClusterSums(sums["total"].to_numpy()[:, None], sums["n"].to_numpy()[:, None])])
-    return (mean, None, None) if tests.reason[0] is not None else (mean, float(tests.lower[0]), float(tests.upper[0]))
+    weighted = rows.drop_nulls(value).filter(number > 0).group_by(group, maintain_order=True)
+    sums = weighted.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
+    mean = pl.col("total") / pl.col("n")
+    spread = sums.select(pl.col("total").sum() / pl.col("n").sum(), lowest=mean.min(), highest=mean.max())
+    return spread.row(0) if sums.height else (None, None, None)  # type: ignore[return-value]
 
 
 def order_by_distance(scope: str) -> tuple[float, bool, str]:

@@ -63,9 +63,7 @@ def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, 
     """
     domain = _visible_domain(rows)
     form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference, domain=domain)
-    described = f"{title}: a point and its interval per name; the table has the numbers" + "; longer intervals are cut" * (
-        domain is not None
-    )
+    described = f"{title}: a point and its bar per name; the table has the numbers" + "; longer bars are cut" * (domain is not None)
     return Chart(title, described, {**form, "height": max(110, step * len(rows))}, rows, colours=colours)
 
 

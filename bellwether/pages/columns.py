@@ -41,15 +41,13 @@ _TITLES = {
 #: Patterns of other titles: `{}` is the title of the rest of the name.
 _STARTS = {"n": "Number of {}"}
 _ENDS = {
-    "mean": "Mean {}", "median": "Median {}", "lower": "{}, low end", "upper": "{}, high end", "reason": "{}, why no interval",
+    "mean": "Mean {}", "median": "Median {}", "min": "Lowest {}", "max": "Highest {}", "lower": "{}, low end", "upper": "{}, high end", "reason": "{}, why no interval",
 }  # fmt: skip
 _COST = Column("cost", pl.Float64(), "cost", "dollars")
 _SHARES = frozenset({"share", "fraction", "ratio"})
 _METRIC = re.compile(r"(\w+), as in benchmark/scores")
 #: Mark of an estimate with its interval in a title.
 LEVEL = "[95 %]"
-#: Metrics within 0 and 1 whose interval by Student's t may exceed them, by prefix.
-_SHARE_METRICS = ("fill_ratio", "max_drawdown", "maker_share", "win_rate", "accuracy")
 
 
 @cache
@@ -156,16 +154,8 @@ def _count_decimals(value: Any, most: int = 5) -> int:
 def _estimate(name: str, row: Mapping[str, Any], column: Column | None) -> Cell:
     value, lower, upper = row[name], row[f"{name}_lower"], row[f"{name}_upper"]
     unit = {"dollars": "$", **dict.fromkeys(_SHARES, "%")}.get((column.unit if column else None) or "", "")
-    lower, upper = clip_interval(name, lower, upper)
     digits = 2 if unit == "$" else 1 if unit == "%" or abs(value or 0) >= 10 else 3
     return interval(value, lower, upper, digits, row.get(f"{name}_reason"), unit=unit)
-
-
-def clip_interval(name: str, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
-    """Clip an interval to [0, 1] if its metric is a share. name: the metric."""
-    if name.startswith(_SHARE_METRICS) and lower is not None and upper is not None:
-        return max(lower, 0.0), min(upper, 1.0)
-    return lower, upper
 
 
 def _column(name: str, column: str) -> Column | None:

@@ -16,7 +16,6 @@ from bellwether import __version__
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.pages.markdown import render
 from bellwether.replay.results import books
-from bellwether.replay.results.summary import LEAST_EPISODES
 from bellwether.replay.results.text_tables import Lines, agent_tables, comparison_table
 from bellwether.report.draft import Draft, Picture, make_picture, sorted_files, store_report
 from bellwether.report.figures import Figure
@@ -50,14 +49,14 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
 
     name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
     curves, fills = inputs.labelled(inputs.equity), inputs.labelled(inputs.fills)
-    caption = "P&L of every episode, with the mean, its 95 % bootstrap interval over episodes, and the median."
+    caption = "P&L of every episode, with mean and median."
     yield Figure.of("pnl", caption, intervals.pnl_distribution, inputs.backtests, inputs.summary, f"P&L by agent: {name}")
     if inputs.equity.height:
         caption = "P&L over time, sampled; one panel per episode."
         yield Figure.of("equity", caption, equity.equity_by_episode, curves, f"P&L over time: {name}", agents=labels)
     if inputs.fills.height:
         traded = set(fills["agent"])
-        caption = "Mean markout after a fill, weighted by contracts; negative if the market moved against the fills."
+        caption = "Mean markout after a fill, weighted by contracts, with the lowest and highest episode; negative if the market moved against the fills."
         traders = [label for label in labels if label in traded]
         yield Figure.of("markouts", caption, intervals.markout_curve, fills, f"Markouts: {name}", names=traders)
     yield from _book_figures(inputs)
@@ -110,7 +109,6 @@ def render_trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], 
         "known_at": f"{inputs.known_at:%Y-%m-%d %H:%M:%S}",
         "values": lambda column: backtests[column].unique().sort(),
         "rows": [row | _execution(backtests, row) for row in inputs.ordered.iter_rows(named=True)],
-        "least_episodes": LEAST_EPISODES,
         "failed": backtests.filter(pl.col("failure").is_not_null()).to_dicts(),
         "tables": [_shorten_table(lines) for lines in tables_shown],
         "more": len(tables) - _MOST_AGENTS,

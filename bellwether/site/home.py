@@ -91,7 +91,7 @@ def _trading(source: SiteSource, colours: Colours) -> list[Part]:
     note = "Mean profit or loss of an episode in dollars, orders replayed against the recorded book with the fees of the venue."
     drawn = trading.mean_rows(summary.filter(pl.col("rules") == best["rules"]).head(_LINES))
     chart = charts.intervals(
-        "Best agents: mean P&L of an episode with 95 % interval", "dollars", drawn, _row_colours(colours, drawn), reference=0.0
+        "Best agents: mean, lowest and highest P&L of an episode", "dollars", drawn, _row_colours(colours, drawn), reference=0.0
     )
     return [stats, Note(note), chart, Links([Cell("All agents and episodes", href="trading/index.html")])]
 

@@ -11,7 +11,8 @@ import polars as pl
 
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import extremes
-from bellwether.figures.statistics import weighted_means
+from bellwether.figures.statistics import weighted_spread
+from bellwether.formatting import counted
 from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
@@ -20,8 +21,6 @@ from bellwether.pages.values import (
     cast_decimals,
     finite,
     group_rows,
-    interval,
-    interval_note,
     money,
     number,
     percent,
@@ -108,8 +107,7 @@ def summary_heads() -> list[Head]:
     return [
         *columns.heads("replay/summary", "agent", "rules", "episodes", "pnl"),
         _BAND_HEAD,
-        *(columns.estimate_head("replay/summary", name) for name in ("pnl_mean", "return_mean")),
-        columns.head("replay/summary", "max_drawdown"),
+        *columns.heads("replay/summary", "pnl_mean", "pnl_min", "pnl_max", "return_mean", "max_drawdown"),
         Head("Ratio per episode", _RATIO, number=True),
         *columns.heads("replay/summary", "fill_ratio_mean", "contracts", "fees", "profitable"),
     ]
@@ -124,8 +122,8 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
             number(row["episodes"]),
             money(row["pnl"], signed=True),
             band_cell(row),
-            interval(row["pnl_mean"], row["pnl_mean_lower"], row["pnl_mean_upper"], 2, row["pnl_mean_reason"], unit="$"),
-            interval(row["return_mean"], row["return_mean_lower"], row["return_mean_upper"], 2, row["return_mean_reason"], unit="%"),
+            *(money(row[name], signed=True) for name in ("pnl_mean", "pnl_min", "pnl_max")),
+            percent(row["return_mean"], 2),
             percent(row["max_drawdown"], 1),
             number(ratios.get((row["agent"], row["rules"])), 2),
             percent(row["fill_ratio_mean"], 1),
@@ -173,9 +171,15 @@ def leader_tiles(summary: pl.DataFrame) -> list[tuple[str, Cell, str]]:
     best = winners[0]
     return [
         ("Leader", text(best["agent"], agent_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
-        ("Mean P&L", money(best["pnl_mean"], signed=True), interval_note(best["pnl_mean_lower"], best["pnl_mean_upper"], 2, unit="$")),
+        ("Mean P&L", money(best["pnl_mean"], signed=True), _spread_note(best)),
         ("Episodes", number(best["episodes"]), best["rules"]),
     ]
+
+
+def _spread_note(row: Mapping[str, Any]) -> str:
+    """Format the lowest and the highest P&L of an episode. row: of replay/summary."""
+    ends = [money(row[name], signed=True).text for name in ("pnl_min", "pnl_max")]
+    return f"from {ends[0]} to {ends[1]} in {counted(row['episodes'], 'episode')}" if row["episodes"] else ""
 
 
 def _totals(episodes: pl.DataFrame, runs: pl.DataFrame) -> list[tuple[str, Cell, str]]:
@@ -187,12 +191,8 @@ def _totals(episodes: pl.DataFrame, runs: pl.DataFrame) -> list[tuple[str, Cell,
 
 
 def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
-    """Build chart rows of the agents' mean P&L with intervals."""
-    return [
-        {"name": row["agent"], "value": row["pnl_mean"], "lower": finite(row["pnl_mean_lower"]), "upper": finite(row["pnl_mean_upper"])}
-        for row in summary.iter_rows(named=True)
-        if finite(row["pnl_mean"]) is not None
-    ]
+    """Build chart rows of the agents' mean P&L with the lowest and the highest episode."""
+    return summary.drop_nulls("pnl_mean").select(name="agent", value="pnl_mean", lower="pnl_min", upper="pnl_max").to_dicts()
 
 
 def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colours: dict[str, str]) -> list[Part]:
@@ -204,7 +204,7 @@ def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colo
     for rule in rules:
         rows = mean_rows(summary.filter(pl.col("rules") == rule).sort("pnl_mean", descending=True, nulls_last=True))
         if rows:
-            parts.append(charts.intervals(f"Mean P&L of an episode under {rule}, with 95 % intervals", "dollars", rows, colours))
+            parts.append(charts.intervals(f"Mean, lowest and highest P&L of an episode under {rule}", "dollars", rows, colours))
     return [*parts, table]
 
 
@@ -285,14 +285,13 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.Dat
 
 
 def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) -> Stats:
-    ends = columns.clip_interval("fill_ratio_mean", line["fill_ratio_mean_lower"], line["fill_ratio_mean_upper"])
     return Stats(
         [
             ("P&L", money(line["pnl"], signed=True), f"{line['episodes']} episodes"),
-            ("Mean P&L", money(line["pnl_mean"], signed=True), interval_note(line["pnl_mean_lower"], line["pnl_mean_upper"], 2, unit="$")),
+            ("Mean P&L", money(line["pnl_mean"], signed=True), _spread_note(line)),
             ("Ratio per episode", number(ratios.get((line["agent"], line["rules"])), 2), "mean over deviation of P&L, not annualised"),
             ("Largest drawdown", percent(line["max_drawdown"], 2), "of an episode"),
-            ("Fill ratio", percent(line["fill_ratio_mean"], 1), interval_note(*ends, 1, unit="%")),
+            ("Fill ratio", percent(line["fill_ratio_mean"], 1), "mean of the episodes"),
             ("Profitable", percent(line["profitable"]), "of the episodes"),
         ]
     )
@@ -322,12 +321,12 @@ def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
     weighted = runs.with_columns(size=pl.col("contracts").cast(pl.Float64) * pl.col("maker_share"))
     rows = []
     for horizon in HORIZONS_S:
-        value, lower, upper = weighted_means(weighted, "episode", f"adverse_selection_{horizon}s", "size")
+        value, lower, upper = weighted_spread(weighted, "episode", f"adverse_selection_{horizon}s", "size")
         if value is not None:
             rows.append({"name": f"after {horizon} s", "value": value, "lower": lower, "upper": upper})
     if not rows:
         return Note("No maker fill has a markout.")
-    title = "Mean markout of maker fills" + ", with 95 % intervals over episodes" * any(row["lower"] is not None for row in rows)
+    title = "Mean markout of maker fills, and those of the lowest and the highest episode"
     return charts.intervals(title, "dollars per contract", rows, {str(row["name"]): colour for row in rows}, reference=0.0)
 
 

@@ -41,14 +41,15 @@ def _count(name: str, meaning: str) -> Column:
     return Column(name, COUNT, meaning, "count")
 
 
-def _interval_columns(name: str) -> tuple[Column, ...]:
-    """Return the columns for the 95 % interval of the metric `name`, and for the reason why an interval is missing."""
-    return (
-        *(
-            Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % interval over episodes; null without one", nullable=True)
-            for end in ("lower", "upper")
-        ),
-        Column(f"{name}_reason", TEXT, "why there is no interval; null with one", nullable=True),
+#: Statistics of a metric over episodes.
+SPREAD = ("mean", "median", "min", "max")
+_ENDS = {"min": "lowest", "max": "highest"}
+
+
+def _statistics_columns(name: str, meaning: str, unit: str | None, *statistics: str) -> tuple[Column, ...]:
+    """Return the columns of statistics of a metric over episodes."""
+    return tuple(
+        Column(f"{name}_{one}", RATIO, f"{_ENDS.get(one, one)} {meaning}; null if undefined", unit, nullable=True) for one in statistics
     )
 
 
@@ -373,7 +374,7 @@ RESULTS = Table(
 
 SUMMARY = Table(
     name="replay/summary",
-    row="One agent over all its episodes under one rule set, with intervals over episodes.",
+    row="One agent over all its episodes under one rule set.",
     columns=(
         AGENT,
         RULES,
@@ -385,27 +386,16 @@ SUMMARY = Table(
         ),
         _count("failures", "number of counted episodes that ended early by an error of the agent"),
         _money("pnl", "sum of P&L"),
-        Column("pnl_mean", RATIO, "mean P&L per episode; null without any", USD, nullable=True),
-        *_interval_columns("pnl_mean"),
-        Column("pnl_mean_df", RATIO, "degrees of freedom of the interval of pnl_mean", nullable=True),
-        Column("pnl_median", RATIO, "median P&L per episode; null without any", USD, nullable=True),
+        *_statistics_columns("pnl", "P&L of an episode", USD, *SPREAD),
         _money("pnl_pessimistic", "sum of the lower bounds of P&L"),
         _money("pnl_optimistic", "sum of the upper bounds of P&L"),
         _BANDS,
-        _share("return_mean", "mean return"),
-        *_interval_columns("return_mean"),
-        _share("return_median", "median return"),
-        _share("max_drawdown_mean", "mean of maximum drawdowns"),
-        *_interval_columns("max_drawdown_mean"),
-        _share("max_drawdown_median", "median of maximum drawdowns"),
+        *_statistics_columns("return", "return of an episode", "share", *SPREAD),
+        *_statistics_columns("max_drawdown", "maximum drawdown of an episode", "share", "mean", "median"),
         _share("max_drawdown", "largest drawdown"),
-        Column("sharpe_mean", RATIO, "mean annualised Sharpe ratio of episodes that have one", nullable=True),
-        *_interval_columns("sharpe_mean"),
-        Column("sharpe_median", RATIO, "median annualised Sharpe ratio", nullable=True),
+        *_statistics_columns("sharpe", "annualised Sharpe ratio of an episode that has one", None, *SPREAD),
         _count("sharpe_episodes", "number of episodes with a Sharpe ratio"),
-        _share("fill_ratio_mean", "mean fill ratio of episodes that have one"),
-        *_interval_columns("fill_ratio_mean"),
-        _share("fill_ratio_median", "median fill ratio"),
+        *_statistics_columns("fill_ratio", "fill ratio of an episode that has one", "share", "mean", "median"),
         _count("fill_ratio_episodes", "number of episodes with a fill ratio"),
         Column("contracts", SIZE, "filled contracts", CONTRACTS),
         _count("orders", "orders sent"),
@@ -417,7 +407,7 @@ SUMMARY = Table(
     ),
     key=("agent", "rules"),
     mart=True,
-    version="3",
+    version="4",
 )
 
 TABLES = (EPISODES, BOOKS, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, RESULTS, SUMMARY)

@@ -12,7 +12,7 @@ import pytest
 from bellwether.figures.canvas import MOST_PANELS, MOST_POINTS
 from bellwether.figures.equity import equity_by_episode, equity_curve, extremes, family_equity
 from bellwether.figures.intervals import markout_curve, pnl_distribution
-from bellwether.figures.statistics import weighted_means
+from bellwether.figures.statistics import weighted_spread
 from bellwether.replay.results.books import book_heat_map, price_with_fills
 from bellwether.replay.results.depth import depth
 from bellwether.replay.results.markouts import tops_of
@@ -159,7 +159,7 @@ def test_untrusted_names_are_drawn_as_text() -> None:
         assert any("<b>$x^2$</b> ![a](b)" in text for text in chart_texts(chart))
 
 
-def test_agents_with_and_without_intervals_are_in_one_figure() -> None:
+def test_agents_with_many_and_with_one_episode_are_in_one_figure() -> None:
     own = backtests(*(backtest("many", f"E{index}", index - 10) for index in range(40)), backtest("one", "E0", 5))
     chart = pnl_distribution(own, summarise(own), "P&L")
     assert {"many", "one", "n = 40", "n = 1"} <= set(chart_texts(chart))
@@ -183,12 +183,10 @@ def test_a_long_curve_keeps_its_extremes() -> None:
     assert all(early < late for early, late in pairwise(kept.tolist()))
 
 
-def test_a_weighted_mean_has_an_interval_from_three_episodes_on() -> None:
-    rows = pl.DataFrame({"e": ["a", "a", "b", "c"], "v": [1.0, None, 3.0, 3.0], "w": [1, 100, 1, 2]})
-    assert weighted_means(rows, "e", "v", "w")[0] == 2.5
-    assert weighted_means(rows, "e", "v", "w")[1] is not None
-    assert weighted_means(rows.head(3), "e", "v", "w") == (2.0, None, None)
-    assert weighted_means(rows.clear(), "e", "v", "w") == (None, None, None)
+def test_a_weighted_mean_comes_with_the_lowest_and_the_highest_episode() -> None:
+    rows = pl.DataFrame({"e": ["a", "a", "a", "b", "c", "d"], "v": [1.0, 4.0, None, 3.0, 4.0, 9.0], "w": [1, 1, 100, 1, 2, 0]})
+    assert weighted_spread(rows, "e", "v", "w") == (3.2, 2.5, 4.0)
+    assert weighted_spread(rows.tail(1), "e", "v", "w") == (None, None, None)
 
 
 def test_depth_is_what_the_book_showed_at_the_instant() -> None:

@@ -153,7 +153,7 @@ def test_the_command_prints_json_with_exact_amounts(folder: Path) -> None:
     shown = CliRunner().invoke(main, ["trading", str(folder), "--agent", "reckless", "--json"])
     found = json.loads(shown.output)
     assert [row["pnl"] for row in found["results"]] == ["-12.500000", "-12.500000"]
-    assert found["agents"][0]["return_mean_lower"] is None
+    assert found["agents"][0]["return_min"] == -0.0125
 
 
 @pytest.mark.usefixtures("no_figures")

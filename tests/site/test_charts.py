@@ -81,7 +81,7 @@ def test_an_axis_cuts_only_intervals_far_longer_than_the_spread_of_the_values() 
     rows[0]["upper"] = 100.0
     chart = charts.intervals("t", "x", rows, {})
     assert [-1.0, 2.0] in [layer["encoding"]["x"]["scale"].get("domain") for layer in chart.spec["layer"] if layer["mark"].get("clip")]
-    assert chart.description.endswith("longer intervals are cut")
+    assert chart.description.endswith("longer bars are cut")
     assert not charts.intervals("t", "x", [], {}).rows
 
 

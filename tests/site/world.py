@@ -267,8 +267,8 @@ def _summary(lake: Lake, size: Size, words: Words) -> None:
     values = [float(place) - 1.25 for place in range(size.agents)]
     lake.write(
         table("replay/summary"), (),
-        rows("replay/summary", len(names), agent=names, rules=words("rules", 0), episodes=size.episodes, pnl=values, pnl_mean=values, pnl_mean_lower=[one - 1 for one in values],
-             pnl_mean_upper=[one + 1 for one in values]),
+        rows("replay/summary", len(names), agent=names, rules=words("rules", 0), episodes=size.episodes, pnl=values, pnl_mean=values, pnl_min=[one - 1 for one in values],
+             pnl_max=[one + 1 for one in values]),
         run_id="r",
     )  # fmt: skip
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 from bellwether.formatting import NOTHING, money
-from bellwether.tables.replay import RESULTS, SEPARATOR, SUMMARY
+from bellwether.tables.replay import RESULTS, SEPARATOR, SPREAD, SUMMARY
 
-#: Minimum number of episodes for an interval and a leader.
+#: Minimum number of episodes for a leader.
 LEAST_EPISODES = 3
 TOTAL = "Total"
 #: Kind of band of a total over episodes with different kinds.
@@ -21,39 +18,6 @@ MIXED = "mixed"
 
 _BY = ("agent", "rules")
 _SUMS = ("pnl", "pnl_pessimistic", "pnl_optimistic", "contracts", "orders", "fees")
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Mean over episodes, with its 95 % interval.
-
-    value: mean; None if undefined. n: number of episodes. lower, upper, df: interval and its degrees of freedom. reason: of a missing interval.
-    """
-
-    value: float | None
-    n: int
-    lower: float | None = None
-    upper: float | None = None
-    df: float | None = None
-    reason: str | None = None
-
-
-def mean_over(values: np.ndarray) -> Estimate:
-    """Compute the mean of the values that are not NaN, with the 95 % interval of `bellwether.calibration.mean_inference`.
-
-    values: float64, one per episode. An interval needs at least `LEAST_EPISODES` of them.
-    """
-    defined = values[~np.isnan(values)]
-    n = len(defined)
-    if n == 0:
-        return Estimate(None, 0, reason="undefined in every episode")
-    value = float(defined.mean())
-    if n < LEAST_EPISODES:
-        return Estimate(value, n, reason=f"{n} episode{'' if n == 1 else 's'}; an interval needs {LEAST_EPISODES}")
-    tests = mean_tests([ClusterSums(defined[:, None], np.ones((n, 1)))])
-    if tests.reason[0] is not None:
-        return Estimate(value, n, reason="it is the same in every episode")
-    return Estimate(value, n, float(tests.lower[0]), float(tests.upper[0]), float(tests.df[0]))
 
 
 def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
@@ -116,9 +80,6 @@ def _group(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFr
 
 def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
     rows = select_counted(every, unsettled=unsettled)
-    pnl, earned, drawdown, sharpe, filled = (
-        mean_over(_floats(rows, name)) for name in ("pnl", "return", "max_drawdown", "sharpe_annualised", "fill_ratio")
-    )
     return {
         "episodes": rows.height,
         "unsettled": int(_drop_portfolios(every)["unsettled"].sum()),
@@ -126,20 +87,14 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
         "failures": rows["failure"].count(),
         **{name: rows[name].sum() for name in _SUMS},
         "band": _band_kind(rows, every),
-        **_columns_of("pnl_mean", pnl),
-        "pnl_mean_df": pnl.df,
-        "pnl_median": _median(rows, "pnl"),
-        **_columns_of("return_mean", earned),
-        "return_median": _median(rows, "return"),
-        **_columns_of("max_drawdown_mean", drawdown),
-        "max_drawdown_median": _median(rows, "max_drawdown"),
+        **_statistics("pnl", rows["pnl"], *SPREAD),
+        **_statistics("return", rows["return"], *SPREAD),
+        **_statistics("max_drawdown", rows["max_drawdown"], "mean", "median"),
         "max_drawdown": rows["max_drawdown"].max(),
-        **_columns_of("sharpe_mean", sharpe),
-        "sharpe_median": _median(rows, "sharpe_annualised"),
-        "sharpe_episodes": sharpe.n,
-        **_columns_of("fill_ratio_mean", filled),
-        "fill_ratio_median": _median(rows, "fill_ratio"),
-        "fill_ratio_episodes": filled.n,
+        **_statistics("sharpe", rows["sharpe_annualised"], *SPREAD),
+        "sharpe_episodes": rows["sharpe_annualised"].count(),
+        **_statistics("fill_ratio", rows["fill_ratio"], "mean", "median"),
+        "fill_ratio_episodes": rows["fill_ratio"].count(),
         "slippage": rows["slippage"].sum() if rows["slippage"].count() else None,
         "maker_share": _maker_share(rows),
         "profitable": int((rows["pnl"] > 0).sum()) / rows.height if rows.height else None,
@@ -155,25 +110,17 @@ def _band_kind(rows: pl.DataFrame, every: pl.DataFrame) -> str:
     return kinds[0] if len(kinds) == 1 else MIXED
 
 
-def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:
-    return rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-
-
-def _median(rows: pl.DataFrame, name: str) -> float | None:
-    """Return the median of a column over the episodes that have a value; None if no episode has a value."""
-    values = rows[name].cast(pl.Float64).drop_nulls()
-    return float(np.median(values.to_numpy())) if len(values) else None
-
-
-def _columns_of(name: str, mean: Estimate) -> dict[str, float | str | None]:
-    return {name: mean.value, f"{name}_lower": mean.lower, f"{name}_upper": mean.upper, f"{name}_reason": mean.reason}
+def _statistics(name: str, values: pl.Series, *statistics: str) -> dict[str, float | None]:
+    """Return statistics of the episodes that have a value, by column; None if no episode has one."""
+    floats = values.cast(pl.Float64())
+    return {f"{name}_{statistic}": getattr(floats, statistic)() for statistic in statistics}
 
 
 def _maker_share(rows: pl.DataFrame) -> float | None:
     """Return the share of all traded contracts that were traded as maker; None without contracts."""
-    contracts = _floats(rows, "contracts")
-    maker = float((np.nan_to_num(_floats(rows, "maker_share")) * contracts).sum())
-    return maker / float(contracts.sum()) if contracts.sum() else None
+    contracts = rows["contracts"].cast(pl.Float64())
+    total = float(contracts.sum())
+    return float((rows["maker_share"].fill_null(0) * contracts).sum()) / total if total else None
 
 
 def sort_by_pnl(rows: pl.DataFrame) -> pl.DataFrame:

@@ -13,14 +13,14 @@ from typing import Any
 import polars as pl
 
 from bellwether.formatting import NOTHING, money, number, percent
-from bellwether.replay.results.summary import LEAST_EPISODES, TOTAL, sort_by_pnl
+from bellwether.replay.results.summary import TOTAL, sort_by_pnl
 from bellwether.tables.replay import is_portfolio
 
 #: Minimum width of a name; names are folded before numbers.
 _NAME = 12
 _EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)", "PnL band ($)")
 _AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)", "PnL band ($)")
-_INTERVALS = ("Agent", "n", "Mean PnL ($)", "95 %", "Median ($)", "Won (%)", "Sharpe", "95 %")
+_SPREADS = ("Agent", "n", "Mean PnL ($)", "Range ($)", "Median ($)", "Won (%)", "Sharpe", "Range")
 
 #: Marks of a P&L with limits.
 _UNSETTLED, _DEFAULT = "*", "†"
@@ -71,14 +71,16 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, tuple(notes))
 
 
-def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Build the table of means over episodes with 95 % intervals, from rows of replay/summary, in the order of `comparison_table`."""
-    rows = tuple((name, *_interval_cells(row)) for name, row in _sort_by_pnl(summary, titles))
+def spread_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
+    """Build the table of means over episodes with the lowest and the highest episode, from rows of replay/summary, in the order of
+    `comparison_table`.
+    """
+    rows = tuple((name, *_spread_cells(row)) for name, row in _sort_by_pnl(summary, titles))
     notes = (
-        f"n: episodes. 95 %: over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
+        "n: episodes. Range: the lowest and the highest episode. Won: episodes with a profit.",
         "Sharpe: annualised, mean of the episodes that have one.",
     )
-    return Lines("Per episode", _INTERVALS, rows, notes)
+    return Lines("Per episode", _SPREADS, rows, notes)
 
 
 def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
@@ -139,21 +141,20 @@ def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _interval_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _spread_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{row['episodes']:,}",
         NOTHING if row["pnl_mean"] is None else format_signed(row["pnl_mean"]),
-        _interval(row, "pnl_mean", 2),
+        _spread(row, "pnl", 2),
         NOTHING if row["pnl_median"] is None else format_signed(row["pnl_median"]),
         percent(row["profitable"], 0, ""),
         number(row["sharpe_mean"], 1),
-        _interval(row, "sharpe_mean", 1),
+        _spread(row, "sharpe", 1),
     )
 
 
-def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
-    lower, upper = row[f"{name}_lower"], row[f"{name}_upper"]
-    return NOTHING if lower is None or upper is None else _range(f"{lower:z.{digits}f}", f"{upper:z.{digits}f}")
+def _spread(row: Mapping[str, Any], name: str, digits: int) -> str:
+    return _range(*(number(row[f"{name}_{end}"], digits) for end in ("min", "max")))
 
 
 def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:

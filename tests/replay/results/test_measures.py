@@ -1,4 +1,4 @@
-"""Drawdowns, Sharpe ratios, intervals, fill ratios and slippage."""
+"""Drawdowns, Sharpe ratios, fill ratios and slippage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from bellwether.replay.results.curve import max_drawdown, sharpe
 from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
-from bellwether.replay.results.summary import mean_over
 from bellwether.replay.units import BUY, MINUTE, SECOND, SELL
 
 curves = st.lists(st.integers(1, 2_000_000_000), min_size=1, max_size=60).map(lambda values: np.array(values, np.int64))
@@ -61,29 +60,6 @@ def test_samples_nearer_than_the_interval_are_left_out() -> None:
 def test_a_return_from_nothing_makes_the_ratio_undefined() -> None:
     assert sharpe(minutes(4), np.array([100, 0, 50, 60]), MINUTE)[:2] == (None, None)
     assert sharpe(minutes(3), np.array([100, 50, 0]), MINUTE).ratio is not None
-
-
-# Intervals over episodes
-
-
-def test_an_interval_needs_three_episodes() -> None:
-    assert mean_over(np.array([1.0, 2.0])).lower is None
-    assert mean_over(np.array([1.0, 2.0])).reason == "2 episodes; an interval needs 3"
-    found = mean_over(np.array([1.0, 2.0, 4.0]))
-    assert found.lower < found.value < found.upper  # type: ignore[operator]
-    assert found.df == pytest.approx(2)
-
-
-def test_episodes_without_a_value_do_not_count() -> None:
-    found = mean_over(np.array([1.0, np.nan, 3.0]))
-    assert (found.value, found.n, found.lower) == (2.0, 2, None)
-    assert mean_over(np.array([np.nan])).value is None
-    assert mean_over(np.array([np.nan])).reason == "undefined in every episode"
-
-
-def test_equal_values_say_nothing_of_their_variation() -> None:
-    found = mean_over(np.full(5, 0.25))
-    assert (found.value, found.lower, found.reason) == (0.25, None, "it is the same in every episode")
 
 
 # Fill ratios, slippage and means of orders and fills

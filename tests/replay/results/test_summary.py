@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from bellwether.replay.results.summary import results, summarise
-from bellwether.replay.results.text_tables import agent_tables, comparison_table, interval_table
-from bellwether.tables.replay import RESULTS, SUMMARY
+from bellwether.replay.results.text_tables import agent_tables, comparison_table, spread_table
+from bellwether.tables.replay import RESULTS, SPREAD, SUMMARY
 from tests.replay.results.frames import KNOWN, backtest, backtests
 
 FOUR = backtests(
@@ -49,16 +49,16 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
     frame = SUMMARY.validate(summarise(FOUR))
     chaser, keeper = frame.to_dicts()
     assert (chaser["agent"], chaser["episodes"], chaser["pnl"]) == ("chaser", 3, Decimal("-87.66"))
-    assert chaser["pnl_mean"] == pytest.approx(-29.22)
-    assert chaser["pnl_median"] == 0.0
+    assert [chaser[f"pnl_{one}"] for one in SPREAD] == [pytest.approx(-29.22), 0.0, -100.0, 12.34]
+    assert [chaser[f"return_{one}"] for one in SPREAD] == [pytest.approx(-0.02922), 0.0, -0.1, pytest.approx(0.01234)]
     assert chaser["max_drawdown_mean"] == pytest.approx(0.1108333)
     assert chaser["max_drawdown"] == 0.3125
     assert (chaser["fill_ratio_mean"], chaser["fill_ratio_median"], chaser["fill_ratio_episodes"]) == (0.625, 0.625, 2)
     assert chaser["slippage"] == Decimal("2.5")
     assert chaser["profitable"] == pytest.approx(1 / 3)
     assert chaser["maker_share"] == pytest.approx(250 / 1500.5)
-    assert (chaser["sharpe_mean"], chaser["sharpe_episodes"]) == (None, 0)
-    assert keeper["sharpe_mean"] == 3.0
+    assert [chaser[f"sharpe_{one}"] for one in (*SPREAD, "episodes")] == [None, None, None, None, 0]
+    assert [keeper[f"sharpe_{one}"] for one in (*SPREAD, "episodes")] == [3.0, 3.0, 3.0, 3.0, 1]
     assert keeper["known_at"] == KNOWN + timedelta(hours=1)
     assert keeper["slippage"] is None
 
@@ -97,13 +97,10 @@ def test_tables_say_where_their_bands_come_from() -> None:
             assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
 
 
-def test_intervals_are_shown_from_three_episodes_on() -> None:
-    chaser, keeper = (
-        dict(zip(("agent", "n", "mean", "interval"), row[:4], strict=True)) for row in reversed(interval_table(summarise(FOUR)).rows)
-    )
-    assert (keeper["n"], keeper["mean"], keeper["interval"]) == ("1", "+5.00", "–")
-    assert chaser["n"] == "3"
-    assert chaser["interval"].startswith("-662.43…")
+def test_means_come_with_the_lowest_and_the_highest_episode() -> None:
+    keeper, chaser = spread_table(summarise(FOUR)).rows
+    assert keeper == ("keeper", "1", "+5.00", "5.00", "+5.00", "100", "3.0", "3.0")
+    assert chaser == ("chaser", "3", "-29.22", "-100.00…12.34", "+0.00", "33", "–", "–")
 
 
 MIXED = backtests(
@@ -138,7 +135,7 @@ def test_tables_mark_what_is_no_result_and_which_fees_are_a_default() -> None:
     table = comparison_table(summarise(MIXED))
     assert [row[1] for row in table.rows] == ["3.00*†", "–*"]
     assert "--unsettled includes them at their mark" in " ".join(table.notes)
-    assert interval_table(summarise(MIXED)).rows[1][2] == "–"
+    assert spread_table(summarise(MIXED)).rows[1][2:4] == ("–", "–")
 
 
 def test_totals_are_of_episodes_alone_where_portfolios_hold_them_too() -> None:
