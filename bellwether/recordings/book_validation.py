@@ -1,9 +1,10 @@
 """Validity of the books of a recording, determined from the sequence numbers of its frames.
 
 Each subscription that sends a snapshot of a market keeps a copy of its book. A copy is valid from the snapshot on. It ends at a skipped
-number of its subscription, at the end of the connection, when the market is unsubscribed, or at an unreadable or contradictory frame. Only
-a new snapshot begins another copy. A market's book is valid while at least one of its copies is. When one copy ends, the end of the others
-is *pending*: later frames confirm them, or they end too.
+number of its subscription, at the end of the connection, when the venue ends the subscription or removes the market from it, or at an
+unreadable or contradictory frame. Only a new snapshot begins another copy. A market's book is valid while at least one of its copies is.
+When one copy ends, the end of the others is *pending*: later frames confirm them, or they end too. The end of copies that a terminal error
+may concern is pending as well.
 
 A `key` is a subscription: (connection, subscription id). A *partial* recording lacks some of a subscription's markets, so that skipped
 numbers are normal.
@@ -22,6 +23,7 @@ from bellwether.recordings.gap_report import FramePosition, Gap, GapReport, Outa
 from bellwether.recordings.recording import TornSegment
 from bellwether.recordings.sequence_numbers import Key, SequenceNumbers, count_within
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
+from bellwether.venues.kalshi.stream.protocol import SubscriptionEnd, read_subscription_end
 
 #: Id of a subscription whose frames do not name one.
 UNNAMED = -1
@@ -71,6 +73,7 @@ class _PendingEnd(NamedTuple):
     source: Key
     at: int | None
     until: int | None
+    cause: str = "subscription"
 
 
 @dataclass(slots=True)
@@ -133,16 +136,18 @@ class BookValidator:
         if frame.connection != self._connection:
             self._begin_connection(frame.connection)
         kind, sid, seq = read_envelope(message)
+        body = self._body = read_body(message)
         if not message and frame.data.strip():
             for key in [key for key in self._positions if key[0] == frame.connection]:
                 self._take_unreadable(key)
             return None
         is_book = kind in (DELTA, SNAPSHOT)
+        if (end := read_subscription_end(message)) is not None:
+            self._end_subscription(end, frame.connection)
         if sid is None and not is_book:
             return None
         key = (frame.connection, UNNAMED if sid is None else sid)
         previous = self._positions.get(key, position)
-        body = self._body = read_body(message)
         market = read_ticker(body)
         is_late = False
         if sid is not None and seq is not None:
@@ -155,9 +160,7 @@ class BookValidator:
             self._positions[key] = position
         if is_book:
             return self._take_book(_BookFrame(kind == SNAPSHOT, market, key, seq, position, is_late), frame.data)
-        if kind == "unsubscribed":
-            self._end_all(key, "unsubscribed", previous)
-        elif kind == "ok" and type(body.get("market_tickers")) is list:
+        if kind == "ok" and type(body.get("market_tickers")) is list:
             self._end_all(key, "unsubscribed", previous, but=frozenset(map(str, body["market_tickers"])))
         return None
 
@@ -314,7 +317,16 @@ class BookValidator:
         """End all copies of a market's book at its pending end."""
         pending = self._pending[market]
         for key in list(self._copies.get(market, ())):
-            self._end(market, key, "subscription", pending.start, pending.at)
+            self._end(market, key, pending.cause, pending.start, pending.at)
+
+    def _end_subscription(self, end: SubscriptionEnd, connection: int) -> None:
+        """End the copies that the end of a subscription concerns. If the message leaves open whether it concerns a copy, its end is pending."""
+        for market, copies in list(self._copies.items()):
+            for key in [key for key in copies if key[0] == connection and (end.sid is None or key[1] in (end.sid, UNNAMED))]:
+                if market in end.markets or (key[1] == end.sid and not end.markets):
+                    self._end(market, key, end.cause, self._positions[key])
+                else:
+                    self._pending.setdefault(market, _PendingEnd(self._positions[key], key, None, None, end.cause))
 
     def _end_all(self, key: Key, cause: str, start: FramePosition, but: frozenset[str] = frozenset()) -> None:
         """End a subscription's copies of all markets except `but`."""
@@ -330,7 +342,7 @@ class BookValidator:
         ended = BookEnd(market, key, cause, start, key, at)
         pending = self._pending.get(market)
         if pending is not None and pending.start.ordinal <= start.ordinal and not copies:
-            ended = BookEnd(market, key, "subscription", pending.start, pending.source, pending.at)
+            ended = BookEnd(market, key, pending.cause, pending.start, pending.source, pending.at)
         self._ended.append(ended)
         if copies:
             self._pending.setdefault(market, _PendingEnd(start, key, at, read_exchange_time(self._body)))

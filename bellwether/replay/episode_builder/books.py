@@ -28,6 +28,8 @@ _NONE = -1
 _EVER = 2**62
 #: Cause of a gap: the copies of a book on several subscriptions differ.
 _DIFFER = "subscriptions differ"
+#: Cause of a gap: changes of a book arrived before its first snapshot.
+_NO_SNAPSHOT = "no snapshot"
 #: Subscription of polled books, which have no changes.
 _POLLED: Key = (0, 0)
 
@@ -64,6 +66,8 @@ class Books:
         place = self._times.add(at, frame.received_at, aside=out_of_order, stream=stream, ordinal=frame.ordinal)
         self._resolve_overdue(market)
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in market.copies):
+            if market.shown is None:
+                self._invalidate_displayed(market, place, _NO_SNAPSHOT)
             self._count_unapplied(market, place)
             if effect is Effect.CHANGED and market.displayed is not None:
                 self._invalidate_copies(market, place, _DIFFER)
@@ -380,7 +384,7 @@ class Books:
 
     def _invalidate_displayed(self, market: TrackedMarket, since: int, cause: str, *, by_time: bool = False) -> None:
         """Stop displaying a market's book: it is lost after the frame at place `since`. by_time: only the time of that place is known."""
-        if market.displayed is None and market.shown is None:
+        if market.displayed is None and any(loss.since <= since for loss in self._open.get(market.code, ())):
             return
         for other in market.others():
             if other.comparison.differs_since is not None:

@@ -254,13 +254,11 @@ class _Assembly:
         }
 
     def _count_uncovered(self, ticker: str, end: tuple[int, int]) -> int:
-        """Count the book frames of a market that were neither applied to its book nor lie in a gap."""
+        """Count the book frames of a market that were neither applied to its book nor lie in a gap; without any book, all its frames."""
         market = self._tracker.markets[ticker]
         own = [gap for gap in self._book_gaps if gap.code == market.code]
-        if market.shown is None:
-            return 0
-        placed = [(place, int(self._times[place])) for place in market.unapplied if market.shown < place < end[1]]
-        return sum(1 for place, at in placed if at <= end[0] and not any(gap.contains(place, at) for gap in own))
+        placed = [(place, int(self._times[place])) for place in market.unapplied if place < end[1]]
+        return sum(at <= end[0] and (market.shown is None or not any(gap.contains(place, at) for gap in own)) for place, at in placed)
 
     # --- rows ------------------------------------------------------------------------------------------------------------
 

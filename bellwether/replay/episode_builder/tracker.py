@@ -20,7 +20,7 @@ from bellwether.replay.episode_builder.messages import FrameReader, UnusableFram
 from bellwether.replay.episode_builder.subscriptions import TrackedMarket
 from bellwether.replay.episode_builder.times import Times
 from bellwether.venues.kalshi.stream.frame import (
-    LIFECYCLE,
+    LIFECYCLES,
     REFERENCE,
     REST_BOOKS,
     REST_TRADES,
@@ -105,7 +105,7 @@ class Tracker:
         elif kind == REFERENCE:
             self._take_reference(frame, body)
         elif (market := self.markets.get(read_ticker(body) or "")) is not None:
-            if kind == LIFECYCLE:
+            if kind in LIFECYCLES:
                 market.lifecycle.take(body, self._add_aside(frame, message))
             elif kind == WATCHED:
                 market.lifecycle.take_watched(body)

@@ -19,7 +19,7 @@ from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, Backoff, RetryPolicy, TransientFailure
 from bellwether.venues.kalshi.stream.frame import (
     DELTA,
-    LIFECYCLE,
+    LIFECYCLES,
     SNAPSHOT,
     START,
     Frame,
@@ -32,6 +32,7 @@ from bellwether.venues.kalshi.stream.frame import (
 from bellwether.venues.kalshi.stream.handshake import check_url, format_handshake, open_socket
 from bellwether.venues.kalshi.stream.protocol import (
     CHANNELS,
+    ENDING,
     ErrorMeaning,
     StreamSubscription,
     TradingStatus,
@@ -39,6 +40,7 @@ from bellwether.venues.kalshi.stream.protocol import (
     format_command,
     get_snapshot,
     list_subscriptions,
+    read_subscription_end,
     unsubscribe,
 )
 from bellwether.venues.kalshi.stream.signing import Credentials
@@ -77,7 +79,9 @@ class StreamTimeouts:
 
 @dataclass(slots=True)
 class StreamStats:
-    """Statistics of a stream: opened connections, gaps in sequence numbers, requests for complete books, and failures by kind."""
+    """Statistics of a stream: opened connections, gaps (in sequence numbers, or by the end of a subscription), requests for complete books,
+    and failures by kind.
+    """
 
     connections: int = 0
     gaps: int = 0
@@ -89,7 +93,8 @@ class KalshiStream:
     """Stream of the frames of selected markets, in order of arrival.
 
     After a gap in the sequence numbers, the client requests the books again: by a command, then by a new subscription, then by a new
-    connection. A silent connection is probed, and replaced if it does not respond. Books are invalid from a gap to their next snapshot; see
+    connection. When the venue ends a subscription, the client opens a new connection, which also counts as a gap. A silent connection is
+    probed, and replaced if it does not respond. Books are invalid from a gap to their next snapshot; see
     `bellwether.recordings.gap_summary`.
 
     Attributes:
@@ -233,6 +238,8 @@ class _Session:
         self._unconfirmed: set[str] = set()
         self._request: _BookRequest | None = None
         self._snapshot_command: int | None = None
+        #: Numbers of the commands that end replaced subscriptions, and the numbers of these subscriptions.
+        self._replaced: dict[int, int] = {}
         self._heard = 0
         self._failure: TransientFailure | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -248,16 +255,12 @@ class _Session:
                 at = clock()
                 self._heard += 1
                 kind, sid, seq = parse_envelope(data)
-                if seq is None or sid is None:
-                    yield at, data
-                    await self._process_response(kind, data)
-                    continue
-                has_gap = self._has_gap(sid, seq)
+                gap = sid if sid is not None and seq is not None and self._has_gap(sid, seq) else None
                 yield at, data
-                if has_gap:
-                    await self._process_gap(sid)
+                if gap is not None:
+                    await self._process_gap(gap)
                 if kind != DELTA:
-                    await self._process_numbered(kind, data)
+                    await self._process_message(kind, data)
         except ConnectionClosed as closed:
             if self._trading.is_over:
                 return
@@ -284,7 +287,7 @@ class _Session:
     async def _process_gap(self, sid: int) -> None:
         """Count a gap in a subscription's sequence numbers, and request complete books if they are affected."""
         self._stats.gaps += 1
-        if self._channels.get(sid) == LIFECYCLE:
+        if self._channels.get(sid) in LIFECYCLES:
             self._trading.in_doubt = True
         if self._channels.get(sid) != DELTA:
             return
@@ -308,6 +311,7 @@ class _Session:
             raise TransientFailure(TIMEOUT, "the books did not arrive, neither by a command nor by a new subscription")
         request.resubscribed, request.requested_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
         self._channels.pop(request.sid, None)
+        self._replaced[self._commands + 1] = request.sid
         await self._send(lambda number: unsubscribe(number, [request.sid]))
         await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": self._wanted.yes_prices})
 
@@ -324,39 +328,39 @@ class _Session:
             sid = next((sid for sid, channel in self._channels.items() if channel == DELTA), request.sid)
             await self._request_books(sid)
 
-    # --- responses -------------------------------------------------------------------------------------------------------
+    # --- messages --------------------------------------------------------------------------------------------------------
 
-    async def _process_numbered(self, kind: str | None, data: bytes) -> None:
-        """Process a message with a sequence number that is not a change of a price level."""
-        if kind == SNAPSHOT and self._request is not None:
+    async def _process_message(self, kind: str | None, data: bytes) -> None:
+        """Process a message that is not a change of a price level."""
+        if kind == SNAPSHOT:
             await self._note_book(read_ticker(read_body(parse_message(data))))
-        elif kind == LIFECYCLE:
+        elif kind in LIFECYCLES:
             self._trading.process(parse_message(data))
-
-    async def _process_response(self, kind: str | None, data: bytes) -> None:
-        """Process a message without a sequence number: a response to a command, or a ticker message."""
-        if kind == "subscribed":
+        elif kind == "subscribed":
             body = read_body(parse_message(data))
             if type(body.get("sid")) is int and type(body.get("channel")) is str:
                 self._channels[body["sid"]] = body["channel"]
                 self._unconfirmed.discard(body["channel"])
-        elif kind == "error":
-            await self._process_error(parse_message(data))
-        elif kind == LIFECYCLE:
-            self._trading.process(parse_message(data))
+        elif kind in ENDING:
+            await self._process_refusal(parse_message(data))
 
-    async def _process_error(self, message: dict[str, Any]) -> None:
-        """Process an error response: request the books differently, raise, or log it."""
-        body, number = read_body(message), message.get("id")
-        code = body.get("code")
+    async def _process_refusal(self, message: dict[str, Any]) -> None:
+        """Process an error or the end of a subscription: request the books differently, raise, or log it."""
+        body = read_body(message)
+        number, code = (value if type(value) is int else None for value in (message.get("id"), body.get("code")))
         cause = f"error {code}: {str(body.get('msg'))[:200]}"
+        if (end := read_subscription_end(message)) is not None:
+            if end.sid not in self._replaced.values() and number not in self._replaced:
+                self._stats.gaps += 1
+                raise TransientFailure(SERVER, f"the venue ended a subscription ({end.cause})")
+            return
         if number is not None and number == self._snapshot_command:
             self._snapshot_command = None
             await self._resubscribe()
             return
-        command = self._required.get(number) if type(number) is int else None
+        command = None if number is None else self._required.get(number)
         meaning = classify_error(code)
-        if meaning is ErrorMeaning.RENEW and (command or code in (10, 25)):
+        if meaning is ErrorMeaning.RENEW and command:
             raise TransientFailure(SERVER, cause)
         if command is not None or meaning is ErrorMeaning.KEY:
             raise VenueError(command or "listening", 1, cause, kind=meaning.value)

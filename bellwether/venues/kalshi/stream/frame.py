@@ -9,9 +9,14 @@ import orjson
 
 #: Types of messages about an order book: a complete book, and the change of one level.
 SNAPSHOT, DELTA = "orderbook_snapshot", "orderbook_delta"
-TRADE, TICKER, LIFECYCLE = "trade", "ticker", "market_lifecycle_v2"
+TRADE, TICKER = "trade", "ticker"
+#: Types of messages about the lifecycle of a market: of ordinary ones, and of combos (multivariate markets).
+LIFECYCLE, COMBO_LIFECYCLE = "market_lifecycle_v2", "multivariate_market_lifecycle"
+LIFECYCLES = frozenset({LIFECYCLE, COMBO_LIFECYCLE})
 #: Types of the frames that `KalshiPolling` builds: a page of order books and a page of trades.
 REST_BOOKS, REST_TRADES = "orderbook_rest", "trade_rest"
+#: Prefix of the tickers of combos.
+COMBO_PREFIX = "KXMVE"
 #: Type of a frame added by Bellwether: the price of a market's underlying, `{"name": "SPX", "value": "4079.3899"}`.
 REFERENCE = "reference_price"
 

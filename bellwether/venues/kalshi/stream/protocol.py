@@ -1,4 +1,4 @@
-"""Commands and error codes of Kalshi's WebSocket, and the status of markets by its lifecycle messages."""
+"""Commands and error codes of Kalshi's WebSocket, ends of subscriptions, and the status of markets by its lifecycle messages."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, read_body, read_ticker
+from bellwether.venues.kalshi.stream.frame import (
+    COMBO_LIFECYCLE,
+    COMBO_PREFIX,
+    DELTA,
+    LIFECYCLE,
+    TICKER,
+    TRADE,
+    read_body,
+    read_envelope,
+    read_ticker,
+)
 from bellwether.venues.wire.times import END_SECOND
 
 #: Channels of selected markets, and all channels.
 MARKET_CHANNELS = (DELTA, TRADE, TICKER)
 CHANNELS = (*MARKET_CHANNELS, LIFECYCLE)
-#: Default channels.
+#: Default channels. The lifecycle of combos has a channel of its own, which `LIFECYCLE` includes if there are combos.
 USUAL = (DELTA, TRADE, LIFECYCLE)
 
 
@@ -35,9 +45,13 @@ class StreamSubscription:
     def subscriptions(self) -> list[dict[str, Any]]:
         """Return the parameters of the subscribe commands: one for the selected markets, one for the channels of all markets."""
         markets = [channel for channel in self.channels if channel in MARKET_CHANNELS]
-        others = [channel for channel in self.channels if channel not in MARKET_CHANNELS]
+        others = self._lifecycle_channels() if LIFECYCLE in self.channels else []
         selected = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": self.yes_prices}] if markets else []
         return [*selected, {"channels": others}] if others else selected
+
+    def _lifecycle_channels(self) -> list[str]:
+        """Return the lifecycle channels of the markets: combos have another one than all other markets."""
+        return sorted({COMBO_LIFECYCLE if ticker.startswith(COMBO_PREFIX) else LIFECYCLE for ticker in self.tickers})
 
 
 class ErrorMeaning(Enum):
@@ -48,9 +62,51 @@ class ErrorMeaning(Enum):
     RENEW = "renew"
 
 
+#: Error codes that end a subscription, and all documented codes. An unknown error of a subscription is assumed to end it.
+_TERMINAL, _DOCUMENTED = frozenset({10, 25}), frozenset(range(1, 29))
 #: Error codes after which only a new connection helps: the subscription has ended, or the venue is busy.
-_RENEWING = frozenset({1, 10, 18, 25, 27})
+_RENEWING = _TERMINAL | {1, 18, 27}
 _NO_KEY = 9
+
+
+#: Types of messages that may end a subscription.
+ENDING = frozenset({"unsubscribed", "error"})
+
+
+class SubscriptionEnd(NamedTuple):
+    """End of a subscription, stated by the venue.
+
+    sid: number of the subscription; None if the message does not state it. markets: those that the message names; if empty, all of the
+    subscription. cause: `unsubscribed`, or `error` with its code.
+    """
+
+    sid: int | None
+    markets: frozenset[str]
+    cause: str
+
+
+def read_subscription_end(message: dict[str, Any]) -> SubscriptionEnd | None:
+    """Return the end of a subscription that a message states; None for any other message, such as the refusal of a command."""
+    kind, sid, _ = read_envelope(message)
+    if kind not in ENDING:
+        return None
+    body = read_body(message)
+    if sid is None:
+        sid = read_envelope(body).sid
+    code = body.get("code")
+    if kind == "error" and not _is_terminal(code, is_response=message.get("id") is not None, has_subscription=sid is not None):
+        return None
+    named = body.get("market_tickers")
+    markets = {read_ticker(body), *(named if isinstance(named, list) else [])}
+    cause = f"error {code}" if kind == "error" and type(code) is int else kind
+    return SubscriptionEnd(sid, frozenset(market for market in markets if type(market) is str), cause)
+
+
+def _is_terminal(code: object, *, is_response: bool, has_subscription: bool) -> bool:
+    """Return True if an error ends a subscription. is_response: it answers a command, and without a subscription only refuses that."""
+    if type(code) is int and code in _TERMINAL:
+        return has_subscription or not is_response
+    return has_subscription and not is_response and not (type(code) is int and code in _DOCUMENTED)
 
 
 def classify_error(code: object) -> ErrorMeaning:
@@ -84,7 +140,7 @@ _ENDS = frozenset({"determined", "settled"})
 
 
 class TradingStatus:
-    """Markets that still trade, updated by messages of the channel market_lifecycle_v2.
+    """Markets that still trade, updated by lifecycle messages.
 
     A market ends when it is determined or settled, or deactivated after its close. closes: close time (aware) by ticker, which a message
     may replace. in_doubt: messages may have been lost, so that a market that counts as open may have ended.
