@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql lint-prose golden bench bench-replay constraints docs readme screenshots check-readme clean
+.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet coverage lint lint-style lint-types lint-imports lint-sql lint-prose golden bench bench-replay constraints docs readme screenshots check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,12 +106,6 @@ bench: setup-dev ## measure speed and memory, as ratios
 bench-replay: setup-dev ## compare the replay engine with its peers, as ratios; about ten minutes
 	@$(BIN)/python -m benchmarks._replay --write
 
-test-duckdb2: setup-dev ## run the tests on DuckDB 2, in an environment of its own
-	@test -x .venv-duckdb2/bin/python || $(PYTHON) -m venv .venv-duckdb2
-	@grep -v '^duckdb' constraints.txt > .venv-duckdb2/constraints.txt
-	@.venv-duckdb2/bin/python -m pip install -q -c .venv-duckdb2/constraints.txt -e '.[dev]' 'duckdb>=2,<3'
-	@.venv-duckdb2/bin/python -m pytest -n 2 --dist worksteal -m "not browser and not fleet"
-
 constraints: setup-dev ## pin the newest versions that fit pyproject.toml
 	@$(BIN)/pip-compile -q --upgrade --upgrade-package duckdb==1.5.5 --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml
 	@sed -i.tmp '/^bellwether @ /d' constraints.txt && rm constraints.txt.tmp
@@ -130,4 +124,4 @@ check-readme: setup-dev ## run the demo in a folder of its own and compare the R
 	@README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/test_readme.py
 
 clean: ## remove the environments, not your data
-	@rm -rf $(VENV) .venv-duckdb2
+	@rm -rf $(VENV)

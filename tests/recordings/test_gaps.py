@@ -118,6 +118,45 @@ def test_a_report_and_its_summary_come_from_the_recording(tmp_path: Path) -> Non
     assert summarize_gaps(recording) == summary
 
 
+def error(code: object, *markets: str, **envelope: Any) -> dict[str, Any]:
+    return {"type": "error", **envelope, "msg": {"code": code, "msg": "Words", **({"market_tickers": list(markets)} if markets else {})}}
+
+
+BOTH = [(A, 2, None), (B, 2, None)]
+
+
+@pytest.mark.parametrize(
+    ("later", "cause", "wanted"),
+    [
+        ([error(25, sid=1, seq=4), trade(A, 1)], "error 25", BOTH),
+        ([error(10, sid=1)], "error 10", BOTH),
+        ([error(99, sid=1, seq=4)], "error 99", BOTH),
+        ([error(25)], "error 25", BOTH),
+        ([{"type": "unsubscribed", "sid": 1, "seq": 4}], "unsubscribed", BOTH),
+        ([{"type": "unsubscribed", "id": 2, "msg": {"sid": 1}}], "unsubscribed", BOTH),
+        # The venue subscribes again, with a new number or on a new connection.
+        ([error(25, sid=1, seq=4), snapshot(A, 1, sid=3), delta(A, 2, sid=3)], "error 25", [(A, 2, 4), (B, 2, None)]),
+        ([error(25), snapshot(A, 1, sid=3), snapshot(B, 2, sid=3), delta(A, 3, sid=3)], "error 25", [(A, 2, 4), (B, 2, 5)]),
+        # The error names one market; a later change of the other one shows that its subscription continues.
+        ([error(25, A, sid=1, seq=4)], "error 25", BOTH),
+        ([error(25, A, sid=1, seq=4), delta(B, 5)], "error 25", [(A, 2, None)]),
+        # Another subscription has ended, or none.
+        ([error(25), delta(B, 4)], "", []),
+        ([error(25, sid=2, seq=1)], "", []),
+        ([error(27, sid=1, seq=4)], "", []),
+        ([error(25, id=7)], "", []),
+        ([error(11, A, id=7)], "", []),
+        ([error({}, id=7), error(99)], "", []),
+    ],
+)
+def test_books_are_invalid_once_the_venue_has_ended_their_subscription(
+    later: list[dict[str, Any]], cause: str, wanted: list[tuple[str, int, int | None]]
+) -> None:
+    found = report(snapshot(A, 1), snapshot(B, 2), delta(A, 3), *later)
+    assert spans(found) == [(market, cause, start, end) for market, start, end in wanted]
+    assert found.lost == 0
+
+
 # --- what a frame means for its book -----------------------------------------------------------------------------------------
 
 

@@ -85,11 +85,11 @@ def _join_names(names: list[str]) -> str:
 
 
 def check_source(metadata: Metadata, findings: Findings) -> None:
-    """Check that each book frame that was received was either applied to the book or lies in a gap; warn about lost trades."""
+    """Check that each book frame that was received was either applied to a book or lies in a gap of one; warn about lost trades."""
     source = metadata.source
     unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered:
-        message = f"{uncovered} received frames of books were neither applied nor in a gap; build it again from the recording"
+        message = f"{uncovered} received frames of books were neither applied nor in a gap of a readable book; build it again from the recording"
         findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
     elif unapplied and uncovered is None:
         message = f"{unapplied} frames of books were not applied, and source.uncovered is missing; build it again from the recording"
@@ -118,7 +118,8 @@ def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None
             at, best = int(rows.first[row]), problem.format(yes=yes[row] / units.CENT, no=no[row] / units.CENT)
             message = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} such instants"
             findings.add(ERROR, "crossing", f"reading {rows.file}: row {at}: {message}", rows.file, at)
-    counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
+    kind, ticker, *_ = unpack(book.words)
+    counts = np.bincount(ticker[kind != INVALID], minlength=len(tickers))
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
         findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", rows.file)
     _check_window(rows.file, "book rows", book.ts, metadata, findings)
@@ -137,9 +138,14 @@ def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, find
 
 
 def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Check that the markets with gaps in the metadata are the markets with rows of kind invalid."""
+    """Check that the markets with gaps in the metadata are the markets with rows of kind invalid, and that each of them has a book outside of them."""
     kind, ticker, *_ = unpack(rows.book.words)
     marked = np.unique(ticker[kind == INVALID])
+    unread = {metadata.tickers[code] for code in np.setdiff1d(marked, ticker[kind != INVALID])}
+    for gap in metadata.gaps:
+        if gap.ticker in unread:
+            message = f"{gap.ticker} has no book, only a gap: {gap.cause}; leave it out, or correct its frames and build it again"
+            findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
     stated = {gap.ticker for gap in metadata.gaps}
     findings.counts["gaps"] = len(metadata.gaps)
     if unmarked := sorted(stated - {metadata.tickers[code] for code in marked}):

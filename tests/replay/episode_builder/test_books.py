@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bellwether.errors import SchemaError
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.episode import Gap
+from bellwether.replay.episode import Gap, write
 from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
 from bellwether.replay.episode_builder.gaps import BookLoss, cut_gaps
 from tests.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, nanoseconds_at, rows
@@ -127,6 +129,36 @@ def test_a_frame_that_cannot_be_kept_exactly_ends_the_book_until_its_next_snapsh
     assert re.search(said.replace("frame 1", "frame 3"), gap.cause)
     assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (2, "snapshot_start"), (2, "level"), (2, "level")]
     assert [draft.metadata.source[name] for name in ("malformed", "unapplied", "uncovered")] == [1, 2, 0]
+
+
+UNREADABLE = snapshot(A, 1, yes_dollars_fp=[[0.4, 10.0]])
+
+
+@pytest.mark.parametrize(
+    ("first", "cause"),
+    [
+        ([UNREADABLE], "frame 0 has yes_dollars_fp 0.4"),
+        ([UNREADABLE, UNREADABLE | {"seq": 2}], "frame 0 has yes_dollars_fp 0.4"),
+        ([], "no snapshot"),
+    ],
+)
+def test_a_book_is_a_gap_up_to_its_first_readable_snapshot(first: list[Json], cause: str, tmp_path: Path) -> None:
+    seq = len(first)
+    said = [*first, delta(A, seq + 1, **at(1)), snapshot(B, seq + 2), delta(B, seq + 3, **at(2)), delta(A, seq + 4, **at(3))]
+    draft = built(frames(*said))
+    [gap] = draft.metadata.gaps
+    assert (gap.ticker, gap.start, gap.end) == (A, nanoseconds_at(1), None)
+    assert gap.cause.startswith(cause) and "; frame" not in gap.cause
+    assert rows(draft) == [(1, "invalid", None, None, None)]
+    assert draft.metadata.source["uncovered"] == draft.metadata.source["unapplied"] == len(first) + 2
+    with pytest.raises(SchemaError, match=f"{A} has no book, only a gap: {cause}"):
+        write(tmp_path / "episode", draft)
+
+    later = built(frames(*said, snapshot(A, seq + 5), delta(A, seq + 6, **at(5))))
+    assert [(gap.start, gap.end) for gap in later.metadata.gaps] == [(nanoseconds_at(1), nanoseconds_at(3))]
+    assert [row[:2] for row in rows(later)] == [(1, "invalid"), (3, "snapshot_start"), (3, "level"), (3, "level"), (5, "level")]
+    assert later.metadata.source["uncovered"] == 0
+    write(tmp_path / "later", later)
 
 
 def test_other_messages_blank_lines_and_other_markets_change_nothing() -> None:
@@ -248,12 +280,17 @@ def test_a_frame_that_came_late_ends_a_book_of_a_partial_recording_at_its_own_ti
 
 
 @pytest.mark.parametrize(
-    "answer", [{"type": "unsubscribed", "sid": 1, "seq": 4}, {"type": "ok", "sid": 1, "seq": 4, "msg": {"market_tickers": [B]}}]
+    ("answer", "cause"),
+    [
+        ({"type": "unsubscribed", "sid": 1, "seq": 4}, "unsubscribed"),
+        ({"type": "ok", "sid": 1, "seq": 4, "msg": {"market_tickers": [B]}}, "unsubscribed"),
+        ({"type": "error", "sid": 1, "seq": 4, "msg": {"code": 25, "msg": "Subscription buffer overflow"}}, "error 25"),
+    ],
 )
-def test_a_market_that_is_unsubscribed_has_no_book_from_its_last_frame_on(answer: Json) -> None:
+def test_a_market_that_is_unsubscribed_has_no_book_from_its_last_frame_on(answer: Json, cause: str) -> None:
     draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), answer, snapshot(A, 5), delta(A, 6, **at(9))))
-    assert [gap for gap in draft.metadata.gaps if gap.ticker == A] == [Gap(A, nanoseconds_at(1), nanoseconds_at(1), "unsubscribed")]
-    assert bool([gap for gap in draft.metadata.gaps if gap.ticker == B]) == (answer["type"] == "unsubscribed")
+    assert [gap for gap in draft.metadata.gaps if gap.ticker == A] == [Gap(A, nanoseconds_at(1), nanoseconds_at(1), cause)]
+    assert bool([gap for gap in draft.metadata.gaps if gap.ticker == B]) == (answer["type"] != "ok")
 
 
 def test_a_frame_that_cannot_be_read_at_all_is_of_the_subscription_that_lacks_a_number() -> None:

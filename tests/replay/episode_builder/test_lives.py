@@ -7,6 +7,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay.episode import EpisodeDraft, Market, Settlement
 from bellwether.replay.episode_builder import ListedMarket, Listings, Outcomes, parse_results
+from bellwether.venues.kalshi.stream.frame import COMBO_LIFECYCLE, LIFECYCLE
 from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, lifecycle, nanoseconds_at, rows, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
@@ -29,9 +30,11 @@ def phases(draft: EpisodeDraft, ticker: str = A) -> list[tuple[float, str, str |
     return [((phase.at - NOON) / SECOND, phase.event, phase.source) for phase in market(draft, ticker).lifecycle]
 
 
-def test_a_whole_life_is_told_by_its_messages() -> None:
+@pytest.mark.parametrize("kind", [LIFECYCLE, COMBO_LIFECYCLE])
+def test_a_whole_life_is_told_by_its_messages(kind: str) -> None:
     draft = built(
-        frames(
+        frame._replace(data=frame.data.replace(LIFECYCLE.encode(), kind.encode()))
+        for frame in frames(
             lifecycle("created", -1, open_ts=seconds(1), close_ts=seconds(99), additional_metadata={"title": "Will it?", "name": "it"}),
             lifecycle("activated", 1, seq=2, is_deactivated=False),
             snapshot(A, 1),

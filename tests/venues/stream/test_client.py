@@ -12,10 +12,11 @@ import pytest
 
 from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, Frame, StreamStart
+from bellwether.venues.kalshi.stream.frame import COMBO_LIFECYCLE, DELTA, LIFECYCLE, TICKER, TRADE, Frame, StreamStart
 from bellwether.venues.kalshi.stream.protocol import StreamSubscription
 from tests.venues.stream.peer import CALM, CREDENTIALS, FAST, A, B, Peer, Venue, delta, lifecycle, snapshot, trade, venue
 
+COMBO = "KXMVESPORTSMULTIGAMEEXTENDED-S2026ABC-DEF"
 ALL = (DELTA, TRADE, LIFECYCLE)
 BRISK = StreamTimeouts(quiet=0.2, answer=2.0, first=FAST, again=FAST, tick=0.02)
 
@@ -84,6 +85,13 @@ async def test_what_tells_of_all_markets_is_asked_for_without_markets() -> None:
         {"channels": [DELTA, TICKER], "market_tickers": [A, B], "use_yes_price": True},
         {"channels": [LIFECYCLE]},
     ]
+
+
+@pytest.mark.parametrize(
+    ("tickers", "channels"), [((COMBO,), [COMBO_LIFECYCLE]), ((A, COMBO), [LIFECYCLE, COMBO_LIFECYCLE]), ((A,), [LIFECYCLE])]
+)
+def test_the_lifecycle_of_combos_has_a_channel_of_its_own(tickers: tuple[str, ...], channels: list[str]) -> None:
+    assert StreamSubscription(tickers).subscriptions()[1:] == [{"channels": channels}]
 
 
 async def test_the_handshake_is_signed_and_asks_for_no_compression() -> None:
@@ -341,12 +349,37 @@ async def test_a_refused_subscription_is_final(code: int, kind: str) -> None:
     assert caught.value.call == "subscribe to orderbook_delta, trade for 1 markets"
 
 
-@pytest.mark.parametrize("code", [10, 25])
-async def test_an_error_that_ends_a_subscription_begins_a_new_connection(code: int) -> None:
-    overflow = {"type": "error", "msg": {"code": code, "msg": "Subscription buffer overflow"}}
-    async with venue(play(snapshot(A, 1), overflow), play(snapshot(A, 1))) as place:
-        frames = await take(place.stream(), 7)
+def error(code: object, **envelope: Any) -> dict[str, Any]:
+    return {"type": "error", **envelope, "msg": {"code": code, "msg": "Subscription buffer overflow"}}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        error(10),
+        error(25, sid=1),
+        error(25, sid=1, seq=2),
+        error(10, sid=2, seq=1),
+        error(99, sid=1, seq=2),
+        {"type": "unsubscribed", "sid": 1, "seq": 2},
+        {"type": "unsubscribed", "msg": {"sid": 1}},
+    ],
+)
+async def test_the_end_of_a_subscription_is_a_gap_and_begins_a_new_connection(end: dict[str, Any]) -> None:
+    async with venue(play(snapshot(A, 1), end), play(snapshot(A, 1))) as place:
+        stream = place.stream()
+        frames = await take(stream, 7)
     assert [frame.connection for frame in frames] == [1, 1, 1, 1, 2, 2, 2]
+    assert (stream.stats.gaps, stream.stats.failures) == (1, {"server": 1})
+
+
+@pytest.mark.parametrize("refusal", [error(27, sid=1, seq=2), error(7, id=9), error(25, id=9), error(99), error([])])
+async def test_an_error_that_ends_no_subscription_changes_nothing(refusal: dict[str, Any]) -> None:
+    async with venue(play(snapshot(A, 1), refusal, trade(A, 1))) as place:
+        stream = place.stream()
+        frames = await take(stream, 5)
+    assert kinds(frames)[-2:] == ["error", "trade"]
+    assert (stream.stats.gaps, stream.stats.connections) == (0, 1)
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
@@ -358,6 +391,7 @@ async def test_it_ends_when_every_market_is_determined_or_settled() -> None:
         lifecycle(A, 2, "activated"),
         lifecycle(A, 3, "determined", result="yes"),
         lifecycle(B, 4, "settled"),
+        lifecycle(COMBO, 1, "settled", sid=4) | {"type": COMBO_LIFECYCLE},
     )
 
     async def script(peer: Peer) -> None:
@@ -366,10 +400,10 @@ async def test_it_ends_when_every_market_is_determined_or_settled() -> None:
         await peer.until_gone()
 
     async with venue(script) as place:
-        stream = place.stream(tickers=(A, B), channels=ALL)
+        stream = place.stream(tickers=(A, B, COMBO), channels=ALL)
         found = await drain(stream)
-    assert kinds(found)[-1] == LIFECYCLE
-    assert len(found) == 7
+    assert kinds(found)[-1] == COMBO_LIFECYCLE
+    assert len(found) == 9
     assert not stream.open
 
 
