@@ -107,7 +107,7 @@ bench-replay: setup-dev ## compare the replay engine with its peers, as ratios; 
 	@$(BIN)/python -m benchmarks._replay --write
 
 constraints: setup-dev ## pin the newest versions that fit pyproject.toml
-	@$(BIN)/pip-compile -q --upgrade --upgrade-package duckdb==1.5.5 --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml
+	@$(BIN)/pip-compile -q --upgrade --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml
 	@sed -i.tmp '/^bellwether @ /d' constraints.txt && rm constraints.txt.tmp
 
 docs: setup-dev ## build the documentation as a site in build/docs; no network

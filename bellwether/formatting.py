@@ -12,18 +12,23 @@ NOTHING = "–"
 LEFT, RIGHT, PLAIN = ":--", "--:", "---"
 
 
+def _drop_sign_of_zero(text: str) -> str:
+    """Remove the plus sign of a number that rounds to zero: the number may be negative."""
+    return text if any(digit in text for digit in "123456789") else text.removeprefix("+")
+
+
 def number(value: float | Decimal | None, digits: int = 4, *, sign: str = "", none: str = NOTHING) -> str:
     """Format a float or decimal with `digits` decimals, an integer with thousands separators.
     sign: "+" to mark positive numbers. none: text for None.
     """
     if value is None:
         return none
-    return f"{value:{sign},}" if isinstance(value, int) else f"{value:{sign}z.{digits}f}"
+    return _drop_sign_of_zero(f"{value:{sign},}" if isinstance(value, int) else f"{value:{sign}z.{digits}f}")
 
 
 def money(value: float | Decimal | None, *, sign: str = "") -> str:
     """Format dollars and cents with thousands separators, without a dollar sign. sign: "+" to mark positive amounts."""
-    return NOTHING if value is None else f"{value:{sign}z,.2f}"
+    return NOTHING if value is None else _drop_sign_of_zero(f"{value:{sign}z,.2f}")
 
 
 def rank(place: int | None, places: Iterable[int | None]) -> str:
@@ -49,7 +54,7 @@ def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str
 
 def interval(lower: float | None, upper: float | None, digits: int = 3, *, sign: str = "") -> str:
     """Format an interval in brackets; a dash if a bound is missing."""
-    return NOTHING if lower is None or upper is None else f"[{lower:{sign}z.{digits}f}, {upper:{sign}z.{digits}f}]"
+    return NOTHING if lower is None or upper is None else f"[{number(float(lower), digits, sign=sign)}, {number(float(upper), digits, sign=sign)}]"
 
 
 def estimate(

@@ -14,9 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
-
-from distributed import Client
+from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.backtest import BacktestSettings
@@ -26,6 +24,9 @@ from bellwether.replay.units import SECOND
 from benchmarks._replay.environments import CACHE, ROOT
 from benchmarks._replay.episodes import write_short
 from benchmarks._replay.snapshots import write_snapshots
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 _HERE = Path(__file__).parent
 _EPISODES, _JOBS = 10, 2
@@ -157,6 +158,10 @@ def dask(rounds: int) -> dict[str, Any]:
 @contextmanager
 def _cluster(home: Path) -> Iterator[tuple[Client, list[int]]]:
     """Start a Dask scheduler and two workers with one thread each. Yields a client, and the process ids of scheduler and workers."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise RuntimeError("sweeps on Dask need the extra `dask`; install it: pip install 'bellwether[dask]'") from None
     environment = os.environ | {"BELLWETHER_HOME": str(home), "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "0"}
     dask = [
         sys.executable,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
+
+import pytest
 
 from benchmarks._replay import __main__ as comparison
+from benchmarks._replay import processes
 from benchmarks._replay.workloads import rows
 
 
@@ -30,6 +35,12 @@ def test_a_peer_is_measured_with_and_without_bounds_on_every_tape() -> None:
         ]
     assert {row.goal for row in rows("synthetic", ["nautilus_trader"])} == {300}
     assert rows("nba", ["nautilus_trader"]) == []
+
+
+def test_without_dask_the_comparison_starts_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(RuntimeError, match=r"pip install 'bellwether\[dask\]'"):
+        importlib.reload(processes).dask(1)
 
 
 def test_the_table_has_goal_and_reached() -> None:
