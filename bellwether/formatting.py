@@ -54,7 +54,11 @@ def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str
 
 def interval(lower: float | None, upper: float | None, digits: int = 3, *, sign: str = "") -> str:
     """Format an interval in brackets; a dash if a bound is missing."""
-    return NOTHING if lower is None or upper is None else f"[{number(float(lower), digits, sign=sign)}, {number(float(upper), digits, sign=sign)}]"
+    return (
+        NOTHING
+        if lower is None or upper is None
+        else f"[{number(float(lower), digits, sign=sign)}, {number(float(upper), digits, sign=sign)}]"
+    )
 
 
 def estimate(

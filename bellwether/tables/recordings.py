@@ -44,7 +44,8 @@ RECORDING_GAPS = Table(
         Column(
             "cause",
             TEXT,
-            "for a book: gap (skipped numbers), break (end of the connection) or start (no snapshot at the start); else null",
+            "for a book: gap (skipped numbers), break (end of the connection), error with a code or unsubscribed (end of the subscription), "
+            "start (no snapshot at the start), or a fault of the frames; else null",
             nullable=True,
         ),
         Column("connection", pl.Int32(), "number of the connection"),
@@ -65,6 +66,7 @@ RECORDING_GAPS = Table(
     ),
     key=("recording", "gap"),
     partitioned_by=("recording",),
+    version="2",
 )
 
 TABLES = (RECORDINGS, RECORDING_GAPS)

@@ -89,7 +89,7 @@ EPISODES = Table(
     key=("episode", "ticker"),
     partitioned_by=("episode",),
     mart=True,
-    version="4",
+    version="5",
 )
 
 #: Maximum number of sampled instants of a book, number of levels in its depth, and maximum number of listed prices of a side.

@@ -76,6 +76,32 @@ def needed(requirements: list[str] | None, extras: frozenset[str] = frozenset())
     return found
 
 
+def without_constraints(folder: Path, wheel: Path) -> Path:
+    """Folder of programs of a new environment with the wheel, its extra `platform` and the releases that pip chooses by itself.
+
+    Releases that are installed here already are linked.
+    """
+    venv.create(folder / "environment", symlinks=True)
+    programs = folder / "environment" / "bin"
+    (packages,) = (folder / "environment" / "lib").glob("python*/site-packages")
+    install = ("--python", programs / "python", "install", "-q", "--no-compile")
+    chosen = pip(folder, *install, "--dry-run", "--report", folder / "report.json", f"{wheel}[platform]")
+    assert chosen.returncode == 0, chosen.stderr
+    others: list[str | Path] = [wheel]
+    for item in json.loads((folder / "report.json").read_text())["install"]:
+        name, version = item["metadata"]["name"], item["metadata"]["version"]
+        here = next(iter(Distribution.discover(name=name)), None)
+        if canonicalize_name(name) == "bellwether":
+            continue
+        if here is not None and here.version == version:
+            linked(here, packages)
+        else:
+            others.append(f"{name}=={version}")
+    done = pip(folder, *install, "--no-deps", *others)
+    assert done.returncode == 0, done.stderr
+    return programs
+
+
 def linked(dist: Distribution, packages: Path) -> None:
     """Link the installed files of a distribution into another environment."""
     tops = {file.parts[0] for file in dist.files or () if file.parts[0] not in ("..", "__pycache__")}
@@ -144,3 +170,20 @@ def test_the_wheel_with_its_dependencies_scores_and_replays(tmp_path: Path) -> N
     shown = call(work, bellwether, "backtest", "--agent", "ten.py:TenOfTheFirst", "--episode", "imported")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert re.search(r"^Total +\+5\.02 ", shown.stdout, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_documented_installation_publishes_and_queries_a_warehouse(tmp_path: Path) -> None:
+    """The README installs without constraints, so every release that `pyproject.toml` allows must work."""
+    if pip(tmp_path, "download", "-q", "--no-deps", "-d", tmp_path / "probe", "packaging").returncode:
+        pytest.skip("pip reaches no package index")
+    programs = without_constraints(tmp_path, built(tmp_path))
+    work = tmp_path / "work"
+    work.mkdir()
+    for command, shown in (
+        (("warehouse",), "tables, 0 rows"),
+        (("query", "SELECT count(*) > 50 AS many FROM meta.tables", "--json"), '"many": true'),
+    ):
+        done = call(work, "env", f"BELLWETHER_HOME={work}", programs / "bellwether", *command)
+        assert done.returncode == 0, done.stderr
+        assert shown in done.stdout

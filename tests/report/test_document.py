@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bellwether.figures.statistics import order_by_distance
-from bellwether.formatting import interval, number, p_value, percent
+from bellwether.formatting import interval, money, number, p_value, percent
 from bellwether.pages.markdown import head, text, timestamp
 from bellwether.questions.analysis import analyse
 from bellwether.report.inputs import ReportInputs
@@ -97,6 +97,8 @@ def test_long_text_is_cut_and_numbers_are_written_for_people() -> None:
     assert text("x" * 500, 10) == "x" * 9 + "…"
     assert (number(None), number(1234567), number(0.12345), number(0.0, 2)) == ("–", "1,234,567", "0.1235", "0.00")
     assert (percent(0.125), percent(None), percent(0.0)) == ("12.5 %", "–", "0.0 %")
+    assert [money(amount, sign="+") for amount in (-0.00164, 0.004, -1.64, 5.02)] == ["0.00", "0.00", "-1.64", "+5.02"]
+    assert (number(-0.001, 2, sign="+"), interval(-0.001, 0.2, 2, sign="+")) == ("0.00", "[0.00, +0.20]")
     assert (interval(0.1, 0.2), interval(None, 0.2)) == ("[0.100, 0.200]", "–")
     assert timestamp("2026-01-05T06:07:08+00:00") == "2026-01-05 06:07 UTC"
     assert [text(one) for one in ("2025-10", "3.5", "3. x", "-x", ".x")] == ["2025-10", "3.5", "3\\. x", "\\-x", "\\.x"]

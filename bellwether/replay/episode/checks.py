@@ -89,7 +89,9 @@ def check_source(metadata: Metadata, findings: Findings) -> None:
     source = metadata.source
     unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered:
-        message = f"{uncovered} received frames of books were neither applied nor in a gap of a readable book; build it again from the recording"
+        message = (
+            f"{uncovered} received frames of books were neither applied nor in a gap of a readable book; build it again from the recording"
+        )
         findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
     elif unapplied and uncovered is None:
         message = f"{unapplied} frames of books were not applied, and source.uncovered is missing; build it again from the recording"

@@ -112,6 +112,14 @@ def test_gaps_are_stated_and_marked(tmp_path: Path) -> None:
     assert "no gap is stated in metadata.json: KXTEST-B" in warnings(unstated, tmp_path / "unstated")["gaps"]
 
 
+def test_a_market_with_a_gap_and_no_book_is_an_error(tmp_path: Path) -> None:
+    native = Native(book=[*(row for row in BOOK if row[2] == "KXTEST-A"), (61, 6, "KXTEST-B", "invalid", None, None, None)])
+    native.metadata["gaps"] = [{"ticker": "KXTEST-B", "from": "2026-01-20T00:01:01Z", "to": None, "cause": "frame 0 has yes 0.4"}]
+    report = validate(native.write(tmp_path))
+    assert not report.is_valid
+    assert "KXTEST-B has no book, only a gap: frame 0 has yes 0.4" in report.text()
+
+
 def test_rows_outside_the_window_and_markets_without_rows_are_warned_of(tmp_path: Path) -> None:
     late = Native(book=[*BOOK, (601, 6, "KXTEST-A", "level", "yes", 400, 1)])
     assert "1 book rows lie outside start_ts and end_ts" in warnings(late, tmp_path / "late")["coverage"]
