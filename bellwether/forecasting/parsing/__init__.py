@@ -7,6 +7,6 @@ from bellwether.forecasting.parsing.parser import read, read_many
 from bellwether.forecasting.parsing.result import PATHS, PROBLEMS, Reading
 
 #: Version of the default parser: raise it when the reading of any response changes.
-VERSION = "2"
+VERSION = "3"
 
 __all__ = ["PATHS", "PROBLEMS", "VERSION", "Reading", "compat", "published", "read", "read_many"]

@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-#: `p_yes`: P(yes) in the place that the prompt requests. `probability`: P(yes) anywhere else.
+from bellwether.forecasting.parsing.sections import GREATER, LESS
+
+#: `p_yes`: P(yes) under the name that the prompt requests. `probability`: P(yes) under any other name.
 Kind = Literal["answer", "confidence", "p_yes", "probability"]
 
 #: Kind of statement by name; all other names state P(yes).
-_KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confidence": "confidence"}
+_KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confidence": "confidence", "p_yes": "p_yes"}
 _FLAGS = re.IGNORECASE | re.ASCII
 _TAGS = ("answer", "confidence", "probability", "p_yes")
-_TAG = re.compile(rf"<(/?)({'|'.join(_TAGS)})\s{{0,9}}>", _FLAGS)
+_TAG = re.compile(rf"{LESS}(/?)({'|'.join(_TAGS)})(?:\s[^<>]{{0,80}}?)?{GREATER}", _FLAGS)
 #: Members are searched backwards from the colon, because prose has fewer colons than quotes.
 _COLON = re.compile(r":(?<=[\"' ]:)")
 _NAMES = "answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability"
@@ -31,6 +33,10 @@ _OTHERS = re.compile(
     _FLAGS | re.DOTALL,
 )
 _COMMENT = re.compile(r"(?<![:/\w])//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?<=[\s,{])#[^\n]*")
+#: Start of an outermost object or list of objects.
+_OUTERMOST = re.compile(r"\{(?=\s{0,99}(?:[\"'{}]|\w{1,40}\s{0,9}:|\Z))|\[(?=\s{0,99}\{)")
+#: Brackets, and texts in quotes, in which brackets do not count.
+_BRACKET = re.compile(r"[{}\[\]]|\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|(?<!\w)'(?:[^'\\]|\\.|'(?!\s{0,9}[,:}\]]))*+(?:'|\\?\Z)", re.DOTALL)
 _LABEL = re.compile(
     r"^[ \t>*#_\-•]{0,9}(?:(?:final|my) ){0,2}(?P<name>answer|prediction|confidence|p\(yes\)|p_yes|probability(?: of [\"'*]{0,2}yes[\"'*]{0,2}| \(yes\))?)"
     r"(?: \((?:0 ?[-–] ?100 ?%?|in %|%)\))?[*_]{0,3}[ \t]{0,3}[:=][ \t]{0,3}(?P<value>[^\n]{0,200})",
@@ -115,16 +121,17 @@ def find_statements(text: str, *, ended: bool) -> Statements:
     """
     visible = _OTHERS.sub(_blank, text) if ":" in text else text
     tags = list(_tags(visible))
-    members = list(_members(visible))
+    objects, is_open = _blank_nested(_COMMENT.sub(_blank, visible) if "//" in visible or "/*" in visible or "#" in visible else visible)
+    members = list(_members(objects))
     labels = list(_labels(visible, [*tags, *members], ended=ended))
     early = [span for span in labels if span.at < len(visible) - _END]
     late = labels[len(early) :]
-    named = [("tags", tags), *(("json", members) for members in _objects(visible, members)), ("labels", late)]
+    named = [("tags", tags), *(("json", members) for members in _group_members(objects, members)), ("labels", late)]
     forms = [form for name, spans in named if (form := _form(name, spans)) is not None]
     draft = _form("labels", early)
     spans = sorted([*tags, *members, *late])
     is_cut = bool(spans) and (
-        _is_unclosed(spans) or _is_unfinished(visible, spans[-1].end) or not (ended or _is_whole(visible, spans, forms))
+        _is_unclosed(spans) or _is_unfinished(visible, spans[-1].end) or not (ended or (not is_open and _is_whole(visible, spans, forms)))
     )
     return Statements(tuple(forms), (draft,) if draft and draft.is_complete else (), is_cut, spans[0].at if spans else len(text))
 
@@ -225,8 +232,6 @@ def _tags(text: str) -> Iterator[_Span]:
 
 def _members(text: str) -> Iterator[_Span]:
     """Yield the statements in members of JSON objects."""
-    if "//" in text or "/*" in text or "#" in text:
-        text = _COMMENT.sub(_blank, text)
     end = 0
     for colon in _COLON.finditer(text):
         at = colon.start()
@@ -234,10 +239,52 @@ def _members(text: str) -> Iterator[_Span]:
         value = _VALUE.match(text, at + 1) if name else None
         if name and value:
             end = value.end()
-            yield _Span(name.start(), end, _kind(name[2], requested="p_yes"), _whole(text, value[1], end))
+            yield _Span(name.start(), end, _kind(name[2]), _whole(text, value[1], end))
 
 
-def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
+def _blank_nested(text: str) -> tuple[str, bool]:
+    """Blank the objects and lists inside outermost objects, and the objects of a list with several. Also return True if the last outermost
+    object or list has no end.
+    """
+    inner: list[tuple[int, int]] = []
+    at, is_open = 0, False
+    while (opening := _OUTERMOST.search(text, at)) is not None:
+        parts, at = _find_parts(text, opening.end())
+        is_open = at < 0
+        if opening[0] == "[" and len(parts) == 1 and not is_open:
+            at = parts[0][0]  # The only object of a list is an outermost one.
+            continue
+        inner += parts
+        if is_open:
+            break
+    pieces, end = [], 0
+    for start, stop in inner:
+        if ":" in text[start:stop]:
+            pieces += [text[end : start + 1], " " * (stop - start - 2)]
+            end = stop - 1
+    return "".join([*pieces, text[end:]]), is_open
+
+
+def _find_parts(text: str, at: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the spans of the objects and lists directly inside an object or list, and the position after it; -1 if it has no end. at: position
+    after its opening bracket.
+    """
+    parts: list[tuple[int, int]] = []
+    start, depth = at, 1
+    for mark in _BRACKET.finditer(text, at):
+        if mark[0] in ("{", "["):
+            start = mark.start() if depth == 1 else start
+            depth += 1
+        elif mark[0] in ("}", "]"):
+            depth -= 1
+            if depth == 1:
+                parts.append((start, mark.end()))
+            elif not depth:
+                return parts, mark.end()
+    return [*parts, (start, len(text) + 1)] if depth > 1 else parts, -1
+
+
+def _group_members(text: str, members: list[_Span]) -> list[list[_Span]]:
     """Group JSON members by the object that they belong to: a closing brace between two members separates objects."""
     objects: list[list[_Span]] = []
     for span in members:
@@ -276,7 +323,6 @@ def _labels(text: str, others: list[_Span], *, ended: bool) -> Iterator[_Span]:
         yield _Span(match.start(), min(end + 1, len(text)), _kind(match["name"]), value if closed else None)
 
 
-def _kind(name: str, *, requested: str = "") -> Kind:
-    """Return the kind of statement that has this name. requested: the name under which the prompt requests P(yes)."""
-    name = name.lower()
-    return "p_yes" if name == requested else _KINDS.get(name, "probability")
+def _kind(name: str) -> Kind:
+    """Return the kind of statement that has this name."""
+    return _KINDS.get(name.lower(), "probability")

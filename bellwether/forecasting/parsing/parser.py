@@ -70,12 +70,21 @@ def _read(text: str, ended: bool) -> Reading:
     if not text or text.isspace():
         return _EMPTY
     sections = split(text)
-    if sections.is_open:
-        return _UNENDED._replace(reasoning=sections.reasoning)
-    outside = fields.normalize_text(sections.outside)
+    outside = sections.outside
+    if sections.unclosed is not None:
+        if not (ended and _ends_with_answer(sections.unclosed)):
+            return _UNENDED._replace(reasoning="\n\n".join(filter(None, (sections.reasoning, sections.unclosed.strip()))) or None)
+        outside = f"{outside}\n{sections.unclosed}"
+    outside = fields.normalize_text(outside)
     statements = fields.find_statements(outside, ended=ended)
     reasoning = sections.reasoning if sections.reasoning is not None else _untagged_reasoning(outside, statements)
     return _new(Reading, (*_combine_forms(statements)[:6], reasoning))
+
+
+def _ends_with_answer(text: str) -> bool:
+    """Return True if a complete answer is at the end of a text."""
+    statements = fields.find_statements(fields.normalize_text(f"{text.rstrip()}\n"), ended=False)
+    return not statements.is_cut and any(form.is_complete for form in statements.forms)
 
 
 _EMPTY = Reading(None, None, None, "none", "empty response")
@@ -111,13 +120,18 @@ def _combine_forms(statements: Statements) -> Reading:
         return Reading(None, None, None, mixed.name if mixed else "none", "cut off: the end of the answer is missing")
     if mixed is None:
         return Reading(None, None, None, "none", "no answer: no tag, member or line states one")
-    complete = sorted((form for form in forms if form.is_complete), key=lambda form: form.end) or [mixed]
+    complete = sorted((form for form in forms if form.is_complete), key=_rank_form) or [mixed]
     if len(forms) > 1:
         complete[-1] = _add_late_numbers(complete[-1], forms)
     readings = [_read_form(form) for form in (*statements.drafts, *complete)]
     if len(readings) == len(forms) == 1:
         return readings[0]
     return _resolve_contradiction(readings, [answer for form in forms for answer in _answers(form.fields)])
+
+
+def _rank_form(form: Form) -> tuple[bool, int]:
+    """Return the key by which complete forms are ordered: by position, after tags and objects that use none of the requested names."""
+    return form.name == "labels" or not form.kinds.isdisjoint(("answer", "p_yes")), form.end
 
 
 def _add_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
@@ -138,7 +152,7 @@ def _resolve_contradiction(readings: list[Reading], answers: list[Answer | None]
     values = list(dict.fromkeys(reading.p_yes for reading in stated))
     if final.p_yes is None or final.contradiction or len(values) < 2:
         return final
-    return final._replace(contradiction=f"several numbers: P(yes) = {', '.join(f'{p:g}' for p in values[-3:])}; the last one counts")
+    return final._replace(contradiction=f"several numbers: P(yes) = {', '.join(f'{p:g}' for p in values[-3:])}; {final.p_yes:g} counts")
 
 
 def _read_form(form: Form) -> Reading:
@@ -155,7 +169,8 @@ def _conclude(statements: tuple[Field, ...], form: str) -> Reading:
     if texts and answer is None:
         return Reading(None, None, None, form, f"neither yes nor no: {quote_text(texts[-1].strip())}")
     confidences = [numbers.confidence(field.raw) for field in statements if field.kind == "confidence"]
-    if probabilities := [numbers.p_yes(raw, as_asked=kind == "p_yes") for kind, raw in statements if kind in ("p_yes", "probability")]:
+    stated = sorted((field for field in statements if field.kind in ("p_yes", "probability")), key=lambda field: field.kind == "p_yes")
+    if probabilities := [numbers.p_yes(raw, as_asked=kind == "p_yes") for kind, raw in stated]:
         return _conclude_probability(answer, probabilities, confidences, form)
     if answer is None:
         return Reading(None, None, None, form, "no answer: a confidence without one")
@@ -177,7 +192,9 @@ def _parse_answer(raw: str) -> Answer | None:
 
 
 def _conclude_probability(answer: Answer | None, stated: list[Number | str], confidences: list[Number | str], form: str) -> Reading:
-    """Return the reading of stated values of P(yes), of which the last counts, unless they or the answer contradict each other."""
+    """Return the reading of stated values of P(yes), of which the last counts, unless they or the answer contradict each other. stated: those
+    under the requested name last.
+    """
     number = stated[-1]
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)
@@ -214,7 +231,6 @@ def _path(form: str, number: Number) -> str:
 
 def _several(stated: list[Number | str]) -> str | None:
     """Describe several different numbers for the field `contradiction`; None if there is only one."""
-    values = list(dict.fromkeys(number.value for number in stated if isinstance(number, Number)))
-    if len(values) < 2:
-        return None
-    return f"several numbers: {', '.join(f'{float(value):g}' for value in values[-3:])}; the last one counts"
+    values = [float(number.value) for number in stated if isinstance(number, Number)]
+    different = list(dict.fromkeys(values))
+    return None if len(different) < 2 else f"several numbers: {', '.join(f'{value:g}' for value in different[-3:])}; {values[-1]:g} counts"

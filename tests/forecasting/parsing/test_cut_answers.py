@@ -51,6 +51,11 @@ def lines(answer: str, number: str) -> str:
     return f"**Answer:** {answer}\n**Confidence:** {number}"
 
 
+def nested(answer: str, number: str) -> str:
+    scenarios = [{"name": "early", "probability": 0.9, "p_yes": 0.8}, {"name": "late", "p_yes": 0.7}]
+    return json.dumps({"scenarios": scenarios, **json.loads(member(answer, number)), "base_rate": {"probability": 0.2, "n": [20]}})
+
+
 FORMS = {"tags": tags, "json": member, "pair": pair, "labels": lines}
 
 
@@ -124,10 +129,10 @@ def test_a_bare_answer_is_read_as_independent_readers_do_wherever_it_is_cut(form
 # --- any complete answer ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(BLOCKS),
-    st.sampled_from(sorted(FORMS)),
+    st.sampled_from([*FORMS, "nested"]),
     st.sampled_from(["yes", "no"]),
     st.sampled_from(NUMBERS),
     st.sampled_from(["", "\n", "\n```", "\n\nThis is no advice. {x}"]),
@@ -136,13 +141,13 @@ def test_what_is_read_of_a_cut_answer_is_what_the_whole_one_says(
     block: tuple[str, str], form: str, answer: str, number: str, after: str
 ) -> None:
     opens, closes = block
-    whole = f"{opens}{THOUGHTS if opens else ''}{closes}{FORMS[form](answer, number)}{after}"
+    whole = f"{opens}{THOUGHTS if opens else ''}{closes}{(FORMS | {'nested': nested})[form](answer, number)}{after}"
     full = parsed_probability(whole, "stop")
     assert full is not None
     for end in range(len(whole)):
         for ended in (False, True):
-            if ended and form == "labels":
-                continue  # a normal end does close the value of a line
+            if ended and (form == "labels" or end < len(opens + THOUGHTS)):
+                continue  # a normal end closes the value of a line, and what ends with an answer is no reasoning without an end
             assert read(whole[:end], ended=ended).p_yes in (None, full), whole[:end]
 
 

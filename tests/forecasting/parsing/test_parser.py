@@ -43,6 +43,9 @@ def tags(answer: str, confidence: str) -> str:
         ("Some thoughts.\n\nProbability of yes: 63.27%", 0.6327, "labels/percent"),
         ("P(yes) = 0.08", 0.08, "labels"),
         ("<answer>no</answer>\nConfidence: 80", 0.2, "labels"),
+        ('<answer type="final">no</answer>\n<confidence unit="%">80</confidence>', 0.2, "tags"),
+        ("&lt;answer&gt;no&lt;/answer&gt;&lt;confidence&gt;80&lt;/confidence&gt;", 0.2, "tags"),
+        ("<details><summary>Sources</summary>None.</details>" + tags("no", "80"), 0.2, "tags"),
         (tags("no", r"$\boxed{80\%}$"), 0.2, "tags"),
         (tags(r"\text{no}", r"\(80\)"), 0.2, "tags"),
         ("＜answer＞no＜/answer＞＜confidence＞80＜/confidence＞", 0.2, "tags"),
@@ -54,6 +57,13 @@ def tags(answer: str, confidence: str) -> str:
         ('{"p_yes": 1.0, "reasoning": "sure"}', 1.0, "json"),
         ('{"reasoning": "a draft was \'p_yes\': 0.9, and <answer>yes</answer><confidence>90</confidence>", "p_yes": 0.3}', 0.3, "json"),
         ('{"p_yes": 0.3\n"reasoning": "the comma is forgotten"}', 0.3, "json"),
+        ('{"p_yes": 0.3, "base_rate": {"probability": 0.05, "n": [1, {"p_yes": 0.9}]}}', 0.3, "json"),
+        ('{"scenarios": [{"name": "}]", "Probability": 0.2}, {"p_yes": 0.9}], // 2\n"P_YES": 0.3}', 0.3, "json"),
+        ("{'scenarios': {'it''s': {'p_yes': 0.9}}, 'p_yes': 0.3}", 0.3, "json"),
+        ('{scenarios: [{"probability": 0.2}], "p_yes": 0.3}', 0.3, "json"),
+        ('{"notes": ["say \'p_yes\': 0.9"], "draft": "{\\"p_yes\\": 0.9}", "p_yes": 0.3}', 0.3, "json"),
+        ('{"answer": "no", "details": {"confidence": 20}, "confidence": 80}', 0.2, "json"),
+        ('[{"p_yes": 0.3}]', 0.3, "json"),
     ],
 )
 def test_what_is_clear_is_read_to_the_last_digit(text: str, p_yes: float, path: str) -> None:
@@ -116,7 +126,16 @@ BLOCKS = {
     "tokens": ("<|thinking|>", "<|/thinking|>"),
     "tokens of full width": ("<｜begin▁of▁thinking｜>", "<｜end▁of▁thinking｜>"),
     "brackets": ("[thinking]", "[/thinking]"),
+    "heading": ("[Reasoning]", "[/Reasoning]"),
     "rationale": ("<rationale>", "</rationale>"),
+    "LongCat": ("<longcat_think>", "</longcat_think>"),
+    "MiniMax": ("<mm:think>", "</mm:think>"),
+    "Anthropic": ("<antThinking>", "</antThinking>"),
+    "process": ("<thinking_process>", "</thinking_process>"),
+    "MedGemma": ("<unused94>thought\n", "<unused95>"),
+    "Pangu": ("[unused16]", "[unused17]"),
+    "Open WebUI": ('<details done="true" type="reasoning">', "</details>"),
+    "escaped": ("&lt;think&gt;", "&lt;/think&gt;"),
     "Apertus": ("<|inner_prefix|>", "<|inner_suffix|>"),
     "MiniCPM": ("<|thought_start|>", "<|thought_end|>"),
     "Solar": ("<|think|>", "<|end|><|begin|>assistant<|content|>"),
@@ -136,8 +155,12 @@ def test_a_draft_in_the_reasoning_of_any_model_does_not_count(model: str, form: 
     for draft in (tags("yes", "90"), '{"p_yes": 0.9}', "\nAnswer: yes\nConfidence: 90%\n"):
         whole = read(f"{opens}A draft: {draft} Or not.{closes}{FINAL[form]}<|return|>")
         assert (whole.p_yes, whole.contradiction, whole.path) == (0.4, None, form)
-        assert read(f"A draft: {draft} Or not.{closes}{FINAL[form]}").p_yes == 0.4
-        assert read(f"{opens}A draft: {draft}").p_yes is None
+        if closes != "</details>":  # Plain HTML without its opening tag.
+            assert read(f"A draft: {draft} Or not.{closes}{FINAL[form]}").p_yes == 0.4
+        assert read(f"{opens}A draft: {draft} Or not.").p_yes is None
+        assert read(f"{opens}A draft: {draft}\n", ended=False).p_yes is None
+        assert read(f"{opens}At first: {draft} Rather: {FINAL[form]}").p_yes is None
+        assert read(f"{opens}Base rates are low.\n{FINAL[form]}").p_yes == 0.4
         assert read(f"{FINAL[form]}\n{opens if opens[0] in '<[◁' else '<think>'}A draft: {draft}").p_yes is None
 
 
@@ -192,7 +215,7 @@ def test_low_confidence_in_the_own_answer_is_converted_as_stated_and_flagged(ans
 
 def test_the_last_of_several_numbers_counts_and_is_flagged() -> None:
     reading = read(f"{tags('no', '60')}\nMore precisely:\n{tags('no', '65')}")
-    assert (reading.p_yes, reading.contradiction) == (0.35, "several numbers: 0.6, 0.65; the last one counts")
+    assert (reading.p_yes, reading.contradiction) == (0.35, "several numbers: 0.6, 0.65; 0.65 counts")
 
 
 @pytest.mark.parametrize(
@@ -201,10 +224,14 @@ def test_the_last_of_several_numbers_counts_and_is_flagged() -> None:
         (f"{tags('no', '60')}\nAnswer: No\nConfidence: 65%", 0.35),
         (f"{tags('no', '60')}\nConfidence: 65%", 0.35),
         ('Probability of yes: 35%\n{"p_yes": 0.4}', 0.4),
+        ('{"p_yes": 0.4, "probability": 0.3}', 0.4),
+        ('{"probability": 0.3, "p_yes": 0.4}', 0.4),
+        ('{"p_yes": 0.4}\nHistory:\n{"name": "base rate", "probability": 0.3}', 0.4),
+        ("p_yes: 0.4\nscenarios:\n- name: early\n  probability: 0.3", 0.4),
         (f'{{"p_yes": 0.4}}\n{tags("no", "65")}', 0.35),
     ],
 )
-def test_of_several_forms_the_last_counts_where_none_contradicts_it(text: str, p_yes: float) -> None:
+def test_of_several_numbers_the_requested_and_then_the_last_counts(text: str, p_yes: float) -> None:
     reading = read(text)
     assert reading.p_yes == p_yes
     assert str(reading.contradiction).startswith("several numbers: ")
@@ -256,6 +283,14 @@ def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
         ('{"probability": 1}', "ambiguous number", "json"),
         ('{"p_yes": one}', "ambiguous number", "json"),
         ('{"p_yes": 0,3}', "not a number", "json"),
+        ('{"drivers": [{"factor": "polls", "probability": 0.2}], "final_probability": 0.7}', "no answer", "none"),
+        ('{"early": {"p_yes": 0.2}, "late": {"p_yes": 0.1}}', "no answer", "none"),
+        ('[{"name": "early", "probability": 0.2}, {"name": "late", "probability": 0.1}]', "no answer", "none"),
+        ('{"scenarios": [{"probability": 0.2}', "no answer", "none"),
+        ('{"p_yes": {"low": 0.2, "high": 0.4}}', "not a number", "json"),
+        ('{"p_yes": [0.2, 0.4]}', "not a number", "json"),
+        ('{"prediction": "{\'p_yes\': 0.3}"}', "neither yes nor no", "json"),
+        ('{"p_yes": 0.3, "probability": 0.8}', "contradictory answers", "json"),
         ("<answer>no\n<confidence>96.3", "cut off", "tags"),
         ("<answer>yes</answer><confidence>70", "cut off", "tags"),
         ("<answer>yes</confidence><confidence>70</answer>", "cut off", "tags"),
