@@ -1,7 +1,7 @@
 """Parser of model answers: every text becomes a decision, and nothing is raised.
 
-Accepted: one JSON object, also in a code fence or in quotes. Accepted and flagged: an object after reasoning or within prose. Rejected: several
-objects that differ, and truncated answers.
+Accepted: one JSON object, also in a code fence or in quotes. Accepted and flagged: an object after reasoning or within prose, or with raw line
+breaks in its texts. Rejected: several objects that differ, and truncated answers.
 """
 
 from __future__ import annotations
@@ -208,16 +208,19 @@ def parse_decision(text: str | None, limits: Limits, *, ended: bool = True) -> D
     content = _strip_reasoning(text[:_LONGEST] if isinstance(text, str) else "")
     if not content:
         return invalid_decision(Problem.EMPTY, "the answer is empty; give one JSON object")
-    parsed = _load_whole_answer(content)
+    parsed = _load_whole_answer(content, _STRICT_DECODER)
     if parsed is not _NOTHING:
         return _validate_object(parsed, limits, tolerated=False)
     sections = split(content)
     content = _strip_reasoning(sections.outside)
-    if sections.is_open:
-        return invalid_decision(Problem.CUT_OFF, "the reasoning has no end; give one JSON object")
+    if sections.unclosed is not None:
+        objects, _, rest = _find_objects(sections.unclosed)
+        if not (ended and objects) or rest.strip(_CLOSERS):
+            return invalid_decision(Problem.CUT_OFF, "the reasoning has no end; give one JSON object")
+        return _parse_prose(f"{content}\n{sections.unclosed}", limits, ended=ended)
     if not content:
         return invalid_decision(Problem.EMPTY, "the answer is reasoning alone; give one JSON object")
-    parsed = _load_whole_answer(content)
+    parsed = _load_whole_answer(content, _DECODER)
     return _validate_object(parsed, limits, tolerated=True) if parsed is not _NOTHING else _parse_prose(content, limits, ended=ended)
 
 
@@ -251,14 +254,14 @@ def _validate_object(value: Any, limits: Limits, *, tolerated: bool) -> Decision
     return validate_answer(value, limits, tolerated=tolerated)
 
 
-def _load_whole_answer(answer: str) -> Any:
+def _load_whole_answer(answer: str, decoder: json.JSONDecoder) -> Any:
     """Load an answer that is JSON as a whole, possibly in a code fence or in quotes; return `_NOTHING` for any other answer."""
     fence = _FENCE.fullmatch(answer) if answer.startswith("```") else None
     inner = fence.group(1) if fence else answer
     for text in (inner, _strip_quotes(inner)):
-        value = _load_json(text)
+        value = _load_json(text, decoder)
         if isinstance(value, str) and value.lstrip().startswith("{"):
-            value = _load_json(value)
+            value = _load_json(value, decoder)
         if value is not _NOTHING:
             return value
     return _NOTHING
@@ -281,12 +284,16 @@ def _build_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_constant, object_pairs_hook=_build_object)
+#: Decoders of JSON, and of JSON with raw line breaks in its texts.
+_STRICT_DECODER, _DECODER = (
+    json.JSONDecoder(strict=strict, parse_float=Decimal, parse_constant=_reject_constant, object_pairs_hook=_build_object)
+    for strict in (True, False)
+)
 
 
-def _load_json(text: str) -> Any:
+def _load_json(text: str, decoder: json.JSONDecoder) -> Any:
     try:
-        return _DECODER.decode(text)
+        return decoder.decode(text)
     except (ValueError, RecursionError, ArithmeticError):
         return _NOTHING
 

@@ -56,10 +56,23 @@ def test_escaped_quotes_in_the_reasoning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "text"), [("prose", f"{HOLD} I hope this helps."), ("prose after a fence", f"```json\n{HOLD}\n```\nThis is because.")]
+    "text",
+    [
+        f"{HOLD} I hope this helps.",
+        f"```json\n{HOLD}\n```\nThis is because.",
+        f"Here's my thought process:\n1. Prices are fair.\n\n{HOLD}",
+        f"[Reasoning]\nPrices are fair.\n\n[Answer]\n```json\n{HOLD}\n```",
+        f"<mm:think>{SELL}</mm:think>{HOLD}",
+    ],
 )
-def test_what_follows_the_object_is_tolerated_and_flagged(case: str, text: str) -> None:
+def test_text_around_the_object_is_tolerated_and_flagged(text: str) -> None:
     assert parse_decision(text, LIMITS) == Decision(Action.HOLD, reasoning="wait", tolerated=True)
+
+
+@pytest.mark.parametrize("around", ["{}", "```json\n{}\n```", "So:\n{}\nDone.", "<think>hm</think>{}"])
+def test_raw_control_characters_in_a_text_are_tolerated_and_flagged(around: str) -> None:
+    said = parse_decision(around.replace("{}", HOLD.replace("wait", "a\nb\tc\x01d")), LIMITS)
+    assert said == Decision(Action.HOLD, reasoning="a\nb\tc\x01d", tolerated=True)
 
 
 INVALID = {
@@ -118,6 +131,7 @@ CUT = {
     "a draft within a cut object": f'{{"draft": {DRAFT}, "action": "SELL", "reasoning": "r',
     "a draft within an object that is broken": f'So: {{"draft": {DRAFT}, "action": SELL, "reasoning": "r"}} {{',
     "a draft in reasoning without an end": f"<think>First {DRAFT}, but then",
+    "a draft under a heading without an end": f"[Reasoning]\nFirst {DRAFT}, but then",
     "an answer and reasoning without an end": f"{HOLD}\n[THINK]or rather",
 }
 
