@@ -135,7 +135,7 @@ def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Attem
     if 300 <= status < 400 and (target := raw.headers.get("location")):
         kind = _classify_redirect(model, status, target)
     else:
-        kind = classify_status(status, ProviderError.from_body(raw.body)) if status >= 300 else _classify_answer(message)
+        kind = _classify_rejection(status, raw.body, message) if status >= 300 else _classify_answer(message)
     reply = _build_reply(raw, message, _compute_usage(model, status, message, kind))
     return AttemptResult(
         kind.outcome,
@@ -168,10 +168,19 @@ def _compute_usage(model: Model, status: int, message: Message, kind: Classifica
     return UNBILLED if free and not message.usage else build_usage(model, message.tokens, message.usage)
 
 
+def _classify_rejection(status: int, body: bytes, message: Message) -> Classification:
+    """Classify a response with another status than 200. Some providers send a filtered completion as its body."""
+    if parse_ending(message.finish_reason) is Ending.FILTERED or message.refusal:
+        return Classification(
+            Outcome.REFUSAL, f"HTTP {status}: the provider withheld the answer: {message.refusal or message.finish_reason}", permanent=True
+        )
+    return classify_failure(status, ProviderError.from_body(body))
+
+
 def _classify_answer(message: Message) -> Classification:
     """Classify the content of a response with status 200."""
     if message.error and not message.has_answer:
-        return classify_error(message.error)
+        return _classify_error(message.error)
     if message.flaw:
         return Classification(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
     return _classify_ending(message) or _classify_empty(message) or Classification(Outcome.OK)
@@ -202,22 +211,47 @@ def _classify_empty(message: Message) -> Classification | None:
 
 # --- refusals -------------------------------------------------------------------------------------------------------
 
+#: The account cannot pay, or has reached a limit of spending that lasts longer than a run.
 _NO_CREDIT = re.compile(
-    r"(?i)insufficient[_ -](?:quota|balance|credit|funds)|credit balance is too low|out of credits?|(?:no|any|not enough) credits"
-    r"|billing_(?:hard_limit|not_active)|billing hard limit|spending limit|credits are depleted|requires more credits"
+    r"(?i)insufficient[_ -](?:\w+[_ -])?(?:quota|balance|credits?|funds)|balance (?:is )?(?:too low|not enough|insufficient)|out of credits?"
+    r"|(?:no|any|not enough|monthly included) (?:credits|balance|funds)|credits (?:are|have been|were) (?:depleted|exhausted|used)"
+    r"|billing_(?:hard_limit|not_active|error)|billing hard limit|spend(?:ing)? (?:limit|cap)|credit limit|requires more credits"
+    r"|(?:key|budget|exceeded_current_quota)[_ ](?:limit )?(?:has been )?(?:exceeded|error)\b|api usage limits?\b|(?:reached|exceeded) (?:\w+ ){0,4}usage limits?\b"
+    r"|usage[_ ]limit[_ ](?:reached|exceeded)|free (?:tier|quota|allocated quota)\b.{0,60}\bexhausted|FreeTierOnly|arrear|overdue"
 )
 _NO_MODEL = re.compile(
     r"(?i)model[_ -]not[_ -](?:found|exist)|\bmodels?\b.{0,150}\b(?:not exist|not found|decommissioned|no longer available|not available)"
-    r"|(?:invalid|unknown|not a valid) model\b|unable to access model"
+    r"|(?:invalid|unknown|not a valid) model\b|unable to access model|not have access to (?:the )?model"
 )
-_NO_KEY = re.compile(r"(?i)api[_ ]key[_ ](?:not valid|invalid|expired)|(?:invalid|incorrect)[_ ]api[_ ]key|invalid x-api-key")
-_FILTER = re.compile(r"(?i)content[_ ]?(?:filter|policy)|requires moderation|(?:input|prompt) was flagged|responsible ?ai")
-_RATE = re.compile(r"(?i)rate[_ ]limit|overloaded")
+#: The key is wrong, or the account is closed to all requests.
+_NO_KEY = re.compile(
+    r"(?i)(?:invalid|incorrect|missing|wrong|expired|revoked|unknown)[_ ](?:x-)?(?:api[_ -]?)?(?:key|token)\b|invalid x-api-key"
+    r"|api[_ -]?key\b.{0,30}\b(?:not valid|invalid|incorrect|expired|revoked|missing|disabled|not found)|authentication[_ ](?:error|fail)"
+    r"|\b(?:account|organi[sz]ation|workspace|access)(?:[_ ]\w+){0,5}[_ ](?:suspended|deactivated|disabled|terminated|banned|revoked|violated)\b"
+    r"|(?:location|country|region|territory)\b.{0,40}\bnot (?:supported|available)|unsupported_(?:country|region)"
+)
+#: A filter rejected the content of one request.
+_FILTER = re.compile(
+    r"(?i)content[_ -]?(?:filter|polic|moderat|management policy|exists risk|violat|restrict|block)|violat\w* (?:\w+ ){0,5}(?:polic|guideline|terms|rules)"
+    r"|moderation|\bflagged\b|(?:prompt|request|content|input|output|message)s? (?:\w+ ){0,3}blocked|high risk|responsible ?ai|data_?inspection"
+    r"|inappropriate|sensitive (?:content|word|information|topic)|new_sensitive|prohibited[_ ]content|guardrail|harmful|invalid_prompt|cyber_policy"
+    r"|safety[_ ](?:check|system|filter|polic|guideline|reason|violation|concern)|(?:for|due to|by) safety|blocklist|block_?reason"
+)
+#: The provider lacks capacity at the moment.
+_BUSY = re.compile(
+    r"(?i)rate[_ ]?limit(?!.{0,200}too large)|overloaded|(?:at|over|no|insufficient|out of) capacity|capacity[_ ](?:is )?(?:exceeded|reached|constrain|limit)|too many requests|throttl|temporarily unavailable|(?:server|model)[_ ](?:is )?busy"
+)
+#: A message of a refused key names it, the account or its rights.
+_ACCESS = re.compile(
+    r"(?i)\bkeys?\b|token|credential|auth|permission|forbidden|access|account|organi[sz]ation|project|team|workspace|subscription|billing|plan\b"
+)
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}")
 #: Statuses from 500 on of requests rejected before any work: not implemented, unavailable, overloaded (Anthropic).
 _TURNED_AWAY = frozenset({501, 503, 505, 529})
-#: Statuses of limits of the provider's capacity or of the account.
-_LIMITED = frozenset({429, 529})
+#: Statuses of limits of the provider's capacity (498: Groq, 529: Anthropic) or of the account.
+_LIMITED = frozenset({429, 498, 529})
+#: Statuses below 500 after which the same request may succeed.
+_PASSING = frozenset({408, 409, 425})
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,33 +285,70 @@ class ProviderError:
 
     @classmethod
     def from_body(cls, body: bytes) -> ProviderError:
-        """Parse the error in a body: `{"error": {…}}`, `{"error": "…"}`, a list with one error (Google), or an object that is the error."""
+        """Parse the error in a body: `{"error": {…}}`, `{"error": "…", "code": "…"}`, a list with one error (Google), or an object that is the error."""
         answer = decode_body(body)
         if isinstance(answer, list) and answer:
             answer = answer[0]
         if isinstance(answer, Mapping):
-            return cls.from_object(answer.get("error") or answer)
+            error = answer.get("error") or answer
+            return cls.from_object({**answer, "message": error} if isinstance(error, str) else error)
         return cls("", describe_flaw(body))
 
 
-def classify_status(status: int, error: ProviderError) -> Classification:
-    """Classify a response whose HTTP status is an error.
+def classify_failure(status: int | None, error: ProviderError) -> Classification:
+    """Classify an error of the provider by its text and status. status: None for an error without one, in a response with status 200.
 
     Requests rejected by a content filter are billed (stated by Azure). Requests that timed out or failed in progress may be billed.
     """
-    reason = f"HTTP {status}: {error.text}"
-    if status == 402 or (status in (400, 403, 412, 429) and _NO_CREDIT.search(error.text)):
-        return Classification(Outcome.OUT_OF_CREDIT, reason, Stop.OUT_OF_CREDIT, unbilled=True)
-    if status in (400, 403) and _FILTER.search(error.text):
+    where = "an error in the answer" if status is None else f"HTTP {status}"
+    reason = f"{where}: {error.text}"
+    is_rejected = status is None or status < 500
+    is_filtered = _FILTER.search(error.text if is_rejected else error.code) is not None
+    is_busy = status in _LIMITED or (is_rejected and status not in (401, 413) and _BUSY.search(error.text) is not None)
+    stop = _find_stop(status, error, is_passing=is_filtered or is_busy) if is_rejected else None
+    if stop is not None:
+        if stop is Stop.AUTHENTICATION:  # The message may repeat the key.
+            reason = f"{where}: the key was refused{f' ({error.code})' if error.code else ''}"
+        elif stop is Stop.UNKNOWN_MODEL:
+            reason = f"{reason}; look at the model's id and address"
+        return Classification(_STOPPED[stop], reason, stop, unbilled=True)
+    if is_filtered:
         return Classification(Outcome.REFUSAL, reason, permanent=True)
-    if status in (401, 403) or (status == 400 and _NO_KEY.search(error.text)):
-        code = f" ({error.code})" if error.code else ""  # The message may repeat the key.
-        return Classification(Outcome.AUTHENTICATION, f"HTTP {status}: the key was refused{code}", Stop.AUTHENTICATION, unbilled=True)
-    if status in (404, 410) or (status in (400, 422) and _NO_MODEL.search(error.text)):
-        return Classification(Outcome.PROVIDER_ERROR, f"{reason}; look at the model's id and address", Stop.UNKNOWN_MODEL, unbilled=True)
-    outcome = Outcome.RATE_LIMIT if status in _LIMITED else Outcome.TIMEOUT if status == 408 else Outcome.PROVIDER_ERROR
-    permanent = status < 500 and status not in (408, 409, 425, 429)
-    return Classification(outcome, reason, permanent=permanent, unbilled=status in _TURNED_AWAY or (status < 500 and status != 408))
+    if is_busy:
+        return Classification(Outcome.RATE_LIMIT, reason, unbilled=True)
+    if status is None:
+        return Classification(Outcome.PROVIDER_ERROR, reason)
+    outcome = Outcome.TIMEOUT if status == 408 else Outcome.PROVIDER_ERROR
+    return Classification(
+        outcome,
+        reason,
+        permanent=is_rejected and status not in _PASSING,
+        unbilled=status in _TURNED_AWAY or (is_rejected and status != 408),
+    )
+
+
+#: Outcomes of attempts that stop a model.
+_STOPPED = {
+    Stop.OUT_OF_CREDIT: Outcome.OUT_OF_CREDIT,
+    Stop.AUTHENTICATION: Outcome.AUTHENTICATION,
+    Stop.UNKNOWN_MODEL: Outcome.PROVIDER_ERROR,
+}
+
+
+def _find_stop(status: int | None, error: ProviderError, *, is_passing: bool) -> Stop | None:
+    """Return why no further call can succeed: because of the key, the account or the model. None if only this request was rejected.
+
+    is_passing: the error is one of a filter or of missing capacity, unless it names the key or the account.
+    """
+    if status == 402 or _NO_CREDIT.search(error.text):
+        return Stop.OUT_OF_CREDIT
+    if _NO_KEY.search(error.text):
+        return Stop.AUTHENTICATION
+    if is_passing:
+        return None
+    if status in (404, 410) or (status in (400, 403, 422) and _NO_MODEL.search(error.text)):
+        return Stop.UNKNOWN_MODEL
+    return Stop.AUTHENTICATION if status == 401 or (status == 403 and _ACCESS.search(error.text)) else None
 
 
 def _classify_redirect(model: Model, status: int, target: str) -> Classification:
@@ -288,17 +359,11 @@ def _classify_redirect(model: Model, status: int, target: str) -> Classification
     return Classification(Outcome.PROVIDER_ERROR, reason, permanent=True, unbilled=True)
 
 
-def classify_error(error: Any) -> Classification:
+def _classify_error(error: Any) -> Classification:
     """Classify an error object in a response with status 200, which gateways send."""
-    parsed = ProviderError.from_object(error)
     code = str(error.get("code")) if isinstance(error, Mapping) else ""
-    if code.isascii() and code.isdigit() and 400 <= int(code[:9]) < 600:
-        return classify_status(int(code), parsed)
-    if _NO_CREDIT.search(parsed.text):
-        return Classification(Outcome.OUT_OF_CREDIT, f"an error in the answer: {parsed.text}", Stop.OUT_OF_CREDIT, unbilled=True)
-    limited = _RATE.search(parsed.text) is not None
-    outcome = Outcome.RATE_LIMIT if limited else Outcome.PROVIDER_ERROR
-    return Classification(outcome, f"an error in the answer: {parsed.text}", unbilled=limited)
+    status = int(code) if code.isascii() and code.isdigit() and len(code) == 3 and 400 <= int(code) < 600 else None
+    return classify_failure(status, ProviderError.from_object(error))
 
 
 # --- waits ----------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from bellwether.journal import CostSource, Outcome
-from bellwether.models.attempt_outcomes import AttemptResult, RawReply, Stop, classify, retry_after, tidy_reason
+from bellwether.models.attempt_outcomes import AttemptResult, NextStep, RawReply, Stop, classify, decide_next_step, retry_after, tidy_reason
 from bellwether.models.model import Model
 from bellwether.models.prices import price_map_version
-from tests.models.stub import chat, openai_error
+from tests.models.stub import anthropic_error, chat, gemini_error, openai_error
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
 
@@ -40,16 +40,90 @@ def judged(status: int, body: Any, headers: dict[str, str] | None = None, model:
             "out_of_credit",
             id="Fireworks",
         ),
-        pytest.param(
-            403,
-            {"error": {"code": 403, "message": "openai/x requires moderation. Your input was flagged", "metadata": {"reasons": ["x"]}}},
-            "refusal",
-            None,
-            id="OpenRouter's moderation",
+        *(
+            pytest.param(status, body, "out_of_credit", "out_of_credit", id=id)
+            for id, status, body in (
+                ("Anthropic's limit", 400, anthropic_error("invalid_request_error", "You have reached your specified API usage limits.")),
+                ("OpenRouter's key", 403, {"error": {"code": 403, "message": "Key limit exceeded (total limit)"}}),
+                ("OpenRouter's key within 200", 200, {"error": {"code": 403, "message": "Key limit exceeded (daily limit)"}}),
+                ("New API", 403, openai_error("…", "insufficient_user_quota")),
+                ("DashScope", 400, openai_error("Access denied, please make sure your account is in good standing.", "Arrearage")),
+                ("Moonshot", 429, openai_error("Your account is suspended, please recharge", kind="exceeded_current_quota_error")),
+                ("LiteLLM's proxy", 400, openai_error("Budget has been exceeded! Current cost: 1", kind="budget_exceeded")),
+                ("OpenAI", 429, openai_error("You exceeded your current quota, please check your plan", "insufficient_quota")),
+            )
         ),
-        pytest.param(
-            400, openai_error("Invalid prompt: your prompt was flagged as potentially harmful"), "refusal", None, id="OpenAI flags"
+        *(
+            pytest.param(status, body, "refusal", None, id=id)
+            for id, status, body in (
+                (
+                    "OpenRouter's moderation",
+                    403,
+                    {
+                        "error": {
+                            "code": 403,
+                            "message": "openai/x requires moderation. Your input was flagged",
+                            "metadata": {"reasons": ["x"]},
+                        }
+                    },
+                ),
+                ("OpenAI flags", 400, openai_error("Invalid prompt: your prompt was flagged as potentially harmful")),
+                ("OpenAI's safety", 403, openai_error("Your request was rejected as a result of our safety system.")),
+                (
+                    "xAI",
+                    403,
+                    {
+                        "code": "The caller does not have permission to execute the specified operation",
+                        "error": "Content violates usage guidelines. Team: T, API key ID: K, Failed check: SAFETY_CHECK_TYPE_BIO",
+                    },
+                ),
+                ("xAI within 200", 200, {"error": "Content violates usage guidelines."}),
+                ("DeepSeek", 400, openai_error("Content Exists Risk", "invalid_request_error")),
+                ("DashScope inspects", 400, openai_error("DataInspectionFailed", "data_inspection_failed")),
+                (
+                    "Moonshot filters",
+                    400,
+                    openai_error("The request was rejected because it was considered high risk", kind="content_filter"),
+                ),
+                ("Anthropic filters", 400, anthropic_error("invalid_request_error", "Output blocked by content filtering policy")),
+                ("Azure", 400, openai_error("…", "content_filter")),
+                ("Azure's completion", 400, {**chat("content_filter", content=""), "usage": {"prompt_tokens": 55, "total_tokens": 55}}),
+                ("a refusal as a failure", 422, chat(refusal="No.")),
+                ("moderation by a proxy", 422, {"detail": "prompt blocked by moderation"}),
+            )
         ),
+        *(
+            pytest.param(status, body, "authentication", "authentication", id=id)
+            for id, status, body in (
+                ("Anthropic's permission", 403, anthropic_error("permission_error", "You do not have permission to use the resource.")),
+                ("a bare refusal of the key", 403, openai_error("Forbidden")),
+                (
+                    "OpenAI's country",
+                    403,
+                    openai_error("Country, region, or territory not supported", "unsupported_country_region_territory"),
+                ),
+                ("Google's country", 400, gemini_error(400, "FAILED_PRECONDITION", "User location is not supported for the API use.")),
+                ("a closed account", 401, openai_error("Your account was deactivated for violating our policies", "account_deactivated")),
+                ("a suspended organization", 400, openai_error("This organization has been disabled.")),
+                ("an expired key", 400, openai_error("API key expired. Please renew the API key.")),
+            )
+        ),
+        *(
+            pytest.param(status, body, "rate_limit", None, id=id)
+            for id, status, body in (
+                ("Groq's capacity", 498, openai_error("capacity", kind="capacity_exceeded")),
+                ("Anthropic's capacity", 529, anthropic_error("overloaded_error", "Overloaded")),
+                ("Bedrock's limit", 400, {"message": "Too many requests, please wait before trying again."}),
+                ("Google's old limit", 403, openai_error("Rate Limit Exceeded", "rateLimitExceeded")),
+            )
+        ),
+        pytest.param(503, openai_error("The moderation service is at capacity"), "provider_error", None, id="a service that is down"),
+        pytest.param(403, {}, "provider_error", None, id="403 without a reason"),
+        pytest.param(403, b"<html>blocked</html>", "provider_error", None, id="403 of a firewall"),
+        pytest.param(
+            403, openai_error("Project p has no access", "model_not_found"), "provider_error", "unknown_model", id="no right to a model"
+        ),
+        pytest.param(413, openai_error("Request too large: tokens per minute", "rate_limit_exceeded"), "provider_error", None, id="413"),
         pytest.param(
             400, openai_error("Model Not Exist", "invalid_request_error"), "provider_error", "unknown_model", id="DeepSeek's model"
         ),
@@ -77,6 +151,8 @@ def judged(status: int, body: Any, headers: dict[str, str] | None = None, model:
 def test_an_error_means_what_the_provider_means(status: int, body: Any, outcome: str, stop: str | None) -> None:
     result = judged(status, body)
     assert (result.outcome, result.stop) == (Outcome(outcome), Stop(stop) if stop else None), result.reason
+    step = NextStep.STOP if stop else {"refusal": NextStep.FINAL, "rate_limit": NextStep.AGAIN}.get(outcome)
+    assert step in (None, decide_next_step(result))
 
 
 def test_a_request_that_is_wrong_is_permanent_and_a_server_that_fails_is_not() -> None:
