@@ -20,11 +20,9 @@ from bellwether.journal import (
     CallKey,
     Failed,
     Journal,
-    Reply,
     Request,
     Usage,
 )
-from bellwether.journal.values import NOT_STATED, Served
 from bellwether.journal.writer import Urgency, Writer
 from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.attempts import AttemptRunner, CallEnd, MissedAttempt, PendingCall, SettledCall, TakenCall
@@ -32,7 +30,7 @@ from bellwether.models.keys import Endpoint
 from bellwether.models.limits import Limits, Retry
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
-from bellwether.models.response import Answer, Message, NoAnswer, read_reply, read_served
+from bellwether.models.response import Answer, Message, NoAnswer, read_reply
 from bellwether.models.scheduler import ModelStats, RetryCounter, RunLimits, Scheduler, Stopped
 from bellwether.models.transport import ModelCall, ProviderWire, Wire
 
@@ -287,7 +285,7 @@ class ModelClient:
             return NoAnswer(stored.key, stored.outcome, stored.reason, attempts, usage, final=True, reused=reused)
         reply = stored.reply
         is_only_attempt = stored.attempt == 1 and not stored.late
-        message = read_reply(reply.body) if b'"tool_calls"' in reply.body else Message()
+        message = read_reply(reply.body) if b"_call" in reply.body else Message()
         return Answer(
             key=stored.key,
             content=stored.content,
@@ -300,15 +298,8 @@ class ModelClient:
             tool_calls=message.tool_calls,
             thoughts=message.thoughts if message.tool_calls else {},
             spent=reply.usage if is_only_attempt else (await self._read_usage(stored.key))[1],
-            served=served_by(reply),
+            served=reply.served,
         )
 
     async def _read_usage(self, key: CallKey) -> tuple[int, Usage]:
         return await self._writer.do(partial(self._journal.used, key), Urgency.READ)
-
-
-def served_by(reply: Reply) -> Served:
-    """Return which model sent a stored reply. For replies of earlier versions, which did not store this, it is read from the body."""
-    if reply.served != NOT_STATED or b'"model"' not in reply.body:
-        return reply.served
-    return read_served(read_reply(reply.body))

@@ -1,4 +1,7 @@
-"""Parser of model responses in OpenAI's form, and the answers returned to callers. Any body can be parsed; faults are described, not raised."""
+"""Parser of model responses in OpenAI's forms (chat completions, also as a stream of events, and Responses), and the answers returned to callers.
+
+Any body can be parsed; faults are described, not raised.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +85,8 @@ def read_reply(body: bytes) -> Message:
     whole = decode_body(body)
     if not isinstance(whole, Mapping):
         return Message(flaw=describe_flaw(body))
+    if "choices" not in whole and isinstance(whole.get("output"), list):
+        whole = _convert_response(whole)
     usage = _mapping(whole.get("usage"))
     common: dict[str, Any] = {"usage": usage, "tokens": _tokens(usage), "request_id": _text(whole.get("id"))}
     common |= {name: _text(whole.get(name)) for name in ("model", "system_fingerprint", "provider")}
@@ -108,21 +113,112 @@ def read_reply(body: bytes) -> Message:
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:
     """Return why the answer ended: `finish_reason`, or OpenRouter's `native_finish_reason` if only the latter is informative."""
     reason, native = _text(choice.get("finish_reason")), _text(choice.get("native_finish_reason"))
-    ending = parse_ending(reason)
-    is_incomplete = ending is Ending.UNKNOWN or (ending is Ending.NORMAL and parse_ending(native) is Ending.CUT)
-    return native if native is not None and is_incomplete else reason
+    endings = parse_ending(reason), parse_ending(native)
+    is_inexact = endings[0] is Ending.UNKNOWN or (endings[0] is Ending.NORMAL and endings[1] is not Ending.NORMAL)
+    return native if native is not None and is_inexact else reason
+
+
+#: Names of the finish reason in the formats of the providers.
+_REASONS = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason", "completionReason", "completion_reason")
+
+
+def read_finish_reason(body: Any) -> str | None:
+    """Return why an answer ended as stated by a decoded body in any provider's format; None if the body does not state it."""
+    whole = _mapping(_first(body))
+    for part in (whole, *(_mapping(_first(value)) for value in whole.values())):
+        for reason in map(part.get, _REASONS):
+            if text := _text(reason) or _text(_mapping(reason).get("reason")):
+                return text
+    return "content_filter" if _mapping(whole.get("promptFeedback")).get("blockReason") else None
+
+
+def _first(value: Any) -> Any:
+    return next(iter(value), None) if isinstance(value, list) else value
 
 
 def decode_body(body: bytes) -> Any:
-    """Parse a body as JSON; None if it is not JSON. Lone surrogates, control characters and NaN are accepted, because the answer was paid for."""
+    """Parse a body as JSON, or as a stream of events with JSON, which some servers send without a request for it; None for any other body.
+
+    Lone surrogates, control characters and NaN are accepted, because the answer was paid for.
+    """
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
-        pass
+        text = body.decode("utf-8", "replace")
+    return _join_events(text) if text.lstrip().startswith(("data:", "event:", "id:", ":")) else _load_json(text)
+
+
+def _load_json(text: str) -> Any:
     try:
-        return json.loads(body.decode("utf-8", "replace"), strict=False)
+        return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
+
+
+def _join_events(text: str) -> Mapping[str, Any] | None:
+    """Return the body that a stream of events amounts to, of a chat completion or of Responses; None for a stream without JSON objects."""
+    events = [event for line in text.splitlines() if line.startswith("data:") and isinstance(event := _load_json(line[5:]), Mapping)]
+    if not events:
+        return None
+    if isinstance(response := events[-1].get("response"), Mapping):
+        return response
+    whole = {name: value for event in events for name, value in event.items() if value is not None}
+    choices = [choice for event in events for choice in map(_mapping, _list(event.get("choices"))) if not choice.get("index")]
+    if choices:
+        reason = next((reason for choice in reversed(choices) if (reason := choice.get("finish_reason"))), None)
+        message = _join_deltas(_mapping(choice.get("delta") or choice.get("message")) for choice in choices)
+        whole["choices"] = [{"message": message, "finish_reason": "error" if whole.get("error") else reason}]
+    return whole
+
+
+def _join_deltas(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join the parts of a message: texts of the same name, and the arguments of each tool call."""
+    texts: dict[str, str] = {}
+    calls: dict[str, dict[str, Any]] = {}
+    for delta in deltas:
+        for name, value in delta.items():
+            if isinstance(value, str):
+                texts[name] = texts.get(name, "") + value
+        for part in map(_mapping, _list(delta.get("tool_calls"))):
+            call = calls.setdefault(str(part.get("index")), {"function": {"name": "", "arguments": ""}})
+            for name in ("name", "arguments"):
+                call["function"][name] += _text(_mapping(part.get("function")).get(name)) or ""
+            call |= {name: value for name, value in part.items() if name != "function" and value}
+    return {**texts, "tool_calls": list(calls.values())}
+
+
+def _convert_response(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Convert a body of OpenAI's Responses interface to a chat completion."""
+    items = [_mapping(item) for item in whole["output"]]
+    parts = [_mapping(part) for item in items if item.get("type") == "message" for part in _list(item.get("content"))]
+    thoughts = [
+        _mapping(part)
+        for item in items
+        if item.get("type") == "reasoning"
+        for name in ("summary", "content")
+        for part in _list(item.get(name))
+    ]
+    message = {
+        "content": _join_texts(_text(part.get("text")) for part in parts),
+        "refusal": _join_texts(_text(part.get("refusal")) for part in parts),
+        "reasoning_content": _join_texts(_text(part.get("text")) for part in thoughts),
+        "tool_calls": [{"id": item.get("call_id"), "function": item} for item in items if item.get("type") == "function_call"],
+    }
+    usage = _mapping(whole.get("usage"))
+    counts = {f"{chat}_tokens{suffix}": usage.get(f"{own}_tokens{suffix}") for chat, own in _COUNTS for suffix in ("", "_details")}
+    reason = _text(_mapping(whole.get("incomplete_details")).get("reason"))
+    status = _text(whole.get("status"))
+    if status == "incomplete" and parse_ending(reason) not in (Ending.NORMAL, Ending.UNKNOWN):
+        status = reason
+    return {**whole, "choices": [{"message": message, "finish_reason": status}], "usage": {**usage, **counts}}
+
+
+#: Names of token counts in chat completions and in Responses.
+_COUNTS = (("prompt", "input"), ("completion", "output"))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def describe_flaw(body: bytes) -> str:
@@ -172,7 +268,7 @@ guardrail_intervened guardrails error_toxic
 """
 _BROKEN = """
 error failed abort aborted cancelled canceled user_cancel timeout network_error insufficient_system_resource
-malformed_function_call malformed_tool_use malformed_model_output unexpected_tool_call
+malformed_function_call malformed_tool_use malformed_model_output malformed_response unexpected_tool_call
 """
 _ENDINGS: Final = {
     reason: ending
@@ -294,12 +390,12 @@ def _reasoning(message: Mapping[str, Any]) -> str | None:
 
 
 def _split_thought(content: str) -> tuple[str, str]:
-    """Split a content that starts with a <think> block into reasoning and text. An unclosed block extends to the end."""
+    """Split a content that starts with a <think> block into reasoning and text. A block without an end is text, which may end with an answer."""
     opened = _THOUGHT.match(content)
     if opened is None:
         return "", content
-    thought, _, rest = content[opened.end() :].partition(f"</{opened[1]}>")
-    return thought, rest
+    thought, closing, rest = content[opened.end() :].partition(f"</{opened[1]}>")
+    return (thought, rest) if closing else ("", content)
 
 
 def _join_texts(texts: Iterable[str | None]) -> str | None:
@@ -307,7 +403,7 @@ def _join_texts(texts: Iterable[str | None]) -> str | None:
 
 
 def _tool_calls(calls: Any) -> Iterable[ToolCall]:
-    for call in calls if isinstance(calls, list) else ():
+    for call in _list(calls):
         function = _mapping(_mapping(call).get("function"))
         name = _text(function.get("name"))
         if name is None:

@@ -1,11 +1,12 @@
 """Sending of model calls through LiteLLM, over an HTTP client that records each request and response.
 
-LiteLLM builds the request and translates the answer. The HTTP client, passed through LiteLLM's public `client` and `aclient_session`,
-sends one request per call, reads at most `LARGEST_BODY` bytes of the answer, and keeps its status, headers and body verbatim.
+LiteLLM builds the request and translates the answer. The HTTP client, passed through LiteLLM's public `client`, `aclient_session` and
+`in_memory_llm_clients_cache`, sends one request per call, reads at most `LARGEST_BODY` bytes of the answer, and keeps its status, headers and body verbatim.
 
-- Endpoints with OpenAI's chat completions receive the parameters of the call verbatim; the provider's body is stored.
-- For other formats (anthropic, gemini, bedrock, …) LiteLLM's translation into OpenAI's form is stored; for failures, the provider's body.
-- For Cohere, Cloudflare, Replicate and OpenAI's Responses interface LiteLLM uses neither client. Their failures are read from its exceptions.
+- Endpoints with OpenAI's chat completions receive the parameters of the call verbatim.
+- The provider's body is stored if it is in a form of OpenAI's (chat completions, Responses) or a failure. For other formats (anthropic, gemini,
+  bedrock, …) LiteLLM's translation is stored, with the finish reason, model and id of the provider's body.
+- Replicate needs several requests, which LiteLLM sends with its own client. Finish reason and model are unknown there.
 
 Parameters are never dropped: a parameter that a provider rejects is a failure with the provider's message, and costs nothing.
 """
@@ -40,7 +41,7 @@ from bellwether.models.attempt_outcomes import (
 from bellwether.models.local import provider
 from bellwether.models.prices import find_listing
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
-from bellwether.models.response import decode_body, describe_flaw
+from bellwether.models.response import decode_body, read_finish_reason, read_reply
 from bellwether.venues.http.response_body import ENCODINGS, OversizedBody, read_body
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ _ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOCAL_ANTHROPIC
 #: LiteLLM's prefix of a provider's message.
 _WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: (?:litellm\.)?)*(?:\w*(?:Exception|Error) - )?")
 _HIDDEN_HEADER = "llm_provider-"
+#: Provider whose answers LiteLLM fetches with further requests.
+_SEVERAL_REQUESTS = "replicate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,11 @@ class _Exchange:
         self._body = bytearray()
         self._started = time.perf_counter()
         self._latency_ms: int | None = None
+
+    @property
+    def provider(self) -> str:
+        """Provider of the model."""
+        return self._call.model.provider
 
     @property
     def connecting(self) -> float:
@@ -181,6 +189,19 @@ def _handler() -> Any:
     return handler
 
 
+def _client_cache() -> Any:
+    """Return LiteLLM's cache of HTTP clients with `_handler` for the providers for which LiteLLM ignores the argument `client`."""
+    from litellm.caching.llm_caching_handler import LLMClientCache
+
+    class Clients(LLMClientCache):
+        def get_cache(self, key: str, **kwargs: Any) -> Any:
+            exchange = _EXCHANGE.get()
+            is_recorded = exchange is not None and exchange.provider != _SEVERAL_REQUESTS and key.startswith("async_httpx_client")
+            return _handler() if is_recorded else super().get_cache(key, **kwargs)
+
+    return Clients()
+
+
 @cache
 def load_litellm() -> ModuleType:
     """Import LiteLLM on first use (about 2 seconds), without telemetry, callbacks and network access."""
@@ -193,6 +214,7 @@ def load_litellm() -> ModuleType:
     litellm.modify_params = False
     litellm.num_retries = 0
     litellm.aclient_session = _http_client()
+    litellm.in_memory_llm_clients_cache = _client_cache()
     litellm.custom_provider_map = [{"provider": LOCAL, "custom_handler": provider()}]
     for odd in ("Pydantic serializer warnings", "Item .* on TypedDict class"):  # Types of LiteLLM.
         warnings.filterwarnings("ignore", odd, UserWarning)
@@ -327,18 +349,15 @@ def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exce
     if exchange.is_too_long:
         reason = f"HTTP {raw.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read"
         return build_lost_result(model, Outcome.MALFORMED, reason, raw, secret=secret)
-    if raw.status is not None and (exchange.verbatim or raw.status >= 300):
+    if raw.status is not None and (exchange.verbatim or raw.status >= 300 or answer is None or not read_reply(raw.body).flaw):
         return classify(model, raw, secret=secret)
     if answer is not None:
-        if raw.status is not None:
-            _restore_fields(answer, raw.body)
+        if model.provider != LOCAL:
+            _restore_fields(answer, decode_body(raw.body))
         translation = answer.model_dump_json(exclude_none=True).encode()
         return classify(
             model, RawReply(raw.status or 200, raw.headers or _response_headers(answer), translation, raw.latency_ms), secret=secret
         )
-    if raw.status is not None:
-        flaw = describe_flaw(raw.body) if decode_body(raw.body) is None else "an answer that is not in the provider's form"
-        return build_lost_result(model, Outcome.MALFORMED, f"HTTP {raw.status} with {flaw}", raw, secret=secret)
     assert error is not None
     return _classify_exception(call, exchange, error)
 
@@ -359,10 +378,13 @@ def _broken_result(call: ModelCall, exchange: _Exchange, error: Exception) -> At
     return build_lost_result(model, Outcome.PROVIDER_ERROR, reason, exchange.raw, secret=secret)
 
 
-def _restore_fields(answer: Any, body: bytes) -> None:
-    """Replace in LiteLLM's answer what LiteLLM invents by what the body states: id, model, and reasoning tokens missing at Anthropic."""
-    whole = decode_body(body)
-    native = whole if isinstance(whole, Mapping) else {}
+def _restore_fields(answer: Any, body: Any) -> None:
+    """Replace in LiteLLM's answer what LiteLLM invents by what the decoded body states, or by None: id, model, finish reason, and reasoning
+    tokens missing at Anthropic.
+    """
+    native = body if isinstance(body, Mapping) else {}
+    for choice in answer.choices:
+        choice.finish_reason = read_finish_reason(body)
     answer.id = native.get("id") or native.get("responseId") or ""
     answer.model = native.get("model") or native.get("modelVersion") or None
     details = getattr(getattr(answer, "usage", None), "completion_tokens_details", None)

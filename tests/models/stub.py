@@ -84,7 +84,7 @@ def openai_error(message: str, code: Any = None, kind: str | None = None) -> dic
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def anthropic(stop: str = "end_turn", content: Any = None, **usage: int) -> dict[str, Any]:
+def anthropic(stop: str | None = "end_turn", content: Any = None, **usage: int) -> dict[str, Any]:
     """Return a message of Anthropic of 1,000 and 2,000 tokens, with thinking before the answer."""
     parts = [{"type": "thinking", "thinking": "let me see", "signature": "s"}, {"type": "text", "text": "0.4"}]
     return {
@@ -102,12 +102,55 @@ def anthropic_error(kind: str, message: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}}
 
 
-def gemini(finish: str = "STOP", text: str | None = "0.4") -> dict[str, Any]:
+def gemini(finish: str | None = "STOP", text: str | None = "0.4") -> dict[str, Any]:
     """Return an answer of Google with 1,000 tokens of prompt, 500 of answer, and 1,500 of thoughts counted separately."""
     parts = [{"text": "let me see", "thought": True}, *([{"text": text}] if text is not None else [])]
     counts = {"promptTokenCount": 1000, "candidatesTokenCount": 500, "thoughtsTokenCount": 1500, "totalTokenCount": 3000}
-    candidate = {"content": {"parts": parts, "role": "model"}, "finishReason": finish, "index": 0}
+    candidate = {"content": {"parts": parts, "role": "model"}, "index": 0, **({"finishReason": finish} if finish else {})}
     return {"candidates": [candidate], "usageMetadata": counts, "modelVersion": "gemini-x", "responseId": "r1"}
+
+
+def responses(
+    status: str = "completed", reason: str | None = None, refusal: str | None = None, error: Any = None, output: Any = None
+) -> dict[str, Any]:
+    """Return a body of OpenAI's Responses interface with 1,000 and 2,000 tokens, with reasoning before the answer."""
+    said = {"type": "refusal", "refusal": refusal} if refusal else {"type": "output_text", "text": "0.4", "annotations": []}
+    items = [
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "let me see"}]},
+        {"type": "message", "id": "m", "role": "assistant", "status": status, "content": [said]},
+    ]
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": status,
+        "error": error,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "model": "served-x",
+        "tools": [],
+        "output": items if output is None else output,
+        "usage": {"input_tokens": 1000, "output_tokens": 2000, "total_tokens": 3000, "output_tokens_details": {"reasoning_tokens": 1500}},
+    }
+
+
+def cohere(finish: str | None) -> dict[str, Any]:
+    """Return an answer of Cohere, which does not state the model."""
+    return {
+        "id": "c1",
+        **({"finish_reason": finish} if finish else {}),
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "0.4"}]},
+        "usage": {"tokens": {"input_tokens": 10, "output_tokens": 5}},
+    }
+
+
+def bedrock(stop: str) -> dict[str, Any]:
+    """Return an answer of Bedrock's Converse interface, which does not state the model."""
+    return {
+        "output": {"message": {"role": "assistant", "content": [{"text": "0.4"}]}},
+        "stopReason": stop,
+        "usage": {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15},
+        "metrics": {"latencyMs": 1},
+    }
 
 
 def gemini_error(code: int, status: str, message: str, **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bellwether.models.attempt_outcomes import RawReply, classify
 from bellwether.models.model import Model
 from bellwether.models.response import Ending, parse_ending, read_reply
-from tests.models.stub import chat
+from tests.models.stub import chat, responses
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
 
@@ -45,7 +45,7 @@ def test_reasoning_is_found_wherever_providers_put_it(message: dict[str, Any], c
     assert found.has_answer
 
 
-@pytest.mark.parametrize("content", [None, "", "  \n", "<think>hm</think>", "<think>hm</think>\n", "<think>never ends"])
+@pytest.mark.parametrize("content", [None, "", "  \n", "<think>hm</think>", "<think>hm</think>\n"])
 def test_thoughts_without_an_answer_are_none(content: str | None) -> None:
     assert not read(content=content).has_answer
 
@@ -184,11 +184,62 @@ def test_a_megabyte_of_thoughts_is_read_in_one_pass() -> None:
         ("stop", "STOP", "stop"),
         ("content_filter", "stop", "content_filter"),
         ("tool_calls", None, "tool_calls"),
+        ("stop", "something new", "something new"),
+        ("stop", "SAFETY", "SAFETY"),
     ],
 )
 def test_the_provider_s_own_word_says_more_than_a_gateway_s(said: str | None, native: str | None, found: str) -> None:
     choice = {"message": {"content": "0.4"}, "finish_reason": said, "native_finish_reason": native}
     assert read_reply(json.dumps({"choices": [choice]}).encode()).finish_reason == found
+
+
+# --- streams that were not requested ----------------------------------------------------------------------------------------
+
+
+def events(*parts: Any) -> bytes:
+    return b": ping\n\n" + b"".join(b"event: x\r\ndata: " + json.dumps(part).encode() + b"\r\n\r\n" for part in parts) + b"data: [DONE]\n\n"
+
+
+def delta(finish: str | None = None, **parts: Any) -> dict[str, Any]:
+    return {"id": "c1", "model": "served-x", "choices": [{"index": 0, "delta": parts, "finish_reason": finish}], "usage": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "content", "finish"),
+    [
+        pytest.param(
+            events(delta(role="assistant", content=""), delta(reasoning_content="hm"), delta(content="0."), delta("stop", content="4")),
+            "ok",
+            "0.4",
+            "stop",
+            id="parts",
+        ),
+        pytest.param(events(delta(content="0."), delta(content="4")), "ok", "0.4", None, id="without its end"),
+        pytest.param(events(delta("length", content="0.4")), "truncation", "0.4", "length", id="cut"),
+        pytest.param(events({**chat(content="0.4"), "model": "served-x"}), "ok", "0.4", "stop", id="one whole completion"),
+        pytest.param(events({"type": "response.completed", "response": responses()}), "ok", "0.4", "completed", id="Responses"),
+        pytest.param(
+            events(delta(content="0."), {"error": {"message": "overloaded"}}), "provider_error", "0.", "error", id="an error at the end"
+        ),
+        pytest.param(events({"error": {"message": "overloaded"}}), "rate_limit", None, None, id="an error alone"),
+        pytest.param(b"data: [DONE]\n\n", "malformed", None, None, id="nothing"),
+    ],
+)
+def test_a_stream_is_read_as_the_completion_that_it_carries(body: bytes, outcome: str, content: str | None, finish: str | None) -> None:
+    found = classify(MODEL, RawReply(200, {}, body))
+    assert (found.outcome, found.reply.content, found.reply.finish_reason) == (outcome, content, finish)
+    assert found.reply.served.model == ("served-x" if content else None)
+
+
+def test_a_stream_s_usage_reasoning_and_calls_are_joined() -> None:
+    calls = [
+        [{"index": 0, "id": "1", "function": {"name": "look", "arguments": '{"a"'}}],
+        [{"index": 0, "function": {"arguments": ": 1}"}}],
+    ]
+    parts = [delta(reasoning_content="h"), *(delta(tool_calls=call) for call in calls), delta("tool_calls", reasoning_content="m")]
+    found = read_reply(events(*parts, {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}}))
+    assert [(one.id, one.name, one.arguments) for one in found.tool_calls] == [("1", "look", '{"a": 1}')]
+    assert (found.reasoning, found.finish_reason, found.tokens.prompt, found.tokens.completion) == ("hm", "tool_calls", 5, 7)
 
 
 # --- finish reasons, as the providers' own documents spell them ------------------------------------------------------------
@@ -237,7 +288,9 @@ def test_every_provider_s_word_for_a_limit_is_a_cut(provider: str) -> None:
 def test_other_words_are_what_they_say() -> None:
     assert {parse_ending(word) for word in NORMAL} == {Ending.NORMAL}
     assert {parse_ending(word) for word in FILTERED} == {Ending.FILTERED}
-    assert {parse_ending(word) for word in ("error", "abort", "MALFORMED_FUNCTION_CALL", "network_error")} == {Ending.BROKEN}
+    assert {parse_ending(word) for word in ("error", "abort", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "network_error")} == {
+        Ending.BROKEN
+    }
 
 
 @pytest.mark.parametrize("word", [None, "", " ", "null", "banana", "FINISH_REASON_UNSPECIFIED", "stop \udfff", "OTHER"])

@@ -22,6 +22,7 @@ from bellwether.journal import CostSource, Outcome
 from bellwether.models.attempt_outcomes import AttemptResult, Stop
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
+from bellwether.models.response import Ending, parse_ending
 from bellwether.models.transport import LARGEST_BODY, ModelCall, ProviderWire, chat_completions, load_litellm
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.models import Truth
@@ -32,11 +33,14 @@ from tests.models.stub import (
     Stub,
     anthropic,
     anthropic_error,
+    bedrock,
     chat,
+    cohere,
     gemini,
     gemini_error,
     http,
     openai_error,
+    responses,
 )
 from tests.shared import until
 
@@ -44,6 +48,7 @@ MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content
 OPENAI = {"name": "one", "model": "openai/gpt-4o", "timeout": 30.0}
 ANTHROPIC = {"name": "one", "model": "anthropic/claude-sonnet-4-5-20250929", "timeout": 30.0}
 GEMINI = {"name": "one", "model": "gemini/gemini-2.5-pro", "timeout": 30.0}
+RESPONSES = {"name": "one", "model": "openai/o3-pro", "timeout": 30.0}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -415,6 +420,7 @@ async def test_each_response_has_its_outcome(stub: Stub, entry: dict[str, Any], 
         pytest.param(OPENAI, chat(content="0.4", reasoning_content="let me see"), None, "chatcmpl-1", 1000 * 2.5 + 2000 * 10, id="OpenAI"),
         pytest.param(ANTHROPIC, anthropic(), None, "msg_1", 1000 * 3 + 2000 * 15, id="Anthropic"),
         pytest.param(GEMINI, gemini(), 1500, "r1", 1000 * 1.25 + 2000 * 10, id="Google"),
+        pytest.param(RESPONSES, responses(), 1500, "resp_1", 1000 * 20 + 2000 * 80, id="Responses"),
     ],
 )
 async def test_an_answer_has_its_reasoning_its_usage_and_its_cost(
@@ -422,7 +428,7 @@ async def test_an_answer_has_its_reasoning_its_usage_and_its_cost(
 ) -> None:
     stub.response = http(200, response)
     reply = (await send(stub, entry, max_tokens=100)).reply
-    assert (reply.content, reply.reasoning, reply.finish_reason, reply.http_status) == ("0.4", "let me see", "stop", 200)
+    assert (reply.content, reply.reasoning, reply.http_status) == ("0.4", "let me see", 200)
     usage = reply.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (1000, 2000, reasoning_tokens)
     assert (usage.cost, usage.cost_source, reply.request_id) == (cost, CostSource.PRICE_LIST, request_id)
@@ -490,24 +496,112 @@ async def test_structured_output_is_requested_and_comes_as_the_content(stub: Stu
     assert b'"p_yes"' in stub.asked[0].body
 
 
-async def test_a_model_of_the_responses_interface_is_asked_there(stub: Stub) -> None:
-    said = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
-    stub.response = http(
-        200,
-        {
-            "id": "resp_1",
-            "object": "response",
-            "status": "completed",
-            "model": "o3-pro",
-            "created_at": 1,
-            "tools": [],
-            "output": [{**said, "content": [{"type": "output_text", "text": "0.4", "annotations": []}]}],
-            "usage": {"input_tokens": 100, "output_tokens": 50, "total_tokens": 150, "output_tokens_details": {"reasoning_tokens": 30}},
-        },
-    )
-    reply = (await send(stub, {**OPENAI, "model": "openai/o3-pro"}, reasoning_effort="high")).reply
+async def test_a_model_of_the_responses_interface_is_asked_there_and_its_body_is_kept(stub: Stub) -> None:
+    stub.response = http(200, responses(output=[{"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}]))
+    result = await send(stub, RESPONSES, reasoning_effort="high")
     assert stub.asked[0].line.startswith("POST /responses")
-    assert (reply.content, reply.usage.reasoning_tokens, reply.usage.cost) == ("0.4", 30, 100 * 20 + 50 * 80)
+    assert stub.asked[0].json["reasoning"]["effort"] == "high"
+    assert [(one.id, one.name, one.arguments) for one in result.tool_calls] == [("c1", "look", "{}")]
+    assert json.loads(result.reply.body)["object"] == "response"
+
+
+# --- finish reason and served model, on every route --------------------------------------------------------------------
+
+COHERE = {"name": "one", "model": "cohere/command-r", "timeout": 30.0}
+BEDROCK = {"name": "one", "model": "bedrock/converse/meta.llama3-8b-instruct-v1:0", "timeout": 30.0}
+AZURE = {**OPENAI, "model": "azure/x"}
+ENDINGS = [
+    pytest.param(entry, body, outcome, ended, served, id=f"{entry['model']}: {id}")
+    for entry, served, cases in (
+        (
+            AZURE,
+            "served-x",
+            {
+                "normal": ({**chat(content="0.4"), "model": "served-x"}, Outcome.OK, True),
+                "new": ({**chat("something_new", content="0.4"), "model": "served-x"}, Outcome.OK, False),
+                "missing": ({**chat(None, content="0.4"), "model": "served-x"}, Outcome.OK, False),
+            },
+        ),
+        (AZURE, None, {"no model": (chat(content="0.4"), Outcome.OK, True)}),
+        (
+            RESPONSES,
+            "served-x",
+            {
+                "normal": (responses(), Outcome.OK, True),
+                "cut": (responses("incomplete", "max_output_tokens"), Outcome.TRUNCATION, False),
+                "cut otherwise": (responses("incomplete", "max_messages"), Outcome.TRUNCATION, False),
+                "cut without a reason": (responses("incomplete"), Outcome.TRUNCATION, False),
+                "filtered": (responses("incomplete", "content_filter"), Outcome.REFUSAL, False),
+                "failed": (responses("failed", error={"code": "server_error", "message": "x"}), Outcome.PROVIDER_ERROR, False),
+                "cancelled": (responses("cancelled"), Outcome.PROVIDER_ERROR, False),
+                "in progress": (responses("in_progress"), Outcome.OK, False),
+                "refused": (responses(refusal="I can't help with that."), Outcome.REFUSAL, True),
+            },
+        ),
+        (
+            ANTHROPIC,
+            "claude-x",
+            {
+                "normal": (anthropic(), Outcome.OK, True),
+                "context": (anthropic("model_context_window_exceeded"), Outcome.TRUNCATION, False),
+                "paused": (anthropic("pause_turn"), Outcome.TRUNCATION, False),
+                "new": (anthropic("something_new"), Outcome.OK, False),
+                "null": (anthropic(None), Outcome.OK, False),
+            },
+        ),
+        (
+            GEMINI,
+            "gemini-x",
+            {
+                "normal": (gemini(), Outcome.OK, True),
+                "unspecified": (gemini("FINISH_REASON_UNSPECIFIED"), Outcome.OK, False),
+                "malformed": (gemini("MALFORMED_RESPONSE"), Outcome.PROVIDER_ERROR, False),
+                "new": (gemini("SOMETHING_NEW"), Outcome.OK, False),
+                "missing": (gemini(None), Outcome.OK, False),
+            },
+        ),
+        (
+            COHERE,
+            None,
+            {
+                "normal": (cohere("COMPLETE"), Outcome.OK, True),
+                "cut": (cohere("MAX_TOKENS"), Outcome.TRUNCATION, False),
+                "new": (cohere("SOMETHING_NEW"), Outcome.OK, False),
+                "missing": (cohere(None), Outcome.OK, False),
+            },
+        ),
+        (
+            BEDROCK,
+            None,
+            {
+                "normal": (bedrock("end_turn"), Outcome.OK, True),
+                "context": (bedrock("model_context_window_exceeded"), Outcome.TRUNCATION, False),
+                "new": (bedrock("something_new"), Outcome.OK, False),
+            },
+        ),
+    )
+    for id, (body, outcome, ended) in cases.items()
+]
+
+
+@pytest.mark.parametrize(("entry", "body", "outcome", "ended", "served"), ENDINGS)
+async def test_ending_and_served_model_are_those_of_the_provider(
+    stub: Stub,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, Any],
+    body: dict[str, Any],
+    outcome: Outcome,
+    ended: bool,
+    served: str | None,
+) -> None:
+    for variable, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_REGION_NAME", "us-east-1")):
+        monkeypatch.setenv(variable, value)
+    stub.response = http(200, body)
+    result = await send(stub, entry, max_tokens=100)
+    assert result.outcome is outcome, result.reason
+    assert (parse_ending(result.reply.finish_reason) is Ending.NORMAL) is ended
+    assert (result.reply.served.model, result.reply.http_status) == (served, 200)
+    assert len(stub.asked) == 1
 
 
 async def test_reasoning_effort_reaches_anthropic_as_a_budget_of_thinking(stub: Stub) -> None:

@@ -22,7 +22,6 @@ from bellwether.arena.weekly.model_calls import Task
 from bellwether.journal import Journal
 from bellwether.journal.rows import sum_if_known
 from bellwether.journal.values import NOT_STATED
-from bellwether.models.client import served_by
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, TOKENS
 from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.exports import redact_rows
@@ -191,7 +190,7 @@ def _served_models(journal: Journal, outcome: DecisionOutcome) -> dict[str, obje
     if call is None or outcome.plan is None:
         return dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by"))
     answer = journal.answer(call.key)
-    served = served_by(answer.reply) if answer is not None else NOT_STATED
+    served = answer.reply.served if answer is not None else NOT_STATED
     model = call.model.removesuffix(f"@{outcome.plan.model}")
     return {"model": model, "served_model": served.model, "system_fingerprint": served.system_fingerprint, "served_by": served.by}
 
