@@ -55,6 +55,13 @@ FINAL_PRICES = (
     "closing_price", "close_price", "closing_probability", "last_price", "last_price_dollars", "last_trade_price",
 )  # fmt: skip
 
+#: Words that name a price, words for a price that is known after the fact, and words that change neither.
+PRICE_WORDS = frozenset({"market", "price", "prices", "crowd", "community", "kalshi", "polymarket", "trade", "quote", "mid"})
+_FINAL_WORDS = frozenset({"final", "settlement", "settled", "resolution", "resolved", "closing", "close", "expiration", "expiry"})
+_NEUTRAL_WORDS = frozenset(
+    {"p", "prob", "probability", "forecast", "prediction", "pred", "yes", "implied", "value", "at", "of", "last", "dollars", "cents"}
+)
+
 #: Names of the column that states if the question is resolved.
 RESOLVED = ("resolved", "is_resolved")
 
@@ -139,6 +146,18 @@ def find_named(present: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the columns whose names, ignoring case and separators, are in `names`, in the order of `names`. present: all columns."""
     normal = {_normalise(column): column for column in reversed(present)}
     return [normal[name] for name in names if name in normal]
+
+
+def find_words(name: str) -> frozenset[str]:
+    """Return the words in a name, in lower case."""
+    return frozenset(_normalise(name).split("_"))
+
+
+def is_final_price(name: str) -> bool:
+    """Return True if a name is that of a price that is known after the fact, such as `p_market_final` and `closing_price`."""
+    words = find_words(name)
+    is_final_alone = _normalise(name) in FINAL_PRICES and not words.isdisjoint(_FINAL_WORDS)
+    return is_final_alone or bool(words & PRICE_WORDS and words & _FINAL_WORDS and words <= PRICE_WORDS | _FINAL_WORDS | _NEUTRAL_WORDS)
 
 
 def find_statistics(present: Sequence[str]) -> list[str]:

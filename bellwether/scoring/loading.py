@@ -179,8 +179,8 @@ def _load_table(
     if outcomes is not None:
         joined = join_outcomes(table, outcomes, roles, reading.on, fractional=reading.fractional)
         table, roles, used, notes = joined.table, joined.columns, joined.used, [*joined.notes]
-    check_final(table, roles)
     columns = recognise_table(table, roles, independent=reading.independent)
+    check_final(table, roles, columns)
     for column in reading.by:
         check_present(table.source, table.frame.columns, column, "--by")
     probabilities = {column: _probabilities(table, column, reading) for column in columns.probability}

@@ -177,6 +177,14 @@ def parse_labels(table: ForecastTable, column: str, kind: str, remedy: str) -> p
     return values
 
 
+def check_type(table: ForecastTable, column: str, values: pl.Series) -> None:
+    """Raise `ScoringError` for a column of a type without a text form, such as lists, bytes, durations and Python objects."""
+    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Duration, pl.Object):
+        row = next((index for index, value in enumerate(values) if value is not None), 0)
+        kind = f"{type(values[row]).__name__} objects" if values.dtype == pl.Object else f"{values.dtype} values"
+        refuse(table, row, column, f"it holds {kind}; give text or numbers")
+
+
 def to_texts(table: ForecastTable, column: str) -> pl.Series:
     """Convert a column to stripped text, null if empty."""
     values = table.frame[column] if column in table.lists else table.values(column)
@@ -184,8 +192,7 @@ def to_texts(table: ForecastTable, column: str) -> pl.Series:
         values = pl.Series(
             [None if value is None else json.dumps(value.to_list(), ensure_ascii=False, default=str) for value in values], dtype=pl.String
         )
-    if values.dtype.is_nested() or values.dtype == pl.Binary:
-        refuse(table, 0, column, f"it holds {values.dtype} values; give text or numbers")
+    check_type(table, column, values)
     if values.dtype.is_float():
         whole = values.drop_nulls().drop_nans()
         values = values.fill_nan(None)

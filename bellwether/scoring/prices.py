@@ -9,9 +9,18 @@ import numpy as np
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import FINAL_PRICES, ColumnRoles, find_named, format_names, format_option
+from bellwether.scoring.columns import (
+    FINAL_PRICES,
+    PRICE_WORDS,
+    ColumnRoles,
+    find_named,
+    find_words,
+    format_names,
+    format_option,
+    is_final_price,
+)
 from bellwether.scoring.forecast_sheet import MARKET, TableRows
-from bellwether.scoring.parsing import refuse
+from bellwether.scoring.parsing import refuse, to_texts
 from bellwether.scoring.table import ForecastTable
 
 #: Maximum distance of the price of a decided market from the outcome.
@@ -23,31 +32,41 @@ _REFUSED, _NOTED = 0.9, 0.5
 #: Minimum number of prices for a refusal if they do not equal the outcomes, and for a note on their order.
 _FEW, _ORDERED = 10, 20
 
-#: Names of forecasters that stand for the market.
-_MARKETS = ("market", "market_price", "market price", "crowd", "community")
-
 #: Columns of exports of Bellwether and KalshiBench next to `market_probability`.
 _EXPORTED = re.compile(r"ground_truth|price_\d+[hd](_at)?")
-_NAMED_FINAL = re.compile(r"(final|settlement|resolution|closing|close)_")
 
 
-def check_final(table: ForecastTable, roles: ColumnRoles) -> None:
-    """Raise `ScoringError` if the user named a column of final prices as forecasts or market prices."""
-    present = table.frame.columns
-    exported = any(_EXPORTED.fullmatch(column) for column in present)
-    final = [
-        column
-        for name in FINAL_PRICES
-        for column in find_named(present, [name])
-        if _NAMED_FINAL.match(name) or (exported and name == FINAL_PRICES[0])
-    ]
-    for role, columns in (("market", (roles.market,)), ("probability", roles.probability)):
-        for column in columns:
-            if column in final:
-                raise ScoringError(
-                    f"{table.source}: {format_option(role, column)} names a final price, which is known after the fact and no forecast; "
-                    f"{_price_advice(table)}, or rename the column if it is a price from the time of the forecasts"
+def check_final(table: ForecastTable, given: ColumnRoles, columns: ColumnRoles) -> None:
+    """Raise `ScoringError` if final prices would be read as forecasts or market prices, by the name of a column or a forecaster. given: roles
+    named by the user.
+    """
+    exported = any(_EXPORTED.fullmatch(column) for column in table.frame.columns)
+    unfit = {column for column in table.frame.columns if is_final_price(column)}
+    unfit |= set(find_named(table.frame.columns, FINAL_PRICES[:1])) if exported else set()
+    forecasts = [column for column in columns.probability if column not in unfit]
+    for role, used, named in (
+        ("market", (columns.market,), (given.market,)),
+        ("probability", columns.probability, given.probability),
+    ):
+        for column in used:
+            if column in unfit:
+                subject = f"{format_option(role, column)} names" if column in named else f"the column {column!r} by name holds"
+                others = (
+                    f"give {' '.join(format_option('probability', other) for other in forecasts)} to leave it out, " if forecasts else ""
                 )
+                raise ScoringError(
+                    f"{table.source}: {subject} a final price, which is known after the fact and no forecast; "
+                    f"{others}{_price_advice(table)}, or rename the column if it is a price from the time of the forecasts"
+                )
+    if columns.forecaster is not None:
+        labels = to_texts(table, columns.forecaster)
+        name = next((label for label in labels.drop_nulls().unique(maintain_order=True) if is_final_price(label)), None)
+        if name is not None:
+            row = int((labels == name).arg_max() or 0)
+            text = f"{name!r} by name is a final price, which is known after the fact and no forecaster"
+            refuse(
+                table, row, columns.forecaster, f"{text}; leave its rows out, or rename it if the prices are from the time of the forecasts"
+            )
 
 
 def note_unread_final(table: ForecastTable, columns: ColumnRoles) -> list[str]:
@@ -65,14 +84,14 @@ def _price_advice(table: ForecastTable) -> str:
 
 
 def check_prices(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
-    """Yield notes on market prices that may be final prices, both in the price column and of a forecaster called market.
+    """Yield notes on market prices that may be final prices, both in the price column and of forecasters named after prices.
 
     Raises `ScoringError` if the prices nearly equal the outcomes.
     """
     yield from _check_closeness(frame.with_columns(place=None), parts)
-    yield from _check_closeness(
-        frame.filter(pl.col("forecaster").str.to_lowercase().is_in(_MARKETS)).with_columns(market="probability"), parts
-    )
+    for name in frame["forecaster"].unique(maintain_order=True):
+        if find_words(name) & PRICE_WORDS:
+            yield from _check_closeness(frame.filter(pl.col("forecaster") == name).with_columns(market="probability"), parts)
 
 
 def _check_closeness(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from bellwether.errors import ScoringError
 from bellwether.formatting import counted
 from bellwether.scoring.columns import STATED, find_named, format_names, format_option
 from bellwether.scoring.forecast_sheet import TableRows
-from bellwether.scoring.parsing import format_value, refuse
+from bellwether.scoring.parsing import check_type, format_value, refuse
 from bellwether.scoring.table import ForecastTable
 
 _KEY = ("forecaster", "question")
@@ -52,6 +52,7 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
     if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
         instants = values.cast(pl.Datetime("us")).to_physical()
     else:
+        check_type(table, column, values)
         texts = values.cast(pl.String).str.strip_chars()
         number = texts.cast(pl.Float64, strict=False)
         scale = pl.when(number.abs() >= _MICROSECONDS).then(1).when(number.abs() >= _MILLISECONDS).then(1e3).otherwise(1e6)
@@ -63,7 +64,9 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
         )
         parsed += [texts.str.to_datetime(text, time_unit="us", strict=False) for text in _FORMATS]
         parsed.append(texts.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
-        instants = pl.select(pl.coalesce((number * scale).cast(pl.Int64), *(parsed_.to_physical() for parsed_ in parsed))).to_series()
+        instants = pl.select(
+            pl.coalesce((number * scale).cast(pl.Int64, strict=False), *(parsed_.to_physical() for parsed_ in parsed))
+        ).to_series()
     if instants.null_count():
         row = int(instants.is_null().arg_max() or 0)
         refuse(table, row, column, f"{format_value(table, column, row)} is no time; write 2026-03-01T12:00:00Z")

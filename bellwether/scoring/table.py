@@ -68,9 +68,14 @@ def build_from_columns(source: str, columns: Mapping[str, list[Any]], place: Cal
         for index, value in enumerate(values):
             if not is_missing(value):
                 firsts.setdefault(name_type(value), index)
-        if (fault := _find_fault(values, firsts, place)) is None:
-            series[name] = pl.Series(name, [None if is_missing(value) else value for value in values], strict=False)
-            continue
+        fault = _find_fault(values, firsts, place)
+        if fault is None:
+            try:
+                series[name] = pl.Series(name, [None if is_missing(value) else value for value in values], strict=False)
+                continue
+            except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
+                kind, row = next(iter(firsts.items()))
+                fault = row, f"it holds {type(values[row]).__name__} values, which cannot be read as {kind}; give text or numbers"
         faults[name] = fault
         if "a list" in firsts and "an object" not in firsts:
             lists.add(name)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import re
+import uuid
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -343,3 +347,49 @@ def test_enormous_weights_give_the_scores_of_ordinary_ones(simple: list[dict[str
     weights = [[scale * (1 + index % 3) for index in range(12)] for scale in (1.0, 2.0**900, 2.0**-900)]
     found = [score([{**row, "weight": w} for row, w in zip(simple, each, strict=True)], replicates=200).scores for each in weights]
     assert found[0].equals(found[1]) and found[0].equals(found[2])
+
+
+def unsupported() -> dict[str, tuple[str, Any]]:
+    """Return values of types that cannot be read, by the name of the type in the message."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame
+    return {
+        "Period": ("Period objects", frame({"x": pandas.period_range("2024-01", periods=4, freq="M")})),
+        "Interval": ("Interval objects", frame({"x": pandas.interval_range(0, 4)})),
+        "complex": ("complex objects", frame({"x": np.arange(4) + 1j})),
+        "UUID": ("UUID objects", frame({"x": [uuid.UUID(int=index) for index in range(4)]})),
+        "longdouble": ("longdouble values", frame({"x": np.linspace(0, 1, 4).astype(np.longdouble)})),
+        "timedelta": ("Duration", frame({"x": pandas.to_timedelta(range(4), "D")})),
+        "Polars object": ("object objects", pl.DataFrame({"x": pl.Series([object()] * 4, dtype=pl.Object)})),
+        "Polars duration": ("Duration", pl.DataFrame({"x": [timedelta(days=1)] * 4})),
+        "Polars binary": ("Binary values", pl.DataFrame({"x": [b"\xff"] * 4})),
+        "Polars struct": ("Struct", pl.DataFrame({"x": [{"a": 1}] * 4})),
+    }
+
+
+@pytest.mark.parametrize("role", ["question", "cluster", "forecaster", "at"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "Period",
+        "Interval",
+        "complex",
+        "UUID",
+        "longdouble",
+        "timedelta",
+        "Polars object",
+        "Polars duration",
+        "Polars binary",
+        "Polars struct",
+    ],
+)
+def test_a_column_of_an_unsupported_type_is_named_with_its_type(kind: str, role: str) -> None:
+    message, frame = unsupported()[kind]
+    numbers = {"q": list("abcd"), "probability": [0.1, 0.2, 0.3, 0.4], "outcome": [0, 1, 0, 1]}
+    for name, values in numbers.items():
+        frame = frame.with_columns(pl.Series(name, values)) if isinstance(frame, pl.DataFrame) else frame.assign(**{name: values})
+    assert len(score(frame, question="q").forecasters) == 1, "an unused column does not matter"
+    options: dict[str, Any] = {"keep": "last", "at": "x", "question": "q"} if role == "at" else {role: "x"}
+    with pytest.raises(ScoringError, match=re.escape("the frame, row 1, column 'x': it holds ")) as caught:
+        score(frame, **options)
+    assert message in str(caught.value)

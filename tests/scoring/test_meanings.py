@@ -66,6 +66,28 @@ def test_an_option_cannot_make_the_final_price_of_an_export_a_forecast(option: s
     )
 
 
+@pytest.mark.parametrize(
+    "name", ["p_market_final", "prob_closing_price", "P-Kalshi-settlement", "forecast_community_close", "pred_final_market_price"]
+)
+def test_a_final_price_is_refused_as_a_forecaster_in_wide_and_long_tables(name: str) -> None:
+    """The prices do not give away the outcomes, so that only the name does."""
+    wide = [{"question": row["question"], "outcome": row["outcome"], "p_mine": row["p"], name: 0.3} for row in rows()]
+    assert (
+        f"the column {name!r} by name holds a final price, which is known after the fact and no forecast; give --probability p_mine"
+        in refusal(wide)
+    )
+    assert f"--probability {name} names a final price" in refusal(wide, probability=name)
+    assert len(scored(wide, probability="p_mine").forecasters) == 1
+    long = [{**row, "model": model} for row in rows() for model in ("mine", name)]
+    assert f"row 2, column 'model': {name!r} by name is a final price" in refusal(long)
+
+
+@pytest.mark.parametrize("name", ["p_market_24h_before_close", "p_final", "p_gpt_final_market_aware", "prob_market"])
+def test_prices_before_the_end_and_final_forecasts_are_forecasters(name: str) -> None:
+    wide = [{"question": row["question"], "outcome": row["outcome"], "p_mine": row["p"], name: 0.3} for row in rows()]
+    assert len(scored(wide).forecasters) == 2
+
+
 def test_a_column_of_that_name_with_other_prices_is_read_if_named() -> None:
     data = rows(market_probability=lambda index, outcome: 0.2 + index / 60)
     assert scored(data).columns.market is None
@@ -90,7 +112,7 @@ def test_prices_that_are_the_outcomes_or_nearly_are_refused(price: Any, message:
     assert message in refusal(asked, outcomes=known)
 
 
-@pytest.mark.parametrize("name", ["p_market", "crowd"])
+@pytest.mark.parametrize("name", ["p_market", "crowd", "p_kalshi_2025"])
 def test_prices_under_other_names_are_refused_too(name: str) -> None:
     data = [{"question": row["question"], "outcome": row["outcome"], "p_a": row["p"], "p_b": 0.4, name: row["outcome"]} for row in rows()]
     assert f"row 1, column {name!r}: 30 of 30 prices" in refusal(data)
