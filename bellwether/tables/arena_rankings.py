@@ -54,9 +54,9 @@ RANKINGS = Table(
         Column("value", _FLOAT, "estimate; null if undefined", nullable=True),
         Column("lower", _FLOAT, "lower end of the 95 % interval; null without one", nullable=True),
         Column("upper", _FLOAT, "upper end of the 95 % interval; null without one", nullable=True),
-        Column("method", TEXT, "method of the interval; null without one", nullable=True),
-        Column("df", _FLOAT, "degrees of freedom of the interval", nullable=True),
         Column("reason", TEXT, "why there is no interval; null with one", nullable=True),
+        Column("cohort_low", _FLOAT, "for a return: lowest return of a cohort; null with fewer than two cohorts", nullable=True),
+        Column("cohort_high", _FLOAT, "for a return: highest return of a cohort; null with fewer than two cohorts", nullable=True),
         Column("expected", _FLOAT, "for a calibration error: its mean under perfect calibration", nullable=True),
         Column("p_calibrated", _FLOAT, "for a calibration error: p-value of the calibration test", nullable=True),
         Column("n", pl.Int64(), "number of forecasts, bets, decisions or cohorts in the metric"),
@@ -82,7 +82,7 @@ RANKINGS = Table(
     ),
     key=(*GROUP, "family", "metric"),
     mart=True,
-    version="5",
+    version="6",
 )
 
 PAIRS = Table(
@@ -94,19 +94,17 @@ PAIRS = Table(
         _FAMILY,
         Column("other", TEXT, "family that it is compared with"),
         Column("n", pl.Int64(), "number of common cohort-weeks with the metric"),
-        Column("n_clusters", pl.Int64(), "number of cohorts or weeks among them, whichever is smaller"),
-        Column("difference", _FLOAT, "mean of the metric minus that of the other family, cohort-weeks weighted equally", nullable=True),
+        Column("n_clusters", pl.Int64(), "number of events whose outcomes change the difference, of the family with fewer"),
+        Column("difference", _FLOAT, "metric of the family minus that of the other one, over the common cohort-weeks; null without one", nullable=True),
         Column("lower", _FLOAT, "lower end of the 95 % interval of the difference", nullable=True),
         Column("upper", _FLOAT, "upper end of the 95 % interval of the difference", nullable=True),
-        Column("standard_error", _FLOAT, "standard error over cohorts and weeks", nullable=True),
-        Column("df", _FLOAT, "degrees of freedom of interval and test", nullable=True),
         Column("p", _FLOAT, "two-sided p-value; below 0.05 if and only if the interval excludes 0", nullable=True),
         Column("p_holm", _FLOAT, "p-value with Holm's correction over the pairs of the group and metric", nullable=True),
-        Column("method", TEXT, "method of interval and test; null without them", nullable=True),
         Column("reason", TEXT, "why there is no interval and test; null with them", nullable=True),
     ),
     key=(*GROUP, "metric", "family", "other"),
     mart=True,
+    version="2",
 )
 
 _MEAN = Column("total", MONEY, "mean of cash plus positions over the agents", "dollars")

@@ -102,6 +102,7 @@ def arena(
             position_id="trade_id",
             action=pl.lit("BUY"),
             shares=200.0,
+            fee=0.0,
         ),
         scores=frame.select(
             "trade_id", "agent_id", "market_id", "side", "probability", "price", "won", "o_yes", "brier_size", "methodology"

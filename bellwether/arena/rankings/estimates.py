@@ -1,4 +1,4 @@
-"""Metrics of one family (competitor), with intervals over events (docs/metrics.md describes the methods)."""
+"""Metrics of one family (competitor), with intervals over events (docs/metrics.md describes the method)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import numpy as np
 import polars as pl
 
 from bellwether.arena.marks import drawdown
-from bellwether.arena.rankings.price_noise import Exposure, LinearMetric, PricedMeans
+from bellwether.arena.rankings.possible_outcomes import (
+    RELATIVE,
+    SOLD,
+    Questions,
+    leave_out_interval,
+    limit_ends,
+    profit_outcomes,
+    score_outcomes,
+)
+from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, UNDEFINED, Bounds, Statistic, bootstrap
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.evaluation import evaluate_forecasts
-from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import MIN_REPLICATES, Inference
-from bellwether.calibration.intervals import FEW_CLUSTERS, MIN_CLUSTERS, UNDEFINED
-from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 from bellwether.tables.arena_rankings import RANKED
 
 #: Minimum return: the initial cash is lost.
@@ -26,20 +33,13 @@ NO_POSITION = "no position was opened"
 NO_TRADES = "it states probabilities and does not trade"
 PATH = "an extreme of a path, which events do not add up to"
 
-#: Metrics of stated probabilities: name, name in `bellwether.calibration`, and direction.
-STATED = (
-    ("brier_stated", "brier", "lower"),
-    ("log_loss", "log_loss", "lower"),
-    ("skill_price", "skill_vs_market", "higher"),
-    ("ece", "ece", "lower"),
-)
-#: Brier score of stated probabilities minus that of the price, on the same questions.
-RELATIVE = "brier_vs_price"
+#: Mean scores of stated probabilities, and direction.
+STATED = (("brier_stated", "lower"), ("log_loss", "lower"), (RELATIVE, "lower"))
+#: Mean scores of bets, and direction.
+SCORED = (("brier_size", "lower"), ("brier_price", "lower"), ("win_rate", "higher"))
 #: Metrics of trades, and direction.
 TRADED = (
-    ("brier_size", "lower"),
-    ("brier_price", "lower"),
-    ("win_rate", "higher"),
+    *SCORED,
     ("return", "higher"),
     ("drawdown", "lower"),
     ("turnover", "neither"),
@@ -55,13 +55,17 @@ COVERAGE = ("finished", "invalid", "failed", "missing")
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One metric of a family. better: lower, higher or neither. n: number of values behind the estimate. n_events: number of their events."""
+    """One metric of a family. better: lower, higher or neither. n: number of values behind the estimate. n_events: number of their events.
+
+    cohorts: value in each cohort; only of a return.
+    """
 
     metric: str
     better: str
     estimate: Estimate
     n: int
     n_events: int = 0
+    cohorts: tuple[float, ...] = ()
 
 
 def leading_metrics(rows: pl.DataFrame, primary: Sequence[str]) -> tuple[str, ...]:
@@ -83,61 +87,46 @@ def leading_metrics(rows: pl.DataFrame, primary: Sequence[str]) -> tuple[str, ..
 
 def compute_forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
     """Yield the metrics of a family's stated probabilities. rows: forecasts with a p; without rows the metrics have no value."""
-    n = rows.height
-    if not n:
-        yield from (MetricRow(name, better, Estimate(None, reason=UNDEFINED), 0) for name, _, better in STATED)
-        yield MetricRow(RELATIVE, "lower", Estimate(None, reason=UNDEFINED), 0)
-        return
-    clusters = Clusters.of(rows["event"], n)
-    p, y, price = (rows[name].to_numpy() for name in ("p", "y", "price"))
-    scores = evaluate_forecasts(Forecasts.of(p, y, market=price), clusters, n, replace(plan, replicates=min(TESTS, plan.replicates)))
-    with_noise = compute_stated_scores(p, y, price, _priced_means(rows, plan))
-    if clusters.count < MIN_CLUSTERS:
-        with_noise["skill_price"] = Estimate(None, reason=FEW_CLUSTERS)
-    for name, metric, better in STATED:
-        yield MetricRow(name, better, with_noise.get(name, scores[metric]), n, clusters.count)
-    yield MetricRow(RELATIVE, "lower", with_noise[RELATIVE], n, clusters.count)
+    n, events = rows.height, rows["event"].n_unique()
+    for name, better in STATED:
+        yield MetricRow(name, better, _to_estimate(_mean_score(rows, name, plan)), n, events)
+    yield MetricRow("skill_price", "higher", _skill(rows, events, plan), n, events)
+    yield MetricRow("ece", "lower", _calibration_error(rows, plan), n, events)
 
 
-def compute_stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
-    """Return the mean scores of stated probabilities by metric, with intervals. p, y, price: probability, outcome and market price of each
-    forecast.
-    """
-    clipped = np.clip(p, CLIP, 1 - CLIP)
-    own, market = LinearMetric(np.square(p - y), 1 - 2 * p, 0.0, 1.0), LinearMetric(np.square(price - y), 1 - 2 * price, 0.0, 1.0)
-    metrics = {
-        "brier_stated": own,
-        "log_loss": LinearMetric(log_loss(p, y), np.log((1 - clipped) / clipped), 0.0),
-        RELATIVE: LinearMetric(own.values - market.values, own.slope - market.slope, -1.0, 1.0),
-    }
-    return {**means.estimates(metrics), "skill_price": means.skill(own, market)}
+def _mean_score(rows: pl.DataFrame, metric: str, plan: Inference) -> Bounds:
+    questions = Questions.of(score_outcomes(rows, metric))
+    values, size = questions.sums()
+    return bootstrap([Statistic.mean([*(values / size)])], size, questions.events, plan)[0]
 
 
-def _priced_means(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
-    exposure = Exposure.of(*(rows[name].to_numpy() for name in ("price", "market", "event")))
-    return PricedMeans(exposure, plan.level)
+def _skill(rows: pl.DataFrame, events: int, plan: Inference) -> Estimate:
+    """Estimate 1 - Σ(p - y)² / Σ(price - y)²."""
+    if 0 < events < MIN_CLUSTERS:
+        return Estimate(None, reason=FEW_CLUSTERS)
+    own, price = (Questions.of(score_outcomes(rows, name)) for name in ("brier_stated", "brier_market"))
+    weight = own.weight
+    losses, references = (side.sums()[0][:, None] / weight for side in (own, price))
+    return _to_estimate(bootstrap([Statistic(losses, references, (-1.0,), offset=1.0)], weight, own.events, plan)[0])
 
 
-def size_slope() -> pl.Expr:
-    """Return an expression for the derivative of a bet's `brier_size` (Brier score of the confidence implied by its size) by the outcome of the
-    question.
-    """
-    confidence = (pl.col("won") - pl.col("size").sqrt()).abs()
-    return (1 - 2 * confidence) * pl.col("direction")
+def _calibration_error(rows: pl.DataFrame, plan: Inference) -> Estimate:
+    if rows.is_empty():
+        return Estimate(None, reason=UNDEFINED)
+    forecasts = Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy())
+    clusters = Clusters.of(rows["event"], rows.height)
+    return evaluate_forecasts(forecasts, clusters, rows.height, replace(plan, replicates=min(TESTS, plan.replicates)))["ece"]
+
+
+def _to_estimate(bounds: Bounds) -> Estimate:
+    return Estimate(bounds.value, bounds.lower, bounds.upper, bounds.reason)
 
 
 def compute_bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
     """Yield the metrics of a family's scored bets: Brier scores of the confidence implied by bet sizes and of the prices paid, and the win rate."""
-    direction = pl.col("direction")
-    metrics = (
-        ("brier_size", "lower", bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
-        ("brier_price", "lower", bets, (pl.col("paid") - pl.col("won")) ** 2, (1 - 2 * pl.col("paid")) * direction),
-        ("win_rate", "higher", bets, pl.col("won"), direction),
-    )
-    for name, better, rows, value, slope in metrics:
-        values, slopes = (rows.select(expression).to_series().to_numpy() for expression in (value, slope))
-        estimates = _priced_means(rows, plan).estimates({name: LinearMetric(values, slopes, 0.0, 1.0)})
-        yield MetricRow(name, better, estimates[name], rows.height, rows["event"].n_unique())
+    for name, better in SCORED:
+        rows = bets.filter(pl.col("size").is_not_null()) if name == "brier_size" else bets
+        yield MetricRow(name, better, _to_estimate(_mean_score(rows, name, plan)), rows.height, rows["event"].n_unique())
 
 
 def compute_money_metrics(
@@ -148,7 +137,7 @@ def compute_money_metrics(
     agents, due, profits: rows of `RankingInputs`. trades, portfolios: rows of their tables for these agents.
     """
     initial, cohorts = float(agents["initial_cash"].sum()), agents.height
-    yield _return_metric(profits, initial, cohorts, plan)
+    yield compute_return(agents, profits, plan)
     start = dict(agents.select("agent_id", "initial_cash").iter_rows())
     curves = portfolios.sort("agent_id", "at").group_by("agent_id", maintain_order=True).agg(pl.col("total").cast(pl.Float64))
     falls = [drawdown([round(value * 1e6) for value in (start[name], *totals)]) or 0.0 for name, totals in curves.iter_rows()]
@@ -174,11 +163,24 @@ def compute_coverage_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
     yield from _coverage_metrics(due)
 
 
-def _return_metric(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> MetricRow:
-    """Return the metric return: profit divided by initial cash, with an interval over events that is cut at -1."""
-    values, slopes = (profits[name].to_numpy() / initial for name in ("profit", "exposed"))
-    if not len(values):
-        return MetricRow("return", "higher", Estimate(0.0, reason=NO_POSITION), cohorts)
-    # A correction can leave a debt; then the return itself is the minimum.
-    total = _priced_means(profits, plan).total(LinearMetric(values, slopes, min(RUINED, float(values.sum()))))
-    return MetricRow("return", "higher", total, cohorts, profits["event"].n_unique())
+def compute_return(agents: pl.DataFrame, profits: pl.DataFrame, plan: Inference) -> MetricRow:
+    """Return the metric return: profit divided by initial cash. Its interval is limited to the results that the positions can have.
+
+    agents, profits: rows of `RankingInputs` of one family.
+    """
+    by_cohort = agents.join(profits.group_by("cohort").agg(pl.col("profit").sum()), on="cohort", how="left").sort("cohort")
+    cohorts = tuple((by_cohort["profit"].fill_null(0.0) / by_cohort["initial_cash"]).to_list())
+    if profits.is_empty():
+        return MetricRow("return", "higher", Estimate(0.0, reason=NO_POSITION), agents.height, cohorts=cohorts)
+    initial, questions = float(agents["initial_cash"].sum()), Questions.of(profit_outcomes(profits))
+    (values, stakes), weight = questions.sums(), questions.weight
+    denominators = np.broadcast_to(stakes / weight, values.shape)[:, None]
+    statistic = Statistic(values[:, None] / weight, denominators, (float(stakes.sum()) / initial,))
+    bounds = replace(bootstrap([statistic], weight, questions.events, plan)[0], value=float(profits["profit"].sum()) / initial)
+    if profits["sold"].any():
+        bounds = leave_out_interval(bounds, SOLD)
+    bounds = limit_ends(bounds, values[1:] / initial)
+    if bounds.value is not None and bounds.lower is not None:
+        # A correction can leave a debt; then the return itself is the minimum.
+        bounds = replace(bounds, lower=max(bounds.lower, min(RUINED, bounds.value)))
+    return MetricRow("return", "higher", _to_estimate(bounds), agents.height, profits["event"].n_unique(), cohorts)

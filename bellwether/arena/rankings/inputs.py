@@ -196,10 +196,10 @@ class RankingInputs:
 
     @cached_property
     def profits(self) -> pl.DataFrame:
-        """One row per position: ranking group, cohort, opening week, event, and profit (dollars) including the value of shares still held.
+        """One row per position: ranking group, cohort, opening week, stake with fees and profit in dollars, including the value of shares still held.
 
-        event, market: numbers; market is the outcome that `price` refers to. exposed: maximum gain in dollars from that outcome, negative on
-        the other side.
+        event, market: numbers; market is the outcome in question. no, yes: profit if that outcome does not, and does, occur. sold: whether any
+        shares were sold.
         """
         binary = pl.col("binary")
         side = pl.col("side").str.to_lowercase()
@@ -220,14 +220,16 @@ class RankingInputs:
             )
         )
         cash = self.ledger.group_by("position_id").agg(pl.col("amount").cast(pl.Float64).sum())
-        shares, price = pl.col("shares").cast(pl.Float64), pl.col("price").cast(pl.Float64)
-        opened = (
-            self.trades.filter(pl.col("action") == "BUY")
-            .group_by("position_id")
-            .agg(pl.col("week").min(), bought=shares.sum(), average=(shares * price).sum() / shares.sum())
+        bought = pl.col("action") == "BUY"
+        opened = self.trades.group_by("position_id").agg(
+            pl.col("week").filter(bought).min(),
+            bought=pl.col("shares").cast(pl.Float64).filter(bought).sum(),
+            stake=(pl.col("amount").cast(pl.Float64) + pl.col("fee").cast(pl.Float64)).filter(bought).sum(),
+            sold=~bought.all(),
         )
         side = _fold_case(pl.col("side"))
         outcome = pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side))
+        paid = pl.col("bought") - pl.col("stake")
         return (
             valued.join(cash, on="position_id")
             .join(opened, on="position_id", how="left")
@@ -241,8 +243,10 @@ class RankingInputs:
                 "position_id",
                 event=pl.col("event").fill_null(pl.col("market_id")).rank("dense"),
                 market=pl.struct("market_id", outcome.alias("outcome")).rank("dense"),
-                price=pl.when(outcome == side).then("average").otherwise(1 - pl.col("average")),
-                exposed=pl.when(outcome == side).then("bought").otherwise(-pl.col("bought")),
+                no=pl.when(outcome == side).then(-pl.col("stake")).otherwise(paid),
+                yes=pl.when(outcome == side).then(paid).otherwise(-pl.col("stake")),
+                stake="stake",
+                sold="sold",
                 profit=pl.col("amount") + pl.col("value"),
             )
             .sort("position_id")

@@ -1,25 +1,24 @@
-"""Pairwise comparison of families (competitors): mean difference over common cohort-weeks, clustered by cohort and week.
+"""Pairwise comparison of families (competitors): difference of two means or returns over common cohort-weeks, with events as clusters.
 
 A cohort-week is one week in which a cohort decides. Its agents have the same universe at the same prices, so that the difficulty of the week
-cancels. Weeks of a cohort and cohorts of a week are dependent, which standard errors with two-way clusters take into account
-(docs/metrics.md).
+cancels. One outcome of a question counts for the bets of both families (docs/metrics.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import polars as pl
 
-from bellwether.arena.rankings.price_noise import Exposure
-from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.arena.rankings.possible_outcomes import SOLD, Questions, leave_out_interval, limit_ends
+from bellwether.calibration.bootstrap import Bounds, Statistic, bootstrap
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.calibration.comparison_pairs import IDENTICAL, holm
+from bellwether.calibration.comparison_pairs import holm
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.mean_inference import NOTHING, ClusterSums, mean_tests
+from bellwether.calibration.inference import Inference
 from bellwether.calibration.ranking import confidence_set, group_letters
 
 NO_COMMON = "no cohort-week has both"
@@ -40,109 +39,146 @@ class PairComparison:
 
 
 def compare_pairs(
-    outcomes: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], *, higher_is_better: bool, level: float
+    outcomes: pl.DataFrame, cells: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], plan: Inference, *, higher_is_better: bool
 ) -> PairComparison:
-    """Test for every pair of the families `names` whether their mean values differ. ranked: whether each family may enter the confidence set.
+    """Test for every pair of the families `names` whether their means (or returns) differ. ranked: whether each family may enter the confidence set.
 
-    outcomes: family, cohort, week, value (summed per cohort-week), slope (derivative of the value by the outcome of a market, or null), y,
-    price, market and event.
+    Args:
+        outcomes: bets of all families, from `score_outcomes`, or positions, from `profit_outcomes`.
+        cells: cohort-weeks of each family: family, cohort, week and, for returns only, initial_cash of the cohort in dollars.
+        names: families in the order of the results.
+        ranked: for each family.
+        plan: level and seed.
+        higher_is_better: direction of the metric.
     """
-    values = outcomes.group_by("family", "cohort", "week").agg(pl.col("value").sum())
-    matrix, clusters = _value_matrix(values, names)
-    first, second = (np.asarray(side, dtype=np.intp) for side in np.triu_indices(len(names), 1))
-    floor = _variance_floors(outcomes, names, matrix, (first, second))
-    tested, n, identical = _test_pairs(matrix, clusters, (first, second), floor, level)
-    p_holm = holm(tested["p"])
-    pairs = pl.DataFrame(
+    panel = _Panel.of(outcomes, cells, names)
+    pairs = list(combinations(range(len(names)), 2))
+    found, n = panel.compare(pairs, plan), [int(panel.common(*pair).sum()) for pair in pairs]
+    p_holm = holm(np.array([np.nan if bounds.p is None else bounds.p for bounds in found]))
+    difference = np.array([np.nan if bounds.value is None else bounds.value for bounds in found])
+    floats: dict[str, Sequence[float | None] | Floats] = {
+        "difference": difference,
+        "lower": [bounds.lower for bounds in found],
+        "upper": [bounds.upper for bounds in found],
+        "p": [bounds.p for bounds in found],
+        "p_holm": p_holm,
+    }
+    rows = pl.DataFrame(
         {
-            "family": pl.Series([names[int(index)] for index in first], dtype=pl.String),
-            "other": pl.Series([names[int(index)] for index in second], dtype=pl.String),
-            "n": n,
-            "n_clusters": tested["clusters"],
-            **{
-                name: pl.Series(tested[name], dtype=pl.Float64, nan_to_null=True)
-                for name in ("difference", "lower", "upper", "standard_error", "df", "p")
-            },
-            "p_holm": pl.Series(p_holm, dtype=pl.Float64, nan_to_null=True),
-            "method": pl.Series(tested["method"], dtype=pl.String),
-            "reason": pl.Series(tested["reason"], dtype=pl.String),
+            "family": pl.Series([names[one] for one, _ in pairs], dtype=pl.String),
+            "other": pl.Series([names[other] for _, other in pairs], dtype=pl.String),
+            "n": pl.Series(n, dtype=pl.Int64),
+            "n_clusters": pl.Series([bounds.n_clusters for bounds in found], dtype=pl.Int64),
+            **{name: pl.Series(values, dtype=pl.Float64, nan_to_null=True) for name, values in floats.items()},
+            "reason": pl.Series([bounds.reason for bounds in found], dtype=pl.String),
         }
     )
-    loss = -np.asarray(tested["difference"]) if higher_is_better else np.asarray(tested["difference"])
-    takes_part = np.asarray(ranked, dtype=bool)
-    mcs_p = confidence_set(loss, np.where(identical, 1.0, p_holm), (first, second), takes_part)
+    first, second = (np.array([pair[side] for pair in pairs], dtype=np.intp) for side in (0, 1))
+    sign, takes_part = -1 if higher_is_better else 1, np.asarray(ranked, dtype=bool)
+    mcs_p = confidence_set(sign * difference, p_holm, (first, second), takes_part)
     in_mcs = [None if np.isnan(p) else bool(p > CONFIDENCE_SET_LEVEL) for p in mcs_p]
-    means = _mean_losses(matrix, higher_is_better)
-    letter_groups = group_letters(np.where(takes_part, means, np.nan), p_holm, (first, second), SIGNIFICANCE)
-    return PairComparison(pairs, [None if np.isnan(p) else float(p) for p in mcs_p], in_mcs, letter_groups)
+    letters = group_letters(np.where(takes_part, sign * panel.means, np.nan), p_holm, (first, second), SIGNIFICANCE)
+    return PairComparison(rows, [None if np.isnan(p) else float(p) for p in mcs_p], in_mcs, letters)
 
 
-def _value_matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Clusters]:
-    """Return the values as a matrix, float64 (W cohort-weeks, M families), NaN if missing, and the cohort and week of each row as clusters."""
-    cells = values.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
-    placed = values.join(cells, on=["cohort", "week"]).filter(pl.col("family").is_in(list(names)))
-    matrix = np.full((cells.height, len(names)), np.nan)
-    column = {name: index for index, name in enumerate(names)}
-    matrix[placed["row"].to_numpy(), [column[name] for name in placed["family"]]] = placed["value"].to_numpy()
-    return matrix, Clusters.of({"cohort": cells["cohort"], "week": cells["week"]}, cells.height)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Term:
+    """Mean or return of a family over cohort-weeks: (sum of values) / total.
 
-
-def _variance_floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs: tuple[Ints, Ints]) -> Floats:
-    """Return the minimum variance of the mean difference of P pairs over common cohort-weeks, as implied by prices, float64 (P,). matrix: from
-    `_value_matrix`.
-
-    The minimum is the larger of the variance expected from prices and the squared deviations from prices. Each event counts once, even if bet
-    on in several cohort-weeks.
+    values: float64 (3, questions). sizes: float64 (questions,). total: number of bets, or initial cash in dollars. sold: whether it contains
+    sold positions.
     """
-    cells = outcomes.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
-    priced = outcomes.filter(pl.col("slope").is_not_null()).join(cells, on=["cohort", "week"], maintain_order="left")
-    row, slope = priced["row"].to_numpy(), priced["slope"].to_numpy()
-    exposure = Exposure.of(*(priced[name].to_numpy() for name in ("price", "market", "event")))
-    surprise = slope * (priced["y"].to_numpy() - exposure.chance)
-    family = priced["family"].cast(pl.Enum(names)).to_physical().to_numpy()
-    rows_of = [np.flatnonzero(family == index) for index in range(len(names))]
-    present, floors = ~np.isnan(matrix), np.zeros(len(pairs[0]))
-    for pair, (first, second) in enumerate(zip(*pairs, strict=True)):
-        common = present[:, first] & present[:, second]
-        mine, theirs = (rows_of[index][common[row[rows_of[index]]]] for index in (first, second))
-        used, sign = np.concatenate([mine, theirs]), np.repeat([1.0, -1.0], [len(mine), len(theirs)]) / max(common.sum(), 1)
-        own = exposure.take(used)
-        occurred = np.square(np.bincount(own.event, sign * surprise[used])).sum()
-        floors[pair] = max(own.variance((sign * slope[used])[:, None])[0], occurred)
-    return floors
+
+    values: Floats
+    sizes: Floats
+    total: float
+    sold: bool
+
+    @property
+    def coefficient(self) -> float:
+        """Factor of (sum of values) / (sum of sizes)."""
+        return float(self.sizes.sum()) / self.total if self.total else 0.0
 
 
-def _test_pairs(
-    matrix: Floats, clusters: Clusters, pairs: tuple[Ints, Ints], floor: Floats, level: float
-) -> tuple[dict[str, Any], Ints, Bools]:
-    difference = matrix[:, pairs[0]] - matrix[:, pairs[1]]
-    present = ~np.isnan(difference)
-    values, weight = np.nan_to_num(difference), present.astype(np.float64)
-    n = present.sum(axis=0)
-    identical = (n > 0) & (values == 0).all(axis=0)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Panel:
+    """Bets of F families in C cohort-weeks.
 
-    def sums(grouping: Grouping) -> ClusterSums:
-        total, size = np.zeros((grouping.count, len(n))), np.zeros((grouping.count, len(n)))
-        np.add.at(total, grouping.index, values)
-        np.add.at(size, grouping.index, weight)
-        return ClusterSums(total, size)
+    rows: numbers of the bets of each family. cell: cohort-week of each bet. sold: of each bet, whether the position was sold. cohort: of each
+    cohort-week. present: bool (F, C). cash: initial cash of each family in each cohort-week in dollars, float64 (F, C); None for means.
+    """
 
-    assert clusters.both is not None
-    tests = mean_tests([sums(grouping) for grouping in clusters.ways], sums(clusters.both), level=level, floor=floor)
-    reasons = [
-        IDENTICAL if same else NO_COMMON if reason == NOTHING else reason for same, reason in zip(identical, tests.reason, strict=True)
-    ]
-    undefined = np.array([reason is not None for reason in reasons], dtype=bool)
-    tested: dict[str, Any] = {
-        name: np.where(undefined, np.nan, getattr(tests, name)) for name in ("lower", "upper", "standard_error", "df", "p")
-    }
-    method = [None if is_undefined else name for is_undefined, name in zip(undefined, tests.method, strict=True)]
-    others = {"difference": tests.mean, "clusters": tests.clusters.astype(np.int64), "method": method, "reason": reasons}
-    return {**tested, **others}, n.astype(np.int64), identical
+    questions: Questions
+    rows: tuple[Ints, ...]
+    cell: Ints
+    sold: Bools
+    cohort: Ints
+    present: Bools
+    cash: Floats | None
 
+    @classmethod
+    def of(cls, outcomes: pl.DataFrame, cells: pl.DataFrame, names: Sequence[str]) -> _Panel:
+        placed = cells.select("cohort", "week").unique().sort("cohort", "week").with_row_index("cell")
+        of_family = cells.join(placed, on=["cohort", "week"])
+        column = {name: number for number, name in enumerate(names)}
+        at = np.array([column[name] for name in of_family["family"]], dtype=np.intp), of_family["cell"].to_numpy()
+        present = np.zeros((len(names), placed.height), dtype=bool)
+        present[at] = True
+        cash = None
+        if "initial_cash" in cells.columns:
+            cash = np.zeros(present.shape)
+            cash[at] = of_family["initial_cash"].to_numpy()
+        bets = outcomes.join(placed, on=["cohort", "week"], how="left", maintain_order="left")
+        family = bets["family"].to_numpy()
+        rows = tuple(np.flatnonzero(family == name) for name in names)
+        cohort = (placed["cohort"].rank("dense") - 1).to_numpy().astype(np.intp)
+        return cls(Questions.of(bets), rows, bets["cell"].to_numpy(), bets["sold"].to_numpy(), cohort, present, cash)
 
-def _mean_losses(matrix: Floats, higher_is_better: bool) -> Floats:
-    present = ~np.isnan(matrix)
-    count = present.sum(axis=0)
-    mean = np.divide(np.nan_to_num(matrix).sum(axis=0), count, out=np.full(matrix.shape[1], np.nan), where=count > 0)
-    return -mean if higher_is_better else mean
+    @property
+    def means(self) -> Floats:
+        """Mean or return of each family over all its cohort-weeks, float64 (F,), NaN without any."""
+        terms = [self._term(family, self.present[family]) for family in range(len(self.rows))]
+        return np.array([term.values[0].sum() / term.total if term.total else np.nan for term in terms])
+
+    def common(self, one: int, other: int) -> Bools:
+        """Return a mask of the cohort-weeks of both families, bool (C,)."""
+        return np.asarray(self.present[one] & self.present[other])
+
+    def compare(self, pairs: Sequence[tuple[int, int]], plan: Inference) -> list[Bounds]:
+        """Compute the difference of each pair of families."""
+        statistics = (self._difference(*self._terms(*pair)) for pair in pairs)
+        found = bootstrap(statistics, self.questions.weight, self.questions.events, plan)
+        return [self._complete(bounds, pair) for bounds, pair in zip(found, pairs, strict=True)]
+
+    def _terms(self, one: int, other: int) -> tuple[_Term, _Term]:
+        common = self.common(one, other)
+        return self._term(one, common), self._term(other, common)
+
+    def _term(self, family: int, cells: Bools) -> _Term:
+        rows = self.rows[family][cells[self.cell[self.rows[family]]]]
+        values, sizes = self.questions.sums(rows)
+        if self.cash is None:
+            return _Term(values, sizes, float(sizes.sum()), sold=False)
+        cohorts, first = np.unique(np.where(cells, self.cohort, -1), return_index=True)
+        cash = float(self.cash[family, first[cohorts >= 0]].sum())
+        # Without positions the return is 0, whatever the sizes.
+        return _Term(values, sizes if len(rows) else self.questions.weight, cash, bool(self.sold[rows].any()))
+
+    def _difference(self, one: _Term, other: _Term) -> Statistic:
+        weight = self.questions.weight
+        numerators = np.stack([one.values, other.values], axis=1) / weight
+        denominators = np.broadcast_to(np.stack([one.sizes, other.sizes]) / weight, numerators.shape)
+        return Statistic(numerators, denominators, (one.coefficient, -other.coefficient))
+
+    def _complete(self, bounds: Bounds, pair: tuple[int, int]) -> Bounds:
+        """Limit the interval of a difference of returns; leave it out with sold positions; name the reason without a common cohort-week."""
+        if not self.common(*pair).any():
+            return replace(bounds, reason=NO_COMMON)
+        if self.cash is None:
+            return bounds
+        one, other = self._terms(*pair)
+        if one.sold or other.sold:
+            return leave_out_interval(bounds, SOLD)
+        if not self.questions.events.count:
+            return Bounds(0.0, 0.0, 0.0, 1.0)
+        return limit_ends(bounds, one.values[1:] / one.total - other.values[1:] / other.total)

@@ -19,13 +19,13 @@ from bellwether.arena.rankings.estimates import (
     compute_coverage_metrics,
     compute_forecast_metrics,
     compute_money_metrics,
-    size_slope,
 )
 from bellwether.arena.rankings.inputs import BASELINE, RankingInputs, explain_exclusions, explain_too_few_events
 from bellwether.arena.rankings.pairs import PairComparison, compare_pairs
+from bellwether.arena.rankings.possible_outcomes import profit_outcomes, score_outcomes
+from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import FEW_CLUSTERS, MIN_CLUSTERS
 from bellwether.calibration.reliability import reliability_bins
 from bellwether.tables.arena_rankings import CALIBRATION, GROUP, PAIRS, RANKINGS
 from bellwether.tables.schema import Table
@@ -116,33 +116,21 @@ def _filter_key(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
 def _compare_families(group: _RankingGroup, plan: Inference) -> dict[str, PairComparison]:
     """Return the pairwise comparison of all families of the group, by metric."""
     return {
-        name: compare_pairs(rows, group.families, group.ranked(name, rows), higher_is_better=name == "return", level=plan.level)
-        for name, rows in _pair_values(group).items()
+        name: compare_pairs(rows, cells, group.families, group.ranked(name, rows), plan, higher_is_better=name == "return")
+        for name, (rows, cells) in _pair_values(group).items()
     }
 
 
-def _pair_values(group: _RankingGroup) -> dict[str, pl.DataFrame]:
-    """Return the values that `compare_pairs` compares (its argument `outcomes`), by metric."""
-    cells, columns = ["family", "cohort", "week"], ["y", "price", "market", "event"]
-    p, y, price = pl.col("p"), pl.col("y"), pl.col("price")
-
-    def mean(rows: pl.DataFrame, value: pl.Expr, slope: pl.Expr) -> pl.DataFrame:
-        share = pl.len().over(cells)
-        return rows.select(*cells, *columns, value=value / share, slope=slope / share).sort(*cells, *columns)
-
+def _pair_values(group: _RankingGroup) -> dict[str, tuple[pl.DataFrame, pl.DataFrame]]:
+    """Return the first two arguments of `compare_pairs` by metric."""
+    cells = ("family", "cohort", "week")
+    sized = group.bets.filter(pl.col("size").is_not_null())
+    scores = {"brier_stated": group.stated, "brier_vs_price": group.stated, "brier_size": sized}
     cash = group.agents.select("family", "cohort", "initial_cash")
-    earned = group.due.select(cells).join(group.profits, on=cells, how="left").join(cash, on=["family", "cohort"])
+    due = group.due.select(cells).unique().join(cash, on=["family", "cohort"])
     return {
-        "brier_stated": mean(group.stated, (p - y) ** 2, 1 - 2 * p),
-        "brier_vs_price": mean(group.stated, (p - y) ** 2 - (price - y) ** 2, 2 * (price - p)),
-        "brier_size": mean(group.bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
-        "return": earned.select(
-            *cells,
-            *columns[1:],
-            value=pl.col("profit").fill_null(0.0) / pl.col("initial_cash"),
-            slope=pl.col("exposed") / pl.col("initial_cash"),
-            y=price + pl.col("profit") / pl.col("exposed"),
-        ).sort(*cells, *columns[1:]),
+        **{name: (score_outcomes(rows, name), rows.select(cells).unique()) for name, rows in scores.items()},
+        "return": (profit_outcomes(group.profits), due),
     }
 
 
@@ -174,6 +162,8 @@ def _ranking_rows(
                 **{field: getattr(row.estimate, field) for field in Estimate.__dataclass_fields__},
                 "n": row.n,
                 "n_events": row.n_events,
+                "cohort_low": min(row.cohorts) if len(row.cohorts) > 1 else None,
+                "cohort_high": max(row.cohorts) if len(row.cohorts) > 1 else None,
                 "better": row.better,
                 "baseline": name in group.baselines,
                 "rank": ranks.get((row.metric, name)),
