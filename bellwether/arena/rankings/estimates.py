@@ -35,10 +35,11 @@ PATH = "an extreme of a path, which events do not add up to"
 
 #: Mean scores of stated probabilities, and direction.
 STATED = (("brier_stated", "lower"), ("log_loss", "lower"), (RELATIVE, "lower"))
-#: Mean scores of bets, and direction.
-SCORED = (("brier_size", "lower"), ("brier_price", "lower"), ("win_rate", "higher"))
+#: Mean scores of bets, and direction. Those in `SIZED` need a bet's size.
+SIZED, SCORED = (("brier_size", "lower"),), (("brier_price", "lower"), ("win_rate", "higher"))
 #: Metrics of trades, and direction.
 TRADED = (
+    *SIZED,
     *SCORED,
     ("return", "higher"),
     ("drawdown", "lower"),
@@ -88,16 +89,18 @@ def leading_metrics(rows: pl.DataFrame, primary: Sequence[str]) -> tuple[str, ..
 def compute_forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
     """Yield the metrics of a family's stated probabilities. rows: forecasts with a p; without rows the metrics have no value."""
     n, events = rows.height, rows["event"].n_unique()
-    for name, better in STATED:
-        yield MetricRow(name, better, _to_estimate(_mean_score(rows, name, plan)), n, events)
+    yield from compute_mean_scores(rows, STATED, plan)
     yield MetricRow("skill_price", "higher", _skill(rows, events, plan), n, events)
     yield MetricRow("ece", "lower", _calibration_error(rows, plan), n, events)
 
 
-def _mean_score(rows: pl.DataFrame, metric: str, plan: Inference) -> Bounds:
-    questions = Questions.of(score_outcomes(rows, metric))
-    values, size = questions.sums()
-    return bootstrap([Statistic.mean([*(values / size)])], size, questions.events, plan)[0]
+def compute_mean_scores(rows: pl.DataFrame, metrics: Sequence[tuple[str, str]], plan: Inference) -> Iterator[MetricRow]:
+    """Yield mean scores of bets. metrics: name and direction of each."""
+    scores = [Questions.of(score_outcomes(rows, name)) for name, _ in metrics]
+    weight, events = scores[0].weight, scores[0].events
+    statistics = (Statistic.mean([*(questions.sums()[0] / weight)]) for questions in scores)
+    for (name, better), bounds in zip(metrics, bootstrap(statistics, weight, events, plan), strict=True):
+        yield MetricRow(name, better, _to_estimate(bounds), rows.height, events.count)
 
 
 def _skill(rows: pl.DataFrame, events: int, plan: Inference) -> Estimate:
@@ -124,9 +127,8 @@ def _to_estimate(bounds: Bounds) -> Estimate:
 
 def compute_bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
     """Yield the metrics of a family's scored bets: Brier scores of the confidence implied by bet sizes and of the prices paid, and the win rate."""
-    for name, better in SCORED:
-        rows = bets.filter(pl.col("size").is_not_null()) if name == "brier_size" else bets
-        yield MetricRow(name, better, _to_estimate(_mean_score(rows, name, plan)), rows.height, rows["event"].n_unique())
+    yield from compute_mean_scores(bets.filter(pl.col("size").is_not_null()), SIZED, plan)
+    yield from compute_mean_scores(bets, SCORED, plan)
 
 
 def compute_money_metrics(
