@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from bellwether.arena.rankings import RankingInputs, compute_rankings
-from bellwether.arena.rankings.estimates import compute_money_metrics
 from bellwether.calibration.inference import Inference
 from bellwether.tables import table
 from bellwether.tables.arena_rankings import SUBMISSIONS
@@ -185,19 +184,3 @@ def test_a_skill_needs_three_events(events: int, skill: float | None) -> None:
     assert found["value"] == (None if skill is None else pytest.approx(skill))
     if skill is None:
         assert (found["reason"], found["unranked_because"]) == ("fewer than three clusters",) * 2
-
-
-@pytest.mark.parametrize(("least", "lower"), [(-9_000.0, -1.0), (-10_000.0, -1.035)])
-def test_no_interval_of_a_return_goes_below_the_loss_of_everything(least: float, lower: float) -> None:
-    """Only a debt after a correction makes a return less than −100 %."""
-    agents = pl.DataFrame({"agent_id": ["a"], "initial_cash": [10_000.0]})
-    profits = pl.DataFrame(
-        {"event": [1, 2, 3, 4], "market": [1, 2, 3, 4], "profit": [least, -300.0, -50.0, 0.0], "exposed": 100.0, "price": 0.5}
-    )
-    due = pl.DataFrame({"kind": ["finished"], "cost": [0.0]})
-    none = pl.DataFrame(schema={"agent_id": pl.String, "at": TIME, "total": pl.Float64, "amount": pl.Float64})
-    found = {one.metric: one.estimate for one in compute_money_metrics(agents, due, none, profits, none, plan=PLAN)}["return"]
-    assert found.value == pytest.approx((least - 350) / 10_000)
-    assert found.lower == pytest.approx(lower)
-    assert found.upper is not None
-    assert found.upper > 0

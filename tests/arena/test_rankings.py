@@ -14,7 +14,6 @@ from rich.console import Console
 
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
-from bellwether.arena.rankings.pairs import NO_COMMON, compare_pairs
 from bellwether.arena.rankings.standings import read_tables_as_known, render_standings
 from bellwether.calibration import evaluate
 from bellwether.calibration.inference import Inference
@@ -70,6 +69,9 @@ def test_every_number_without_an_interval_says_why(rankings: dict[str, pl.DataFr
     rows = rankings["arena/rankings"]
     assert rows.filter((pl.col("lower").is_null()) != (pl.col("reason").is_not_null())).is_empty()
     assert rows["metric"].n_unique() == 16
+    pairs = rankings["arena/pairs"]
+    assert pairs.filter((pl.col("lower").is_null()) != (pl.col("reason").is_not_null())).is_empty()
+    assert pairs.filter((pl.col("p") < 0.05) != ((pl.col("lower") > 0) | (pl.col("upper") < 0))).is_empty()
 
 
 def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
@@ -112,30 +114,6 @@ def test_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> None:
             assert not alone[table_name].is_empty(), table_name
     again = compute_rankings(replace(inputs, agents=named), plan)
     assert all(rows.equals(again[name]) for name, rows in mixed.items())
-
-
-def test_pairs_are_paired_by_cohort_and_week() -> None:
-    """A week that is hard for both families does not change their difference."""
-    rows = []
-    for cohort in range(4):
-        for week in range(cohort, cohort + 3):
-            hard = 0.3 * (week % 2)
-            rows += [("a", cohort, week, 0.2 + hard), ("b", cohort, week, 0.25 + hard + 0.01 * (cohort - week % 3))]
-    rows.append(("c", 9, 9, 0.1))
-    values = pl.DataFrame(rows, schema=["family", "cohort", "week", "value"], orient="row")
-    values = values.with_columns(pl.col("cohort", "week") * 7).with_columns(
-        cohort=START + pl.duration(days="cohort"), week=START + pl.duration(days="week")
-    )
-    values = values.with_columns(slope=None, y=None, price=None, market=None, event=None)
-    found = compare_pairs(values, ["a", "b", "c"], [True] * 3, higher_is_better=False, level=0.95)
-    first = found.pairs.row(0, named=True)
-    expected = [0.05 + 0.01 * (cohort - week % 3) for cohort in range(4) for week in range(cohort, cohort + 3)]
-    assert first["difference"] == pytest.approx(-np.mean(expected))
-    assert (first["n"], first["n_clusters"]) == (12, 4)
-    assert first["p"] < 0.05
-    assert first["p_holm"] == first["p"], "one pair was tested"
-    assert found.pairs["reason"].to_list() == [None, NO_COMMON, NO_COMMON]
-    assert found.in_mcs[:2] == [True, first["p"] > 0.1]
 
 
 def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
