@@ -50,7 +50,7 @@ def _universe_frame(week: date, frozen: FrozenUniverse) -> pl.DataFrame:
             "fees": [None if market.fees == FREE else encode_fees(market.fees) for market in markets],
         },
         schema_overrides={
-            **{name: dtype for name, dtype in UNIVERSE.schema.items() if name in _MARKET and not isinstance(dtype, pl.Decimal)},
+            **{name: _plain_dtype(UNIVERSE.schema[name]) for name in _MARKET},
             "prices": pl.List(pl.Int64()),
             "fees": pl.String(),
         },
@@ -85,8 +85,8 @@ def agents_frame(
     frame = _frame_from_objects(AGENTS, Agent._fields, agents).with_columns(
         model=pl.Series([models[agent.family] for agent in agents], dtype=pl.String()),
         model_id=pl.Series([term and term.model_id for term in frozen], dtype=pl.String()),
-        input_price=pl.Series([term and micros(term.input_price) for term in frozen], dtype=pl.Int64()),
-        output_price=pl.Series([term and micros(term.output_price) for term in frozen], dtype=pl.Int64()),
+        input_price=pl.Series([term and micros(term.input_price) for term in frozen], dtype=pl.Int128()),
+        output_price=pl.Series([term and micros(term.output_price) for term in frozen], dtype=pl.Int128()),
         closed_at=pl.Series([closure and closure.at for closure in closures], dtype=AGENTS.schema["closed_at"]),
         closed_by=pl.Series([closure and closure.author for closure in closures], dtype=pl.String()),
         archived_at=pl.lit(archived and archived.at, AGENTS.schema["archived_at"]),
@@ -204,7 +204,7 @@ def prices_from_rows(rows: pl.DataFrame) -> list[HeldPrice]:
 
 def frame_from_millionths(table: Table, rows: Sequence[Mapping[str, Any]], *names: str) -> pl.DataFrame:
     """Build rows of a table from dictionaries. names: columns whose values are integers in millionths, which become decimals."""
-    schema = {name: pl.Int64() if name in names else dtype for name, dtype in table.schema.items()}
+    schema = {name: _plain_dtype(dtype) if name in names else dtype for name, dtype in table.schema.items()}
     return _to_table(table, pl.DataFrame([dict(row) for row in rows], schema=schema, orient="row"))
 
 
@@ -214,7 +214,7 @@ def _frame_from_objects(table: Table, names: Iterable[str], rows: Sequence[Any])
     fields: tuple[str, ...] = getattr(rows[0], "_fields", ()) if rows else ()
     for name in names:
         dtype = table.schema.get(name, table.schema["known_at"] if name in _TIMES else pl.String())
-        plain = pl.Int64() if isinstance(dtype, pl.Decimal) else dtype
+        plain = _plain_dtype(dtype)
         values = list(map(itemgetter(fields.index(name)) if name in fields else attrgetter(name), rows))
         # Polars converts integers and strings in bulk, but datetimes and enum members one by one.
         if isinstance(plain, pl.Datetime):
@@ -224,6 +224,11 @@ def _frame_from_objects(table: Table, names: Iterable[str], rows: Sequence[Any])
             values = [value and str(value) for value in values]
         columns[name] = pl.Series(name, values, dtype=plain)
     return pl.DataFrame(columns)
+
+
+def _plain_dtype(dtype: pl.DataType) -> pl.DataType:
+    """Return the dtype before conversion to the table's: 128-bit integers for decimals."""
+    return pl.Int128() if isinstance(dtype, pl.Decimal) else dtype
 
 
 @lru_cache(maxsize=1 << 16)
@@ -256,4 +261,4 @@ def _add_methodology(frame: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
 
 def _to_millionths(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
     """Convert the columns `names` from decimals with six digits to integers in millionths, exactly."""
-    return rows.with_columns([(pl.col(name).cast(pl.Decimal(38, 6)) * 1_000_000).cast(pl.Int64()) for name in names])
+    return rows.with_columns([(pl.col(name).cast(pl.Decimal(38, 6)) * 1_000_000).cast(pl.Int128()) for name in names])

@@ -6,7 +6,7 @@ rounded once, half to even (`divide_half_even`). Type checkers distinguish `Micr
 
 from __future__ import annotations
 
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any
 
 from bellwether.errors import SchemaError
@@ -19,7 +19,7 @@ CENT = 10_000
 
 #: Maximum amount, price or size in whole units; larger values are rejected before conversion.
 LARGEST = Decimal(10) ** 15
-_DIGITS = 80
+_EXACT = Context(prec=80)
 
 
 def divide_half_even(numerator: int, denominator: int) -> int:
@@ -53,8 +53,7 @@ def micros(value: Decimal | str | int) -> int:
         raise SchemaError(f"reading an amount: {value!r:.80} is not a decimal number") from None
     if not (number.is_finite() and -LARGEST <= number <= LARGEST):
         raise SchemaError(f"reading an amount: {value!s:.80} is not a number from {-LARGEST:f} to {LARGEST:f}")
-    with localcontext(prec=_DIGITS):
-        return int((number * MICROS).to_integral_value(ROUND_HALF_EVEN))
+    return int(_EXACT.multiply(number, MICROS).to_integral_value(ROUND_HALF_EVEN, _EXACT))
 
 
 def price_micros(value: Decimal | str | int | float | None) -> SharePrice | None:
@@ -75,12 +74,12 @@ def price_micros(value: Decimal | str | int | float | None) -> SharePrice | None
 
 def dollars(amount: int) -> Decimal:
     """Convert millionths to a decimal number, exactly."""
-    return Decimal(amount).scaleb(-6)
+    return Decimal(amount).scaleb(-6, _EXACT)
 
 
 def money_text(amount: MicroDollars) -> str:
     """Format micro-dollars with two decimals and thousands separators, rounded towards zero so that a printed limit is valid."""
-    return f"{dollars(amount).quantize(Decimal('0.01'), rounding=ROUND_DOWN):,}"
+    return f"{dollars(amount).quantize(Decimal('0.01'), ROUND_DOWN, _EXACT):,}"
 
 
 def percent_text(price: SharePrice) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import EXACT_PRICE, MONEY, PRICE, PROBABILITY, TEXT, TIME, USDC, UTC, Column, Table
+from bellwether.tables.schema import EXACT_PRICE, LARGE_MONEY, PRICE, PROBABILITY, TEXT, TIME, USDC, UTC, Column, Table
 
 #: Shares with six decimals.
-SHARES = pl.Decimal(24, 6)
-#: Volume of a market.
-VOLUME = pl.Decimal(24, 6)
+SHARES = pl.Decimal(30, 6)
 
 _PER_SHARE = "dollars per share"
 
 
 def _money(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, MONEY, meaning, "dollars", nullable=nullable)
+    return Column(name, LARGE_MONEY, meaning, "dollars", nullable=nullable)
 
 
 def _price(name: str, meaning: str, *, nullable: bool = False) -> Column:
@@ -68,7 +66,7 @@ UNIVERSE = Table(
             pl.List(pl.String()),
             "token of each outcome, in the order of outcomes; on Kalshi the contract of each outcome, or the only contract of a binary market",
         ),
-        Column("volume", VOLUME, "traded volume in dollars; on Kalshi in contracts, counted as one dollar each", "dollars", nullable=True),
+        _money("volume", "traded volume in dollars; on Kalshi in contracts, counted as one dollar each", nullable=True),
         _time("closes_at", "scheduled end", nullable=True),
         _price("tick", "price step", nullable=True),
         Column("min_shares", SHARES, "minimum order size", "shares", nullable=True),
@@ -146,7 +144,7 @@ DECISIONS = Table(
         _text("served_model", "model that answered the last call, from the body or gateway headers; docs/models.md"),
         _text("system_fingerprint", "system fingerprint of that answer, from the provider"),
         _text("served_by", "provider or deployment that served the call behind a gateway"),
-        Column("cost", MONEY, "cost of all attempts; null if partly unknown", "dollars", nullable=True),
+        _money("cost", "cost of all attempts; null if partly unknown", nullable=True),
         _text("reason", "why it is unfinished or all legs were refused; null if finished"),
         _RECONSTRUCTED,
         _METHODOLOGY,

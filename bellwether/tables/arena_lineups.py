@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import MONEY, TEXT, TIME, UTC, Column, Table
+from bellwether.tables.schema import LARGE_MONEY, TEXT, TIME, UTC, Column, Table
 
 _FAMILY = Column("family", TEXT, "family, a competitor over the years")
 _TITLE = Column("title", TEXT, "display name of the family")
@@ -20,8 +20,8 @@ RELEASES = Table(
         Column("model", TEXT, "model of the release"),
         Column("model_id", TEXT, "model id (provider/id) in its latest cohort", nullable=True),
         Column("released", pl.Date(), "release date of the provider; null if unknown", UTC, nullable=True),
-        Column("input_price", MONEY, "price per million input tokens in its latest cohort", "dollars", nullable=True),
-        Column("output_price", MONEY, "price per million output tokens in its latest cohort", "dollars", nullable=True),
+        Column("input_price", LARGE_MONEY, "price per million input tokens in its latest cohort", "dollars", nullable=True),
+        Column("output_price", LARGE_MONEY, "price per million output tokens in its latest cohort", "dollars", nullable=True),
         Column("first_cohort", pl.Date(), "first cohort in which it represents the family", UTC),
         Column("last_cohort", pl.Date(), "latest cohort in which it represents the family", UTC),
         Column("cohorts", pl.Int32(), "number of cohorts in which it represents the family"),
@@ -42,8 +42,8 @@ REVIEW = Table(
         Column("model_id", TEXT, "model id (provider/id) of the present release"),
         Column("state", TEXT, "unchanged, upgrade (one later release, with prices), needs_review or dismissed"),
         Column("offers", pl.List(pl.String()), "ids of later releases; empty without any"),
-        Column("input_price", MONEY, "price per million input tokens of an upgrade; null otherwise", "dollars", nullable=True),
-        Column("output_price", MONEY, "price per million output tokens of an upgrade; null otherwise", "dollars", nullable=True),
+        Column("input_price", LARGE_MONEY, "price per million input tokens of an upgrade; null otherwise", "dollars", nullable=True),
+        Column("output_price", LARGE_MONEY, "price per million output tokens of an upgrade; null otherwise", "dollars", nullable=True),
         Column("reason", TEXT, "explanation of the state"),
         Column("catalogue", TEXT, "version of the price map"),
         Column("known_at", TIME, "time of the review", UTC),

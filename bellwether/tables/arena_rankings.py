@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import MONEY, PROBABILITY, TEXT, TIME, UTC, Column, Table
+from bellwether.tables.schema import LARGE_MONEY, PROBABILITY, TEXT, TIME, UTC, Column, Table
 
 _FLOAT = pl.Float64()
 
@@ -107,7 +107,7 @@ PAIRS = Table(
     version="2",
 )
 
-_MEAN = Column("total", MONEY, "mean of cash plus positions over the agents", "dollars")
+_MEAN = Column("total", LARGE_MONEY, "mean of cash plus positions over the agents", "dollars")
 _AGENTS = Column("n", pl.Int64(), "number of agents in the mean")
 
 EQUITY_BY_DAY = Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.tables.raw import SCHEDULED_DAY
-from bellwether.tables.schema import CONTRACTS, DOLLARS, PRICE, SIZE, TEXT, TIME, UTC, Column, Table
+from bellwether.tables.schema import CONTRACTS, DOLLARS, LARGE_SIZE, PRICE, SIZE, TEXT, TIME, UTC, Column, Table
 
 KNOWN_AT = Column("known_at", TIME, "when the row became known: the latest of its sources", UTC)
 
@@ -47,7 +47,7 @@ MARKETS = Table(
         ),
         Column("settlement_value", PRICE, "value of a YES contract at settlement", DOLLARS, nullable=True),
         Column("last_price", PRICE, "last trade, a final price and never a forecast", DOLLARS, nullable=True),
-        Column("volume", SIZE, "traded contracts; on Polymarket dollars", CONTRACTS, nullable=True),
+        Column("volume", LARGE_SIZE, "traded contracts; on Polymarket dollars", CONTRACTS, nullable=True),
         Column("open_interest", SIZE, "outstanding contracts", CONTRACTS, nullable=True),
         Column("source", TEXT, "endpoint of the data: live or historical"),
         KNOWN_AT,

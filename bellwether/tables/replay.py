@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.tables.clean import KNOWN_AT
-from bellwether.tables.schema import CONTRACTS, DOLLARS, MONEY, PRICE, SIZE, TEXT, UTC, Column, Table
+from bellwether.tables.schema import CONTRACTS, DOLLARS, LARGE_MONEY, LARGE_SIZE, MONEY, PRICE, SIZE, TEXT, UTC, Column, Table
 
 #: Nanosecond precision, as in recordings.
 INSTANT = pl.Datetime("ns", "UTC")
@@ -31,6 +31,10 @@ def is_portfolio(episode: str) -> bool:
 
 def _money(name: str, meaning: str, *, nullable: bool = False) -> Column:
     return Column(name, MONEY, meaning, USD, nullable=nullable)
+
+
+def _sum(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, LARGE_MONEY, meaning, USD, nullable=nullable)
 
 
 def _share(name: str, meaning: str) -> Column:
@@ -350,16 +354,16 @@ RESULTS = Table(
         AGENT,
         Column("ordinal", COUNT, "position of the line; the total is last"),
         Column("episode", TEXT, "episode, or Total"),
-        _money("pnl", "P&L"),
-        _money("pnl_pessimistic", "lower bound of P&L"),
-        _money("pnl_optimistic", "upper bound of P&L"),
+        _sum("pnl", "P&L"),
+        _sum("pnl_pessimistic", "lower bound of P&L"),
+        _sum("pnl_optimistic", "upper bound of P&L"),
         _BANDS,
         _share("return", "P&L divided by bankroll; in the total the mean over episodes"),
         _share("max_drawdown", "maximum drawdown; in the total the largest"),
-        Column("contracts", SIZE, "filled contracts", CONTRACTS),
+        Column("contracts", LARGE_SIZE, "filled contracts", CONTRACTS),
         _count("orders", "orders sent"),
         _share("fill_ratio", "fill ratio; in the total the mean over episodes that have one"),
-        _money("fees", "fees paid"),
+        _sum("fees", "fees paid"),
         _count("episodes", "number of episodes: 1, and in the total those that count"),
         Column("unsettled", FLAG, "whether P&L includes the mark of an unsettled position"),
         Column("default_fees", FLAG, "whether the venue's general fees apply in a market, because no source states the terms"),
@@ -385,10 +389,10 @@ SUMMARY = Table(
             "number of counted episodes in which the venue's general fees apply to a market, because no source states the terms",
         ),
         _count("failures", "number of counted episodes that ended early by an error of the agent"),
-        _money("pnl", "sum of P&L"),
+        _sum("pnl", "sum of P&L"),
         *_statistics_columns("pnl", "P&L of an episode", USD, *SPREAD),
-        _money("pnl_pessimistic", "sum of the lower bounds of P&L"),
-        _money("pnl_optimistic", "sum of the upper bounds of P&L"),
+        _sum("pnl_pessimistic", "sum of the lower bounds of P&L"),
+        _sum("pnl_optimistic", "sum of the upper bounds of P&L"),
         _BANDS,
         *_statistics_columns("return", "return of an episode", "share", *SPREAD),
         *_statistics_columns("max_drawdown", "maximum drawdown of an episode", "share", "mean", "median"),
@@ -397,10 +401,10 @@ SUMMARY = Table(
         _count("sharpe_episodes", "number of episodes with a Sharpe ratio"),
         *_statistics_columns("fill_ratio", "fill ratio of an episode that has one", "share", "mean", "median"),
         _count("fill_ratio_episodes", "number of episodes with a fill ratio"),
-        Column("contracts", SIZE, "filled contracts", CONTRACTS),
+        Column("contracts", LARGE_SIZE, "filled contracts", CONTRACTS),
         _count("orders", "orders sent"),
-        _money("fees", "fees paid"),
-        _money("slippage", "slippage of takers; null without any", nullable=True),
+        _sum("fees", "fees paid"),
+        _sum("slippage", "slippage of takers; null without any", nullable=True),
         _share("maker_share", "share of filled contracts that were filled as maker"),
         _share("profitable", "share of episodes with a profit"),
         KNOWN_AT,

@@ -19,9 +19,14 @@ PRICE = pl.Decimal(10, 6)
 #: Prices that are not multiples of a tick: quotients of on-chain amounts.
 EXACT_PRICE = pl.Decimal(38, 20)
 SIZE = pl.Decimal(18, 2)
+#: Sums of contracts, and volumes in USDC.
+LARGE_SIZE = pl.Decimal(30, 2)
 #: Amounts of USDC and of shares.
 USDC = pl.Decimal(24, 6)
 MONEY = pl.Decimal(18, 6)
+#: Sums of money, and amounts of the arena: a bet of at most 10^15 dollars at a millionth of a dollar per share pays 10^21 dollars. DuckDB sums
+#: 10^8 of the largest values without an overflow.
+LARGE_MONEY = pl.Decimal(30, 6)
 TEXT = pl.String()
 PROBABILITY = pl.Float64()
 

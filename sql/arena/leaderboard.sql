@@ -3,7 +3,7 @@
 -- Inputs: agents, decisions, refusals, trades (facts); ledger, positions, portfolios (derived from them); completed (week: complete cohorts);
 -- scored (methodology, reconstructed, family, and the means over the family's scored bets). arena/rankings has the ranks.
 --
--- Money is summed in integer micro-dollars, so that sums do not depend on the order of rows. Archived cohorts do not count.
+-- Money is summed in decimals, so that sums are exact and do not depend on the order of rows. Archived cohorts do not count.
 WITH entered AS (
     SELECT
         agent_id,
@@ -11,7 +11,7 @@ WITH entered AS (
         reconstructed,
         family,
         week IN (SELECT week FROM completed) AS is_complete,
-        CAST(initial_cash * 1000000 AS BIGINT) AS initial
+        initial_cash AS initial
     FROM agents
     WHERE archived_at IS NULL
 ),
@@ -40,13 +40,13 @@ traded AS (
     SELECT
         agent_id,
         count(*) FILTER (action = 'BUY') AS bets,
-        CAST(sum(amount) * 1000000 AS BIGINT) AS moved
+        sum(amount) AS moved
     FROM trades
     GROUP BY agent_id
 ),
 
 booked AS (
-    SELECT agent_id, CAST(arg_max(cash, number) * 1000000 AS BIGINT) AS cash
+    SELECT agent_id, arg_max(cash, number) AS cash
     FROM ledger
     GROUP BY agent_id
 ),
@@ -62,17 +62,14 @@ curves AS (
     SELECT
         entered.agent_id,
         portfolios.at,
-        CAST(portfolios.total * 1000000 AS BIGINT) AS total,
-        greatest(
-            entered.initial,
-            CAST(max(portfolios.total) OVER (PARTITION BY portfolios.agent_id ORDER BY portfolios.at) * 1000000 AS BIGINT)
-        ) AS peak
+        portfolios.total,
+        greatest(entered.initial, max(portfolios.total) OVER (PARTITION BY portfolios.agent_id ORDER BY portfolios.at)) AS peak
     FROM portfolios
     INNER JOIN entered ON entered.agent_id = portfolios.agent_id
 ),
 
 valued AS (
-    SELECT agent_id, arg_max(total, "at") AS total, max(CAST(peak - total AS DOUBLE) / peak) AS drawdown
+    SELECT agent_id, arg_max(total, "at") AS total, max(CAST(peak - total AS DOUBLE) / CAST(peak AS DOUBLE)) AS drawdown
     FROM curves
     GROUP BY agent_id
 ),
@@ -90,10 +87,10 @@ families AS (
         coalesce(sum(decided.unfinished), 0) AS unfinished,
         coalesce(sum(traded.bets), 0) AS bets,
         coalesce(sum(refused.legs), 0) AS refused,
-        CAST(sum(entered.initial) AS BIGINT) AS initial,
-        CAST(sum(coalesce(booked.cash, entered.initial)) AS BIGINT) AS cash,
-        CAST(sum(coalesce(valued.total, entered.initial)) AS BIGINT) AS total,
-        CAST(coalesce(sum(traded.moved), 0) AS BIGINT) AS moved,
+        sum(entered.initial) AS initial,
+        sum(coalesce(booked.cash, entered.initial)) AS cash,
+        sum(coalesce(valued.total, entered.initial)) AS total,
+        coalesce(sum(traded.moved), 0) AS moved,
         coalesce(max(valued.drawdown), 0.0) AS drawdown,
         coalesce(sum(held.positions), 0) AS open_positions,
         CASE WHEN coalesce(sum(decided.unpriced), 0) = 0 THEN coalesce(sum(decided.cost), 0) END AS cost
@@ -111,8 +108,8 @@ measured AS (
     SELECT
         families.*,
         scored.* EXCLUDE (methodology, reconstructed, family),
-        CAST(families.total - families.initial AS DOUBLE) / families.initial AS "return",
-        CAST(families.moved AS DOUBLE) / families.initial AS turnover
+        CAST(families.total - families.initial AS DOUBLE) / CAST(families.initial AS DOUBLE) AS "return",
+        CAST(families.moved AS DOUBLE) / CAST(families.initial AS DOUBLE) AS turnover
     FROM families
     LEFT JOIN scored
         ON scored.methodology = families.methodology
@@ -138,13 +135,13 @@ SELECT
     brier_size,
     brier_price,
     win_rate,
-    CAST(initial * 0.000001 AS DECIMAL(18, 6)) AS initial_cash,
-    CAST(cash * 0.000001 AS DECIMAL(18, 6)) AS cash,
-    CAST(total * 0.000001 AS DECIMAL(18, 6)) AS total,
-    CAST((total - initial) * 0.000001 AS DECIMAL(18, 6)) AS profit,
+    CAST(initial AS DECIMAL(30, 6)) AS initial_cash,
+    CAST(cash AS DECIMAL(30, 6)) AS cash,
+    CAST(total AS DECIMAL(30, 6)) AS total,
+    CAST(total - initial AS DECIMAL(30, 6)) AS profit,
     "return",
     drawdown,
     turnover,
     CAST(open_positions AS INTEGER) AS open_positions,
-    CAST(cost AS DECIMAL(18, 6)) AS cost
+    CAST(cost AS DECIMAL(30, 6)) AS cost
 FROM measured

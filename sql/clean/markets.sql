@@ -204,7 +204,7 @@ SELECT
     -- Rounded to the table's decimals, but never onto 0 or 1, which the price was not.
     CASE WHEN last_price > 0 AND last_price < 1 THEN least(greatest(last_price, 0.000001), 0.999999) ELSE last_price END::DECIMAL(10, 6)
         AS last_price,
-    volume::DECIMAL(18, 2) AS volume,
+    volume::DECIMAL(30, 2) AS volume,
     NULL::DECIMAL(18, 2) AS open_interest,
     'live' AS source,
     greatest(known_at, event_known_at, verdict_known_at) AS known_at

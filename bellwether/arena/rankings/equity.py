@@ -19,10 +19,10 @@ def mean_total() -> pl.Expr:
     millionth.
     """
     totals = pl.coalesce(pl.col("total").cast(_MILLIONTHS), pl.col("initial_cash").round(6).cast(_MILLIONTHS))
-    summed, n = (totals * 1_000_000).cast(pl.Int64).sum(), pl.len().cast(pl.Int64)
+    summed, n = (totals * 1_000_000).cast(pl.Int128).sum(), pl.len().cast(pl.Int128)
     whole, twice = summed // n, 2 * (summed % n)
     up = (twice > n) | ((twice == n) & (whole % 2 == 1))
-    return (whole + up.cast(pl.Int64)).cast(_MILLIONTHS) / 1_000_000
+    return (whole + up.cast(pl.Int128)).cast(_MILLIONTHS) / 1_000_000
 
 
 def compute_equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataFrame]:

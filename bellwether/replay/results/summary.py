@@ -45,8 +45,8 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
             pl.lit(None, pl.String()).alias("failure"),
             pl.lit(known_at).alias("known_at"),
         )
-        lines = pl.concat((own.select(names), total.select(names).cast(own.select(names).schema)))
-        parts.append(lines.with_row_index("ordinal").cast({"ordinal": pl.Int64()}).select(RESULTS.names))
+        lines = pl.concat((own.select(names), total.select(names)), how="vertical_relaxed").with_row_index("ordinal")
+        parts.append(lines.select(RESULTS.names).cast(dict(RESULTS.schema)))
     return pl.concat(parts)
 
 
