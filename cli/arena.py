@@ -27,11 +27,12 @@ from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, suggestion
 from bellwether.progress import shown
 from bellwether.settings import settings
-from bellwether.tables import TABLES, table
+from bellwether.tables import TABLES, Table, table
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
 from bellwether.tables.arena_rankings import RANKED
 from bellwether.tables.exports import write_rows
 from bellwether.untrusted_text import visible
+from cli.delays import find_date, print_date, warn_of_delays
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
 from orchestration.run_session import print_summary, require_venues, runner
 
@@ -133,6 +134,7 @@ def status(as_json: bool) -> None:
     config = settings()
     require_registered(config.arena_lineup, config.methodology or None, config.registry)
     rows = found(open_lake(), methodologies(config.registry))
+    _warn_of_delays(None)
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():
@@ -153,12 +155,15 @@ def leaderboard(metric: str | None, known_at: datetime | None, as_json: bool) ->
     """Show the rankings and the books of live and reconstructed cohorts."""
     read = open_table_reader(known_at)
     rows, standings = read(LEADERBOARD).sort("methodology", "reconstructed", "family"), read(table("arena/rankings"))
+    _warn_of_delays(known_at, LEADERBOARD, table("arena/rankings"))
+    at = find_date(LEADERBOARD, known_at)
     if as_json:
-        emit({"arena": rows.to_dicts(), "rankings": standings.to_dicts()})
+        emit({"arena": rows.to_dicts(), "rankings": standings.to_dicts(), "as_of": at})
         return
     _print_standings(standings, metric)
     for part in render_leaderboard(rows):
         console().print(part)
+    print_date(at)
 
 
 @arena.command()
@@ -174,6 +179,7 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
     tables: dict[str, Any] = (
         {"agents": query_cohort(rows, cohort.date())} if agent is None else dict(query_agent(rows, cohort.date(), agent))
     )
+    _warn_of_delays(known_at)
     if as_json:
         emit({name: part.to_dicts() for name, part in tables.items()})
         return
@@ -284,6 +290,7 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     parse_decision_key(decision)
     with open_arena() as world:
         explanation = explained(world.journal, open_table_reader(known_at), world, decision, known_at)
+    _warn_of_delays(known_at)
     if as_json:
         emit(explanation_to_dict(explanation))
         return
@@ -349,6 +356,12 @@ def _preview_week(week: date, lineup: str | None, methodology: str | None, *, as
     )
 
 
+def _warn_of_delays(known_at: datetime | None, *tables: Table) -> None:
+    """Print a warning if a rebuild of the tables (default: all of the arena) failed or is due; none for a past state, which is computed from facts."""
+    if known_at is None:
+        warn_of_delays(tables or [declared for declared in TABLES.values() if declared.group == "arena"])
+
+
 def _dollars(cost: int | None) -> str:
     """Format a cost in millionths of a dollar."""
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
@@ -372,8 +385,10 @@ def rankings(metric: str | None, known_at: datetime | None, *, with_pairs: bool,
     """Show the rankings of live, reconstructed and contaminated cohorts, with intervals over events."""
     read = open_table_reader(known_at)
     rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
+    _warn_of_delays(known_at, table("arena/rankings"), table("arena/pairs"))
+    at = find_date(table("arena/rankings"), known_at)
     if as_json:
-        emit({"rankings": rows.to_dicts(), **({"pairs": pairs.to_dicts()} if with_pairs else {})})
+        emit({"rankings": rows.to_dicts(), **({"pairs": pairs.to_dicts()} if with_pairs else {}), "as_of": at})
         return
     if rows.is_empty():
         console().print("No cohort has started. `bellwether arena run` starts one.")
@@ -381,6 +396,7 @@ def rankings(metric: str | None, known_at: datetime | None, *, with_pairs: bool,
     if with_pairs and not pairs.is_empty():
         shown_columns = ("metric", "family", "other", "n", "difference", "lower", "upper", "p_holm", "reason")
         console().print(grid(pairs.select(shown_columns), title="Paired differences by cohort-week", most=200))
+    print_date(at)
 
 
 @arena.command()
@@ -401,6 +417,7 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 
     inputs = load_inputs(open_table_reader(known_at), load_cutoffs(settings().registry))
     rows = compute_window_equity(inputs, WINDOWS[span])
+    _warn_of_delays(known_at)
     if as_json:
         emit({"equity": rows.to_dicts()})
         return
@@ -469,6 +486,7 @@ def show_table(
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
     rows = load_rows(declared, known_at, first and first.date(), last and last.date())
+    _warn_of_delays(known_at, declared)
     if into is not None:
         write_rows(rows, into)
     if as_json:
@@ -497,6 +515,7 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
     else:
         with Journal.of(config) as journal:
             tables = build_cohort_tables(lake, rules, cohort.date(), journal)
+    _warn_of_delays(None)
     written = write(tables, cohort.date(), target)
     counts = {name: rows.height for name, rows in tables.items()}
     if as_json:

@@ -371,6 +371,11 @@ def trading(
     if folder is None:
         require_platform("bellwether trading without a FOLDER")
     rows = select_rows(load_backtests(folder, settings().warehouse_uri), agents, rules)
+    if folder is None:
+        from bellwether.tables import table as declared
+        from cli.delays import find_publication_date, print_date, warn_of_delays
+
+        warn_of_delays([declared("replay/backtests")], published=True)
     lines, summary = results(rows, unsettled=unsettled), summarise(rows, unsettled=unsettled)
     if as_json:
         emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
@@ -379,6 +384,8 @@ def trading(
         for table in (*agent_tables(lines, titles), comparison_table(summary, titles), spread_table(summary, titles)):
             print_table(table)
             console().print()
+        if folder is None:
+            print_date(find_publication_date())
     if to is not None:
         for file in _report(folder, agents, rules, (to, name)):
             click.echo(f"wrote {file}", err=True)

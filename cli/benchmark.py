@@ -27,7 +27,9 @@ from bellwether.questions import release as named
 from bellwether.questions.versions import compare, list_versions
 from bellwether.report.writer import write_report
 from bellwether.settings import settings
+from bellwether.tables import table
 from bellwether.untrusted_text import visible
+from cli.delays import find_publication_date, print_date, warn_of_delays
 from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
 from orchestration.run_session import print_summary, runner
 
@@ -310,6 +312,7 @@ def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
     unknown = [name for name in releases if name not in published]
     if unknown:
         raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; {suggestion(unknown[0], published)}")
+    warn_of_delays([table("benchmark/leaderboard")], published=True)
     chosen = [name for name in published if not releases or name in releases]
     parts = {name: frame.filter(frame["release"] == name) for name in chosen}
     if as_json:
@@ -319,6 +322,7 @@ def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
         console().print("No release has been ranked yet; `bellwether demo` makes one.")
     for name, part in parts.items():
         console().print(leaderboard_table(name, part))
+    print_date(find_publication_date())
 
 
 #: Refused lines that are printed; all are in the file that --refused names.
@@ -393,6 +397,7 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     from bellwether.report.inputs import add_registry, read_inputs
 
     inputs = read_inputs(settings().warehouse_uri, release, revision=revision)
+    warn_of_delays([table("benchmark/leaderboard")], published=True)
     files = write_report(add_registry(inputs), reports or settings().reports_uri)
     if as_json:
         emit(files)
@@ -433,7 +438,7 @@ def export(release: str | None, folder: Path | None, delta: str | None, names: t
 
 def _export_delta(url: str, names: tuple[str, ...]) -> None:
     from bellwether.publish.delta import update_copies
-    from bellwether.tables import TABLES, table
+    from bellwether.tables import TABLES
 
     empty = True
     for copy in update_copies(_open_lake(), url, [table(name) for name in names] or TABLES.values()):
@@ -454,6 +459,7 @@ def _export_release(release: str, folder: Path, *, license_id: str, repository: 
     if questions.is_empty():
         published = query(settings().warehouse_uri, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
         raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, published)}")
+    warn_of_delays([table("benchmark/questions")], published=True)
     written = write(questions, folder, world=settings().world, recipe=_recipe(release), license_id=license_id)
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
     if repository is not None:

@@ -308,7 +308,9 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     `FROM meta.tables` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
     not fit the terminal are left out; --json has all columns and rows, and null for NaN and infinity.
     """
+    from bellwether.lake.views import find_tables
     from bellwether.lake.warehouse import query as run
+    from cli.delays import warn_of_delays
 
     text = sql
     if sql.startswith("@"):
@@ -320,6 +322,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
         except UnicodeDecodeError as error:
             raise ConfigError(f"reading SQL: {path} is not UTF-8 text") from error
     frame = run(settings().warehouse_uri, text, _parse_values(values))
+    warn_of_delays(find_tables(text), published=True)
     # A small negative number is rounded to -0.0, which depends on the order of a sum: show 0.0.
     frame = frame.with_columns(pl.col(pl.Float32, pl.Float64) + 0.0)
     if as_json:

@@ -42,12 +42,10 @@ class UpdatePolicy:
     """Automatic update policy of a table, stored in the definition metadata of the asset.
 
     Attributes:
-        ignored: inputs whose changes do not make the table out of date.
         attempts: maximum of consecutive failed runs for the same inputs, with growing pauses.
         candidates: `module:function` that selects partitions from those of the first input. Default: all partitions whose inputs exist.
     """
 
-    ignored: tuple[str, ...] = ()
     attempts: int = 3
     candidates: str | None = None
 
@@ -66,7 +64,7 @@ def update_policy(graph: Any, key: dg.AssetKey) -> UpdatePolicy | None:
     stated = graph.get(key).metadata.get(_FOLLOWS)
     if not isinstance(stated, dg.JsonMetadataValue) or not isinstance(stated.value, Mapping):
         return None
-    return UpdatePolicy(**{**stated.value, "ignored": tuple(stated.value["ignored"])})
+    return UpdatePolicy(**stated.value)
 
 
 def table_asset(name: str, *kinds: str, follows: UpdatePolicy | None = None, about: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -37,13 +37,12 @@ MADE_FROM = "bellwether/made_from"
 
 
 def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
-    """Return what can make an asset outdated: the lake tables that it reads, unless its policy ignores them, and the version of its code."""
-    node, follow = graph.get(key), update_policy(graph, key)
+    """Return what can make an asset outdated: the lake tables that it reads and the version of its code."""
+    node = graph.get(key)
     inputs = sorted(name for parent in node.parent_keys if (name := "/".join(parent.path)) in TABLES and parent != key)
     return TableInputs(
         asset_table(graph, key),
         tuple(TABLES[name] for name in inputs),
-        frozenset(follow.ignored if follow else ()),
         node.code_version,
     )
 

@@ -8,13 +8,14 @@ from assets.arena import assets, rankings, review
 from assets.arena.jobs import JOBS
 from assets.arena.schedules import SCHEDULES, SENSORS
 from bellwether.settings import Settings
+from orchestration.freshness import apply_policies
 from resources.arena import ArenaResource
 
 
 def definitions(config: Settings) -> dg.Definitions:
     """Build the assets, jobs, schedules, sensors and resources of the arena."""
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([assets, rankings, review]),
+        assets=apply_policies(dg.load_assets_from_modules([assets, rankings, review]), config),
         jobs=(*JOBS, review.REVIEW),
         schedules=(*SCHEDULES, review.weekly_review),
         sensors=SENSORS,

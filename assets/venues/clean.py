@@ -12,7 +12,7 @@ from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.venues.polymarket.resolution import build_resolutions as resolve
-from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, table_asset
+from orchestration.asset_declarations import FOLLOW_INPUTS, key, table_asset
 from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, partition_keys
 from resources import LakeResource
 
@@ -69,7 +69,7 @@ def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, po
 
 
 @dg.asset(
-    **table_asset("clean/markets", follows=UpdatePolicy(ignored=("raw/kalshi_series", "raw/kalshi_archive"))),
+    **table_asset("clean/markets", follows=FOLLOW_INPUTS),
     ins={
         "kalshi_markets": dg.AssetIn(key("raw/kalshi_markets")),
         "kalshi_events": dg.AssetIn(key("raw/kalshi_events")),

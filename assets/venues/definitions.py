@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.venues import clean, raw, recordings
 from assets.venues.jobs import JOBS
-from assets.venues.schedules import DEADLINES, daily_pull, weekly_series
+from assets.venues.schedules import daily_pull, weekly_series
 from assets.venues.sensors import finished_recordings
 from bellwether.settings import Settings, Venue
 from orchestration.freshness import apply_policies
@@ -19,7 +19,7 @@ def definitions(config: Settings) -> dg.Definitions:
     world = WorldResource.of(config)
     sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
     return dg.Definitions(
-        assets=apply_policies(dg.load_assets_from_modules([raw, recordings, clean]), DEADLINES, config),
+        assets=apply_policies(dg.load_assets_from_modules([raw, recordings, clean]), config),
         jobs=JOBS,
         schedules=(daily_pull, weekly_series),
         sensors=(finished_recordings,),

@@ -15,8 +15,8 @@ from assets.venues.jobs import DAILY as DAILY_PULL
 from assets.venues.jobs import SERIES
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, KALSHI_SERIES, POLYMARKET_PULLS
+from bellwether.tables.schema import WEEKLY
 from bellwether.venues.wire.rejects import PATIENCE
-from orchestration.freshness import DAILY, WEEKLY
 from orchestration.partitions import DAY
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
@@ -24,10 +24,6 @@ from resources import LakeResource
 #: Age of a day from which it is no longer pulled automatically.
 LONGEST = timedelta(days=730)
 _WEEK = 7
-#: Freshness policies of scheduled tables.
-DEADLINES = {"raw/kalshi_pulls": DAILY, "raw/polymarket_pulls": DAILY, "clean/markets": DAILY, "raw/kalshi_series": WEEKLY}
-#: Age of the list of series from which the daily pull refreshes it, after a missed weekly run.
-SERIES_LATE = timedelta(days=8)
 #: Tag of runs of this schedule.
 CLOCK = {"bellwether/clock": "daily_pull"}
 
@@ -99,7 +95,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     if not days:
         yield dg.SkipReason(f"days outside this world: {', '.join(wanted)}")
     series = lake.lake.manifest(KALSHI_SERIES, ())
-    is_late = series is not None and tick - series.written_at > SERIES_LATE
+    is_late = series is not None and tick - series.written_at > WEEKLY
     for number, day in enumerate(days):
         config = {**_PATIENT, **({"raw__kalshi_series": _REFRESH} if is_late and number == 0 else {})}
         yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, run_config={"ops": config}, tags={**CLOCK, **AUTOMATIC})

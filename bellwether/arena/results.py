@@ -31,7 +31,7 @@ from bellwether.arena.marks import compute_portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.resolution import derive_settlements
 from bellwether.arena.scores import Score, score_bets, summary
-from bellwether.arena.units import dollars, micros
+from bellwether.arena.units import dollars
 from bellwether.lake import Lake
 from bellwether.lake.sql import run_sql
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
@@ -215,6 +215,6 @@ def find_changed_cash(facts: Facts, ledger: Ledger) -> list[str]:
             and (entry_before.trade_id is None or decision_of_trade(entry_before.trade_id) != row["decision_id"])
         ]
         cash = earlier[-1] if earlier else account.agent.initial_cash
-        if max(cash, 0) != micros(row["cash"]):
+        if dollars(max(cash, 0)) != row["cash"]:
             changed.append(f"{row['decision_id']}: decided with {row['cash']}, the ledger has {dollars(cash)}")
     return changed

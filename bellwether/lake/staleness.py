@@ -5,20 +5,25 @@ Each table's inputs are in the Dagster graph; `orchestration/runner.py` starts t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from hashlib import sha256
 
+from bellwether.formatting import counted
 from bellwether.lake.lake import Lake
 from bellwether.lake.manifest import Manifest
 from bellwether.lake.partitions import Partition
-from bellwether.tables import Table
+from bellwether.settings import World, settings
+from bellwether.tables import TABLES, Table
 
 #: Mark of the last commit and partitions at that time, by lake and table. On a store with indexes only a commit removes files.
 _last_listings: dict[tuple[str, str], tuple[str | None, dict[Partition, Manifest]]] = {}
 #: Version of an input that a partition may not have read: it equals no version.
 UNKNOWN = "?"
+#: Number of outdated tables that a description names.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +33,17 @@ class TableInputs:
     Attributes:
         table: the computed table.
         inputs: tables from which it is computed.
-        ignored: names of inputs whose changes do not make it out of date.
+        followed: inputs whose changes make it outdated.
         code: version of the code that computes it; manifests with another one are out of date.
     """
 
     table: Table
     inputs: tuple[Table, ...] = ()
-    ignored: frozenset[str] = frozenset()
     code: str | None = None
     followed: tuple[Table, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        followed = tuple(source for source in self.inputs if source.name not in self.ignored)
+        followed = tuple(source for source in self.inputs if source.name not in self.table.ignored)
         object.__setattr__(self, "followed", followed)
 
 
@@ -174,3 +178,51 @@ class LoadedLake(Staleness):
             elif manifest.version == table.version:
                 manifests[partition] = manifest
         return manifests
+
+
+def find_delays(lake: Lake, tables: Iterable[Table]) -> dict[str, datetime]:
+    """Find tables whose rebuild failed or is due, among `tables` (listed first) and the tables from which they are computed.
+
+    A rebuild is due when an input has other rows than those that a partition was computed from, as its manifest records them. In the live world a
+    table is also due when its newest partition is older than `Table.due`.
+
+    Returns the time of the rows of each such table by its name: when the oldest outdated, otherwise the newest partition was written.
+    """
+    config = settings()
+    state, now = Staleness(lake, config.now().date()), lake.clock()
+    delays: dict[str, datetime] = {}
+    waiting, seen = list(tables), set[str]()
+    while waiting:
+        table = waiting.pop(0)
+        if table.name in seen:
+            continue
+        seen.add(table.name)
+        stored = state.stored_partitions(table)
+        recipes = _recorded_recipes(table, stored)
+        outdated = [stored[partition].written_at for recipe, part in recipes.items() for partition in state.find_outdated(recipe, part)]
+        newest = max((manifest.written_at for manifest in stored.values()), default=now)
+        if outdated:
+            delays[table.name] = min(outdated)
+        elif config.world is World.LIVE and table.due is not None and now - newest > table.due:
+            delays[table.name] = newest
+        waiting.extend(source for recipe in recipes for source in recipe.followed)
+    return delays
+
+
+def _recorded_recipes(table: Table, stored: Mapping[Partition, Manifest]) -> dict[TableInputs, list[Partition]]:
+    """Return the partitions of a table by the inputs that their manifests record."""
+    recipes: dict[TableInputs, list[Partition]] = defaultdict(list)
+    for partition, manifest in stored.items():
+        if manifest.inputs:
+            recipes[TableInputs(table, tuple(TABLES[name] for name in sorted(manifest.inputs) if name in TABLES))].append(partition)
+    return recipes
+
+
+def describe_delays(delays: Mapping[str, datetime]) -> str:
+    """Describe tables whose rebuild failed or is due in one sentence; empty without any. delays: from `find_delays`."""
+    if not delays:
+        return ""
+    named = [f"{name} of {at:%Y-%m-%d %H:%M} UTC" for name, at in list(delays.items())[:_NAMED]]
+    if len(delays) > _NAMED:
+        named.append(f"and {counted(len(delays) - _NAMED, 'other table')}")
+    return f"Outdated, because a rebuild failed or is due: {', '.join(named)}."

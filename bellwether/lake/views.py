@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 import duckdb
 
 from bellwether.lake.duckdb_connection import identifier, literal
 from bellwether.lake.sql import sql_text
-from bellwether.tables import TABLES
+from bellwether.tables import TABLES, Table
 
 #: In order of creation: a view may use previous ones.
 VIEWS = ("markets", "questions", "answers", "pnl", "rejects")
@@ -19,6 +20,20 @@ MACROS = {"price_before": ("hours",)}
 def view_texts() -> dict[str, str]:
     """Read the SQL of every view and macro, by name."""
     return {name: sql_text(f"views/{name}") for name in (*VIEWS, *MACROS)}
+
+
+def find_tables(sql: str) -> list[Table]:
+    """Return the tables that a query names, directly or through a view or macro of `views`."""
+    named = _names(sql)
+    for name, text in reversed(view_texts().items()):
+        if f"views.{name}" in named:
+            named |= _names(text)
+    return [table for table in TABLES.values() if table.sql_name in named]
+
+
+def _names(sql: str) -> set[str]:
+    """Return the names `schema.table` in a query."""
+    return set(re.findall(r"\b[a-z_]+\.[a-z_0-9]+\b", sql.replace('"', "").lower()))
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:

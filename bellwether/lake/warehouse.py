@@ -224,6 +224,18 @@ def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]
         return frozenset()
 
 
+def describe_unpublished(lake: Lake, path: Path | str, tables: Iterable[Table]) -> str:
+    """Describe in one sentence which of `tables` have rows in the lake that the published warehouse lacks; empty without such rows, and for a
+    warehouse of another lake. Tables that are written many times per hour do not count.
+    """
+    state = open_place(path).state()
+    if state is None or state.lake != lake.uri:
+        return ""
+    written = tables_written_since(lake, path, [table for table in tables if not table.often])
+    late = [table.name for table in written if current_files(lake, [table]) != published_files(path, [table])]
+    return f"The warehouse of {state.published_at:%Y-%m-%d %H:%M} UTC lacks later rows of {', '.join(late)}." if late else ""
+
+
 def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
     """Return the locations of the lake's files that a warehouse published now would list."""
     files = set()

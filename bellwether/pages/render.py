@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import cache, lru_cache, partial
 from html import escape
 from importlib.resources import files
@@ -25,6 +26,7 @@ from bellwether.figures.canvas import round_of
 from bellwether.files import atomic_file
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Page, PageTable, Part, Text, TextEntry, Texts
 from bellwether.pages.values import show_controls
+from bellwether.tables.schema import DAILY
 
 #: Content-Security-Policy: own scripts, styles and pictures only; no other requests, no forms.
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
@@ -54,6 +56,7 @@ PARTS = (
 File = tuple[str, bytes]
 
 _banner: ContextVar[str] = ContextVar("banner", default="")
+_date: ContextVar[datetime | None] = ContextVar("date", default=None)
 
 
 @contextmanager
@@ -64,6 +67,16 @@ def banner(text: str) -> Iterator[None]:
         yield
     finally:
         _banner.reset(token)
+
+
+@contextmanager
+def page_date(at: datetime | None) -> Iterator[None]:
+    """Show on every page rendered within the `with` block when its tables were computed. at: None shows no time."""
+    token = _date.set(at)
+    try:
+        yield
+    finally:
+        _date.reset(token)
 
 
 class _RenderedPart(NamedTuple):
@@ -85,7 +98,7 @@ def render(page: Page) -> Iterator[File]:
     sections, extra, charts = _sections(page, stem, _INLINE)
     here, root = page.path.partition("/")[0], "../" * page.path.count("/")
     parts = [(title, path, path.partition("/")[0] == here) for title, path in PARTS]
-    html = _html(page, sections, root, POLICY, parts=parts, banner=_banner.get())
+    html = _html(page, sections, root, POLICY, parts=parts, banner=_banner.get(), date=_date.get())
     yield page.path, html.encode()
     yield from extra
     if charts:
@@ -169,7 +182,7 @@ def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str
         heads=lambda heads: _heads(tuple(heads)),
         entries=_entries,
         facts=partial(_facts, root),
-        **{"style": "", "scripts": (), "banner": "", **more},
+        **{"style": "", "scripts": (), "banner": "", "date": None, **more},
     )
 
 
@@ -310,6 +323,13 @@ def _texts(part: Texts, name: str, path: str) -> tuple[_RenderedPart, list[File]
     entries = [[[label, places[bodies[body]], rest] for label, body, rest in entry.texts] for entry in part.entries]
     about = json_bytes({"path": path}).decode()
     return _RenderedPart("texts", part, name, about), [(f"{path}.js", data_script(path, {"texts": list(places), "entries": entries}))]
+
+
+def publication_file(published_at: datetime) -> File:
+    """Return the stylesheet that all pages share and that alone changes with every publication: its time, and the hours until the next is due."""
+    hours = DAILY // timedelta(hours=1)
+    rules = f':root {{ --published: "{published_at:%Y-%m-%dT%H:%M:%SZ}"; --due-hours: {hours}; }}\n'
+    return "static/publication.css", f'{rules}.published::after {{ content: "{published_at:%Y-%m-%d %H:%M} UTC"; }}\n'.encode()
 
 
 def static_files() -> Iterator[File]:

@@ -43,7 +43,8 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     activity = Activity.of(books)
     traders = frozenset(books.trades["agent_id"])
     digest = key(board, agents, sorted(traders), *rankings.frames, *activity.frames, curves.calendar, curves.age, curves.releases, of_names)
-    yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names, activity=activity, traders=traders))
+    build = partial(_overview, board, agents, rankings, curves, of_names, activity=activity, traders=traders)
+    yield Unit("arena", digest, build, source.date("arena/leaderboard"))
     for (week,), part in agents.group_by("week", maintain_order=True):
         book = books.of(part)
         messages = [source.digest("arena/messages", starts=str(decision_week)) for decision_week in book.decisions["week"].unique().sort()]

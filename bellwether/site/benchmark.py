@@ -29,13 +29,13 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     pages.
     """
     boards = source.frame("benchmark/leaderboard")
-    yield Unit("benchmark", key(boards), partial(_index, boards, source))
+    yield Unit("benchmark", key(boards), partial(_index, boards, source), source.date("benchmark/leaderboard"))
     for name in source.names("benchmark/questions", "release"):
         of_names = colours.of(boards.filter(pl.col("release") == name)["forecaster"].to_list())
         digest = source.digest(*_TABLES, starts=name)
         prices, evidence = questions.prices(source, name), questions.evidence(source, name)
         make = partial(_release, source, name, of_names, prices, evidence)
-        yield Unit(f"benchmark {name}", key(name, digest, prices, evidence, of_names), make)
+        yield Unit(f"benchmark {name}", key(name, digest, prices, evidence, of_names), make, source.date("benchmark/leaderboard", name))
 
 
 def _index(boards: pl.DataFrame, source: SiteSource) -> Iterator[File]:

@@ -20,7 +20,7 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder, upload, writing
-from bellwether.pages.render import banner
+from bellwether.pages.render import banner, page_date
 from bellwether.places import is_stored, place
 from bellwether.settings import settings
 from bellwether.site.contents import units
@@ -64,17 +64,14 @@ def build(warehouse: Path | str, folder: Path | str) -> SiteBuild:
         raise ConfigError(f"building the site at {target}: the folder contains other files; choose another folder or empty it")
     if is_stored(target):
         return _build_and_upload(warehouse, target)
-    with (
-        open_source(warehouse) as source,
-        atomic_folder(target, MANIFEST) as draft,
-        _delay_garbage_collection(),
-        banner(_BANNERS.get(source.world, "")),
-    ):
-        writer = _Writer(target, draft, old if old and old.get("world") == source.world else {})
-        for unit in units(source):
-            writer.add(unit)
+    with open_source(warehouse) as source, atomic_folder(target, MANIFEST) as draft, _delay_garbage_collection():
+        shown = " ".join(filter(None, (_BANNERS.get(source.world), source.delays)))
+        writer = _Writer(target, draft, old if old and old.get("banner") == shown else {})
+        with banner(shown):
+            for unit in units(source):
+                writer.add(unit)
         published = publication_state(source)
-        manifest = {"what": _MARK, "published": published, "world": source.world, "units": writer.units, "files": writer.files}
+        manifest = {"what": _MARK, "published": published, "banner": shown, "units": writer.units, "files": writer.files}
         data = orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)
         (draft / MANIFEST).write_bytes(data)
     pages = Counter(path.partition("/")[0] for path in sorted(writer.files) if path.endswith(".html"))
@@ -142,14 +139,15 @@ class _Writer:
 
     def add(self, unit: Unit) -> None:
         """Add the files of a unit to the draft: links to the previous files if the unit's key is unchanged, else newly built files."""
-        previous = self._units.get(unit.name)
-        if previous and previous["key"] == unit.key and all(self._is_unchanged(path) for path in previous["files"]):
+        previous, digest = self._units.get(unit.name), f"{unit.key} {unit.date}"
+        if previous and previous["key"] == digest and all(self._is_unchanged(path) for path in previous["files"]):
             names = previous["files"]
             for path in names:
                 self._link(path)
         else:
-            names = [self._write(path, data) for path, data in unit.make()]
-        self.units[unit.name] = {"key": unit.key, "files": names}
+            with page_date(unit.date):
+                names = [self._write(path, data) for path, data in unit.make()]
+        self.units[unit.name] = {"key": digest, "files": names}
 
     def _write(self, path: str, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bellwether.pages.charts import Colours
-from bellwether.pages.render import chart_library, static_files
+from bellwether.pages.render import chart_library, publication_file, static_files
 from bellwether.site import arena, benchmark, data_pages, home, trading
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, code, key
@@ -14,12 +14,11 @@ from bellwether.site.unit import Unit, code, key
 def units(source: SiteSource) -> Iterator[Unit]:
     """Yield the units of the whole site. A unit's files are built only when its function is called."""
     yield Unit("static", code(), lambda: [*static_files(), ("static/vega.js", chart_library())])
+    yield Unit("publication", key(source.published_at.isoformat()), lambda: [publication_file(source.published_at)])
     colours = Colours(source.numbers)
     for names in (benchmark.names(source), trading.agent_names(source), arena.names(source)):
         colours.add(names)
-    yield Unit(
-        "home", key(source.published_at.isoformat(), source.standings, source.digest(*source.tables)), lambda: home.pages(source, colours)
-    )
+    yield Unit("home", key(source.standings, source.digest(*source.tables)), lambda: home.pages(source, colours), source.published_at)
     yield from benchmark.units(source, colours)
     yield from trading.units(source, colours)
     yield from arena.units(source, colours)

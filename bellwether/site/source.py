@@ -16,7 +16,8 @@ import orjson
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import duckdb_connection, meta, warehouse
+from bellwether.lake import Lake, duckdb_connection, meta, warehouse
+from bellwether.lake.staleness import describe_delays, find_delays
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.exports import redact_rows
 
@@ -69,6 +70,16 @@ class SiteSource:
     def world(self) -> str:
         """Name of the published world."""
         return str(self._all("meta.publication")["world"][0])
+
+    @cached_property
+    def delays(self) -> str:
+        """Tables of the warehouse's lake whose rebuild failed or is due, as a sentence; empty without any."""
+        return describe_delays(find_delays(Lake(self._all("meta.publication")["lake"][0]), TABLES.values()))
+
+    def date(self, name: str, starts: str = "") -> datetime | None:
+        """Return when rows of a table were last written; None without rows. starts: prefix of the partitions to include (default: all)."""
+        of_table = (pl.col("table_name") == table(name).sql_name) & pl.col("partition").str.starts_with(starts)
+        return self.partitions.filter(of_table)["written_at"].max()  # type: ignore[return-value]
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -163,7 +174,7 @@ class SiteSource:
             "meta.tables": {"table_name", "rows", "known_at", "stored_as"},
             "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},
             "meta.partitions": {"table_name", "partition", "rows", "bytes", "file", "sha256", "written_at", "known_at", "published"},
-            "meta.publication": {"published_at", "world"},
+            "meta.publication": {"published_at", "world", "lake"},
             "meta.names": {"name", "number"},
             "meta.standings": set(meta.STANDINGS.names),
         }

@@ -95,7 +95,7 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     markets = source.frame("replay/market_pnl", *_MARKET_COLUMNS)
     of_names = colours.of(runs["agent"].unique().sort().to_list())
     overview = partial(_overview, episodes, runs, summary, markets, of_names)
-    yield Unit("trading", key(episodes, runs, summary, markets, of_names), overview)
+    yield Unit("trading", key(episodes, runs, summary, markets, of_names), overview, source.date("replay/summary"))
     for (name,), markets in episodes.group_by("episode", maintain_order=True):
         digest = source.digest(*_TABLES, starts=str(name))
         part = runs.filter(pl.col("episode") == name)

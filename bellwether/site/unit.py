@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -18,11 +19,14 @@ from bellwether.tables import TABLES
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Group of files that are built together: a name, a digest of the inputs (key), and a function that yields the files (make)."""
+    """Group of files that are built together: a name, a digest of the inputs (key), a function that yields the files (make), and the time of the
+    tables that its pages show (date).
+    """
 
     name: str
     key: str
     make: Callable[[], Iterable[tuple[str, bytes]]]
+    date: datetime | None = None
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import EXACT_PRICE, LARGE_MONEY, PRICE, PROBABILITY, TEXT, TIME, USDC, UTC, Column, Table
+from bellwether.tables.schema import EXACT_PRICE, LARGE_MONEY, PRICE, PROBABILITY, TEXT, TIME, USDC, UTC, WEEKLY, Column, Table
 
 #: Shares with six decimals.
 SHARES = pl.Decimal(30, 6)
@@ -153,6 +153,7 @@ DECISIONS = Table(
     ),
     key=("week", "decision_id"),
     partitioned_by=("week",),
+    due=WEEKLY,
     version="4",
     added={
         "1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by", "changed_at", *TOKENS)),
@@ -429,6 +430,7 @@ LEADERBOARD = Table(
     key=("methodology", "reconstructed", "family"),
     version="3",
     mart=True,
+    due=WEEKLY,
 )
 
 TABLES = (

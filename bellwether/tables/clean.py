@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.tables.raw import SCHEDULED_DAY
-from bellwether.tables.schema import CONTRACTS, DOLLARS, LARGE_SIZE, PRICE, SIZE, TEXT, TIME, UTC, Column, Table
+from bellwether.tables.schema import CONTRACTS, DAILY, DOLLARS, LARGE_SIZE, PRICE, SIZE, TEXT, TIME, UTC, Column, Table
 
 KNOWN_AT = Column("known_at", TIME, "when the row became known: the latest of its sources", UTC)
 
@@ -54,6 +54,8 @@ MARKETS = Table(
     ),
     key=("day", "venue", "market_id"),
     partitioned_by=("day",),
+    ignored=("raw/kalshi_series", "raw/kalshi_archive"),
+    due=DAILY,
 )
 
 PRICES = Table(

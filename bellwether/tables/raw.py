@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from bellwether.tables.schema import CONTRACTS, DOLLARS, EXACT_PRICE, PRICE, SIZE, TEXT, TIME, USDC, UTC, Column, Table
+from bellwether.tables.schema import CONTRACTS, DAILY, DOLLARS, EXACT_PRICE, PRICE, SIZE, TEXT, TIME, USDC, UTC, WEEKLY, Column, Table
 
 DAY = Column("day", pl.Date(), "UTC day of the market's close; partition", UTC)
 
@@ -54,6 +54,7 @@ KALSHI_SERIES = Table(
         *FETCHED,
     ),
     key=("series_ticker",),
+    due=WEEKLY,
 )
 
 KALSHI_EVENTS = Table(
@@ -416,6 +417,7 @@ def _pull_table(venue: str) -> Table:
         ),
         key=("day",),
         partitioned_by=("day",),
+        due=DAILY,
     )
 
 

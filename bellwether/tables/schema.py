@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,9 @@ MONEY = pl.Decimal(18, 6)
 LARGE_MONEY = pl.Decimal(30, 6)
 TEXT = pl.String()
 PROBABILITY = pl.Float64()
+
+#: `Table.due` of tables with daily and with weekly updates.
+DAILY, WEEKLY = timedelta(hours=36), timedelta(days=8)
 
 DOLLARS = "dollars per contract"
 CONTRACTS = "contracts"
@@ -65,6 +69,8 @@ class Table:
         mart: whether the warehouse stores the rows instead of a view over the lake.
         often: whether it is written many times per hour; such changes alone are published at most once per hour.
         history: names of time-partitioned inputs of which a partition reads all partitions up to its own.
+        ignored: names of inputs whose changes do not make it outdated.
+        due: maximum age of its newest partition where schedules update it; None without a schedule.
         outside: whether it represents files outside the lake, such as a report, of which only the inputs are recorded.
         version: version of the rules that make the rows; part of every manifest.
         added: by older version, values of columns that its rows lack; rows of other versions are rebuilt.
@@ -79,6 +85,8 @@ class Table:
     mart: bool = False
     often: bool = False
     history: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    due: timedelta | None = None
     version: str = "1"
     outside: bool = False
     added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -12,9 +13,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bellwether.lake import Lake
+from bellwether.lake import Lake, staleness
 from bellwether.lake.partitions import Partition
-from bellwether.lake.staleness import LoadedLake, Staleness, TableInputs
+from bellwether.lake.staleness import LoadedLake, Staleness, TableInputs, describe_delays, find_delays
+from bellwether.settings import settings
 from bellwether.tables.schema import TEXT, Column, Table, external_table
 
 TODAY = date(2026, 3, 9)
@@ -101,12 +103,12 @@ def test_a_history_is_due_when_an_earlier_partition_changes(lake: Lake) -> None:
 
 
 def test_ignored_inputs_and_code(lake: Lake) -> None:
-    recipe = TableInputs(CLEAN, (RAW, LIVE), frozenset({"t/live"}), code="1")
+    recipe = TableInputs(by_day("t/other", ignored=("t/live",)), (RAW, LIVE), code="1")
     write(lake, RAW, ("1",), 1)
-    write(lake, CLEAN, ("1",), 1, recipe)
+    write(lake, recipe.table, ("1",), 1, recipe)
     write(lake, LIVE, ("1",), 1)
     assert due(lake, recipe, ("1",)) == []
-    assert due(lake, TableInputs(CLEAN, (RAW,), code="2"), ("1",)) == [("1",)]
+    assert due(lake, TableInputs(recipe.table, (RAW,), code="2"), ("1",)) == [("1",)]
 
 
 def test_lost_and_damaged_files_are_due(lake: Lake) -> None:
@@ -207,3 +209,40 @@ def test_no_update_is_lost_and_no_run_is_in_vain(seed: int, lake: Lake) -> None:
     assert runs <= 2 * changes
     assert not due(lake, recipe, ()) or not held
     assert not held or lake.slice(TOTAL).read()["value"].to_list() == [sum(held.values())]
+
+
+def test_delays_are_those_of_a_table_and_of_everything_that_it_is_computed_from(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    days, total = TableInputs(CLEAN, (RAW,)), TableInputs(TOTAL, (CLEAN,))
+    monkeypatch.setattr(staleness, "TABLES", {table.name: table for table in (RAW, CLEAN, TOTAL)})
+    for day in ("1", "2"):
+        write(lake, RAW, (day,), 1)
+        write(lake, CLEAN, (day,), 1, days)
+    write(lake, TOTAL, (), 2, total)
+    assert find_delays(lake, [TOTAL, CLEAN, RAW]) == {}
+    assert describe_delays({}) == ""
+
+    write(lake, RAW, ("2",), 2)
+    failed = lake.manifest(CLEAN, ("2",)).written_at  # type: ignore[union-attr]
+    assert find_delays(lake, [TOTAL]) == {"t/clean": failed}, "the total is of the rows that the failed rebuild left"
+    write(lake, CLEAN, ("2",), 2, days)
+    assert list(find_delays(lake, [TOTAL])) == ["t/total"]
+    assert find_delays(lake, [CLEAN]) == {}
+    write(lake, RAW, ("1",), 5)
+    late = find_delays(lake, [TOTAL])
+    assert list(late) == ["t/total", "t/clean"], "the shown table first"
+    assert describe_delays(late).startswith(
+        "Outdated, because a rebuild failed or is due: t/total of 2026-01-01 00:00 UTC, t/clean of 2026"
+    )
+    assert describe_delays({str(number): failed for number in range(5)}).endswith("and 2 other tables.")
+
+
+def test_a_table_older_than_its_schedule_is_delayed_where_time_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    daily = replace(RAW, due=timedelta(hours=36))
+    lake = Lake(str(tmp_path / "lake"), clock=lambda: now)
+    write(lake, daily, ("1",), 1)
+    for hours, world, delayed in ((36, "live", False), (37, "live", True), (37, "sandbox", False)):
+        monkeypatch.setenv("BELLWETHER_WORLD", world)
+        settings.cache_clear()
+        later = Lake(str(tmp_path / "lake"), clock=lambda hours=hours: now + timedelta(hours=hours))  # type: ignore[misc]
+        assert find_delays(later, [daily]) == ({"t/raw": now} if delayed else {}), (hours, world)

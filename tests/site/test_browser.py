@@ -6,6 +6,7 @@ import io
 import re
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,18 @@ def test_a_chart_is_a_picture(site: Path, browser: Any) -> None:
 
 def test_a_page_is_painted(site: Path, browser: Any) -> None:
     assert 0 < chromium.paint(browser, site / "index.html") < 30
+
+
+def test_a_page_says_when_it_is_older_than_its_schedule_allows(browser: Any, site: Path) -> None:
+    rules = (site / "static/publication.css").read_text()
+    published = datetime.fromisoformat(re.search(r'--published: "(.*?)"', rules)[1])  # type: ignore[index]
+    for hours, late in ((35, False), (37, True)):
+        context = browser.new_context()
+        page = context.new_page()
+        page.clock.set_fixed_time(published + timedelta(hours=hours))
+        page.goto((site / "arena/index.html").as_uri())
+        page.wait_for_timeout(300)
+        assert page.locator(".banner[role=alert]").count() == late, hours
+        if late:
+            assert f"published {published:%Y-%m-%d %H:%M} UTC" in page.locator(".banner[role=alert]").text_content()
+        context.close()

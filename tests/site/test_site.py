@@ -517,6 +517,31 @@ def test_a_new_cohort_writes_its_pages_and_few_others(place: Path, site: Path, t
     assert snapshot(tmp_path / "fresh") == snapshot(tmp_path / "site")
 
 
+def test_pages_state_the_publication_and_leaderboards_when_they_were_computed(site: Path, warehouse: Path) -> None:
+    published = query(warehouse, "SELECT published_at FROM meta.publication").item()
+    shared = (site / "static/publication.css").read_text()
+    assert f'--published: "{published:%Y-%m-%dT%H:%M:%SZ}"; --due-hours: 36;' in shared
+    assert f'.published::after {{ content: "{published:%Y-%m-%d %H:%M} UTC"; }}' in shared
+    for path in site.rglob("*.html"):
+        page = path.read_text()
+        assert '<span class="published"></span>' in page and "static/publication.css" in page, path
+    dated = {"index.html": published, "arena/index.html": NOW, "trading/index.html": NOW, "benchmark/index.html": NOW}
+    for name, at in dated.items():
+        assert f'As of <time datetime="{at:%Y-%m-%dT%H:%M:%SZ}">{at:%Y-%m-%d %H:%M} UTC</time>' in (site / name).read_text(), name
+
+
+def test_every_page_names_a_table_whose_rebuild_failed(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "lake", tmp_path / "lake")
+    lake, board = Lake(str(tmp_path / "lake"), clock=lambda: NOW), table("arena/leaderboard")
+    lake.write(board, (), lake.slice(board).read(), run_id="r", inputs={"arena/trades": "of rows before the last ones"})
+    publish(lake, tmp_path / "w.duckdb")
+    build(tmp_path / "w.duckdb", tmp_path / "site")
+    pages = [path.read_text() for path in (tmp_path / "site").rglob("*.html")]
+    assert pages and all(
+        f"Outdated, because a rebuild failed or is due: arena/leaderboard of {NOW:%Y-%m-%d %H:%M} UTC." in page for page in pages
+    )
+
+
 def test_an_empty_warehouse_gives_pages_that_say_what_is_missing(tmp_path: Path) -> None:
     publish(Lake(str(tmp_path / "lake")), tmp_path / "w.duckdb")
     build(tmp_path / "w.duckdb", tmp_path / "site")

@@ -298,6 +298,17 @@ const bellwether = (() => {
     open();
   }
 
+  // --- age of the publication -----------------------------------------------------------------------------------------
+
+  function warnOfAge() {
+    const style = getComputedStyle(document.documentElement), hours = Number(style.getPropertyValue("--due-hours"));
+    const published = style.getPropertyValue("--published").trim().slice(1, -1);
+    if (!(Date.now() - Date.parse(published) > hours * 3600e3)) return;
+    const at = published.slice(0, 16).replace("T", " ");
+    document.body.prepend(element("p", `Out of date: published ${at} UTC, and an update is due every ${hours} hours.`, { class: "banner", role: "alert" }));
+  }
+
+  warnOfAge();
   document.querySelectorAll(".sortable table").forEach(sortRows);
   document.querySelectorAll(".texts").forEach(texts);
   document.querySelectorAll(".grid").forEach(grid);

@@ -78,7 +78,7 @@ def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> Realit
     place = rows.join(episodes.to_frame().with_row_index("place"), on="episode", how="left", maintain_order="left")["place"]
     pnl[place.to_numpy(), column.to_numpy()] = (rows["pnl"] * MICROS).cast(pl.Int64()).to_numpy()
     best = int(pnl.sum(0).argmax())
-    name, total = agents["agent"][best], rows["pnl"].filter(column == best).sum()
+    name, total = agents["agent"][best], Decimal(rows["pnl"].filter(column == best).sum())
     if len(episodes) < LEAST_EPISODES:
         reason = f"{len(episodes)} episode{'' if len(episodes) == 1 else 's'}; it needs {LEAST_EPISODES}"
         return RealityCheck(every, len(episodes), name, total, None, reason)

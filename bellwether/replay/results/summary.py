@@ -46,7 +46,7 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
             pl.lit(known_at).alias("known_at"),
         )
         lines = pl.concat((own.select(names), total.select(names)), how="vertical_relaxed").with_row_index("ordinal")
-        parts.append(lines.select(RESULTS.names).cast(dict(RESULTS.schema)))
+        parts.append(lines.select(RESULTS.names).cast(pl.Schema(RESULTS.schema)))
     return pl.concat(parts)
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
+from bellwether.replay.results.reality_check import reality_check
 from bellwether.replay.results.summary import results, summarise
 from bellwether.replay.results.text_tables import agent_tables, comparison_table, spread_table
 from bellwether.tables.replay import RESULTS, SPREAD, SUMMARY
@@ -37,6 +38,18 @@ def test_the_total_sums_money_and_averages_shares() -> None:
     assert total["max_drawdown"] == 0.3125
     assert total["fill_ratio"] == 0.625  # of the two episodes with a value
     assert (total["pnl_pessimistic"], total["pnl_optimistic"]) == (Decimal("-90.66"), Decimal("-84.66"))
+
+
+def test_sums_of_the_largest_amounts_are_exact() -> None:
+    money, size = "999999999999.999999", "9999999999999999.99"
+    amounts = {"fees": money, "slippage": money, "contracts": size, "pnl_pessimistic": money, "pnl_optimistic": money}
+    every = backtests(*(backtest("a", f"E{number}", money, **amounts) for number in range(3)))
+    sums = {name: 3 * Decimal(value) for name, value in {"pnl": money, **amounts}.items()}
+    (summary,) = SUMMARY.validate(summarise(every)).to_dicts()
+    total = RESULTS.validate(results(every)).row(-1, named=True)
+    assert {name: summary[name] for name in sums} == sums
+    assert {name: total[name] for name in sums if name in total} == {name: value for name, value in sums.items() if name != "slippage"}
+    assert reality_check(every).pnl == sums["pnl"]
 
 
 def test_rule_sets_are_never_mixed() -> None:
