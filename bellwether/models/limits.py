@@ -64,7 +64,7 @@ class Retry:
     Attributes:
         attempts: maximum per call and run, without those rejected by a rate limit.
         turned_away: maximum number of attempts per call that are rejected by a rate limit.
-        base, cap: seconds of `bellwether.venues.http.retry.compute_delay`, with equal jitter; never shorter than requested by the provider.
+        base, cap: seconds of `bellwether.venues.http.retry.compute_delay`, with equal jitter, used if the provider requests no waiting time.
         patience: seconds without any answer after which a model whose calls are rejected or fail is stopped.
         in_a_row: minimum number of failed calls since the last answer before a failing model is stopped.
         unreachable: rounds of connection errors, without any connection between them, after which a model is stopped.
@@ -84,8 +84,8 @@ class Retry:
                 raise ConfigError(f"retries of model calls: {name} is {getattr(self, name)!r}; give a whole number from 1")
 
     def wait(self, failures: int, rng: Random, requested: float | None = None) -> float:
-        """Return the seconds to wait after `failures` failed attempts. requested: minimum that the provider asks for."""
-        return max(compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(requested or 0.0, self.patience))
+        """Return the seconds to wait after `failures` failed attempts: those that the provider requested, at most `patience`, otherwise a back-off."""
+        return min(requested, self.patience) if requested else compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5)
 
 
 class Slots:

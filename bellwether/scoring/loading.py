@@ -26,7 +26,7 @@ from bellwether.scoring.parsing import (
     to_texts,
 )
 from bellwether.scoring.prices import add_market, check_final, check_prices, note_known_outcomes, note_unread_final
-from bellwether.scoring.repeated_forecasts import Keep, check_times, parse_instants, select_in_time, select_one
+from bellwether.scoring.repeated_forecasts import Keep, check_times, check_zones, parse_instants, select_in_time, select_one
 from bellwether.scoring.table import ForecastTable
 
 #: Separator between the parts of a question's name from several columns.
@@ -72,6 +72,7 @@ def read_sheet(tables: Sequence[ForecastTable], reading: LoadOptions, outcomes: 
     parts = [part for part, _, _ in read]
     notes = [note for _, part_notes, _ in read for note in part_notes]
     _check_roles(parts, reading)
+    check_zones([part.table for part in parts], (reading.at, reading.before))
     frame = pl.concat([part.rows.with_columns(file=pl.lit(index, pl.Int32)) for index, part in enumerate(parts)])
     frame, added = _drop_unresolved(frame, parts, reading, outcomes)
     notes += added

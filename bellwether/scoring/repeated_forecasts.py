@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NoReturn
 
@@ -17,6 +17,8 @@ from bellwether.scoring.table import ForecastTable
 
 _KEY = ("forecaster", "question")
 _FORMATS = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
+#: End of a time that states its zone.
+_ZONE = r"(?i)[0-9](Z|\s?[+-][0-9]{2}:?[0-9]{2})$"
 #: Unix times beyond these are milliseconds and microseconds.
 _MILLISECONDS, _MICROSECONDS = 1e11, 1e14
 
@@ -47,7 +49,7 @@ def check_times(tables: Sequence[ForecastTable], keep: Keep | None, at: str | No
 
 
 def parse_instants(table: ForecastTable, column: str) -> pl.Series:
-    """Parse times as microseconds since 1970. Text is ISO 8601, in UTC if it has no zone; numbers are Unix times."""
+    """Parse times as microseconds since 1970. Text is ISO 8601, in UTC if no time has a zone (`check_zones`); numbers are Unix times."""
     values = table.values(column)
     if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
         instants = values.cast(pl.Datetime("us")).to_physical()
@@ -71,6 +73,33 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
         row = int(instants.is_null().arg_max() or 0)
         refuse(table, row, column, f"{format_value(table, column, row)} is no time; write 2026-03-01T12:00:00Z")
     return instants
+
+
+def check_zones(tables: Sequence[ForecastTable], columns: Iterable[str | None]) -> None:
+    """Raise `ScoringError` for a time without a zone if another time in these columns (None: not given) has one. Unix times have a zone."""
+    zoned: tuple[ForecastTable, str, int] | None = None
+    local: tuple[ForecastTable, str, int] | None = None
+    for table in tables:
+        for column in filter(None, columns):
+            has_zone = _has_zone(table.values(column))
+            zoned = zoned or _first_row(table, column, has_zone)
+            local = local or _first_row(table, column, ~has_zone)
+    if zoned and local:
+        (table, column, row), (other, name, index) = local, zoned
+        example = f"{format_value(other, name, index)} in {other.where(index, name)}"
+        refuse(table, row, column, f"{format_value(table, column, row)} has no time zone, unlike {example}; add Z or an offset")
+
+
+def _has_zone(values: pl.Series) -> pl.Series:
+    """Return which values of a column of times state a zone."""
+    if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
+        return pl.repeat(getattr(values.dtype, "time_zone", None) is not None, len(values), eager=True)
+    texts = values.cast(pl.String).str.strip_chars()
+    return texts.str.contains(_ZONE) | texts.cast(pl.Float64, strict=False).is_not_null()
+
+
+def _first_row(table: ForecastTable, column: str, chosen: pl.Series) -> tuple[ForecastTable, str, int] | None:
+    return (table, column, int(chosen.arg_max() or 0)) if chosen.any() else None
 
 
 def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:

@@ -45,8 +45,8 @@ def year_of_wins(cash: int) -> tuple[Agent, Ledger, list[Trade]]:
     trades, settlements = [], []
     for week in range(52):
         stake, at = min(cash // 4, MOST), NOW + timedelta(weeks=week)
-        amounts = {"shares": stake * 1_000_000, "amount": stake, "price": 1, "base": cash}
-        trades.append(buy_trade("1", "1", market_id=f"m{week}", leg=week + 1, executed_at=at, **amounts))
+        trade = buy_trade("1", "1", market_id=f"m{week}", leg=week + 1, executed_at=at, base=cash)
+        trades.append(trade._replace(shares=stake * 1_000_000, amount=stake, price=1))
         settlements.append(won("Yes", market_id=f"m{week}", at=at + timedelta(days=1)))
         cash += stake * 999_999
     return agent, fold([agent], trades, settlements), trades

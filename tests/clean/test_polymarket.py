@@ -76,7 +76,7 @@ def test_a_resolved_market_carries_its_facts_and_its_outcome() -> None:
 
 def test_the_largest_volume_of_the_venue_fits() -> None:
     largest = Decimal("999999999999999999.999999")
-    assert one(polymarket_market(volume=largest))["volume"] == Decimal("1000000000000000000.00")
+    assert one(volume=largest)["volume"] == Decimal("1000000000000000000.00")
 
 
 def test_the_close_is_the_scheduled_end_or_before_the_answer_of_an_early_one_was_proposed() -> None:

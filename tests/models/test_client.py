@@ -149,6 +149,14 @@ async def test_waits_grow_jitter_and_honour_what_the_provider_asks_for(journal: 
     assert 4.0 <= third <= 8.0
 
 
+async def test_pauses_after_rate_limits_stay_as_long_as_the_provider_asks(journal: Journal) -> None:
+    time = SimulatedTime()
+    limited = [make_failure(Outcome.RATE_LIMIT, 429, retry_after=3.0)] * 6
+    async with client(journal, FakeWire([*limited, make_result()]), time) as asking:
+        await ask(asking)
+    assert time.now() == pytest.approx(18.0)
+
+
 async def test_an_answer_after_failures_keeps_the_money_of_all_attempts(journal: Journal) -> None:
     cut = AttemptResult(Outcome.MALFORMED, make_result(None, finish=None).reply, "cut")
     broken = AttemptResult(Outcome.PROVIDER_ERROR, make_result("0.", finish="error", cost=7).reply, "broke off")

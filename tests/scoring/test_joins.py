@@ -191,7 +191,7 @@ def test_forecasts_at_the_same_time_are_refused() -> None:
 
 
 def test_forecasts_after_the_close_do_not_count() -> None:
-    closes = {"a": "2026-03-02T12:00:00Z", "b": "2026-03-04"}
+    closes = {"a": "2026-03-02T12:00:00Z", "b": "2026-03-04T00:00:00+00:00"}
     data = [{"question": q, "p": day / 10, "at": f"2026-03-0{day}T12:00:00Z"} for q in "ab" for day in range(1, 6)]
     known = [{"question": q, "close_time": at, "outcome": int(q == "a")} for q, at in closes.items()]
     result = scored(data, outcomes=known, keep="last", at="at", before="close_time")
@@ -203,10 +203,41 @@ def test_forecasts_after_the_close_do_not_count() -> None:
     assert "--before close_time needs the column with the time of each forecast; give --at at" in refusal(
         data, outcomes=known, before="close_time"
     ).replace("COLUMN", "at")
-    past = [{**row, "close_time": "2025-01-01"} for row in known]
+    past = [{**row, "close_time": "2025-01-01T00:00:00Z"} for row in known]
     assert "none of the 10 forecasts precedes the time in 'close_time'" in refusal(
         data, outcomes=past, keep="last", at="at", before="close_time"
     )
+
+
+ZONED, LOCAL = "2026-03-01T12:00:00Z", "2026-03-02 09:30:00"
+
+
+@pytest.mark.parametrize(
+    ("at", "closes", "fault"),
+    [
+        (
+            [ZONED, LOCAL],
+            [ZONED, ZONED],
+            f"row 2, column 'at': '{LOCAL}' has no time zone, unlike '{ZONED}' in the rows, row 1, column 'at'",
+        ),
+        (
+            [LOCAL, LOCAL],
+            [ZONED, ZONED],
+            f"row 1, column 'at': '{LOCAL}' has no time zone, unlike '{ZONED}' in the rows, row 1, column 'close'",
+        ),
+        ([ZONED, ZONED], ["2026-03-05", ZONED], "row 1, column 'close': '2026-03-05' has no time zone"),
+        (["1772366400", "1772366400"], [LOCAL, LOCAL], f"row 1, column 'close': '{LOCAL}' has no time zone, unlike '1772366400'"),
+        (["2026-03-01T12:00:00+0100", "2026-03-01 12:00:00 -05:00"], [LOCAL, ZONED], f"'{LOCAL}' has no time zone"),
+        (["2026-03-01 12:00", "2026-03-01T12:00:00"], ["2026-03-05", LOCAL], None),
+        ([ZONED, "2026-03-01 12:00:00 -05:00"], ["2026-03-05T00:00:00+02:00", "1772625600"], None),
+    ],
+)
+def test_times_have_a_zone_in_all_rows_or_in_none(at: list[str], closes: list[str], fault: str | None) -> None:
+    data = [{"question": q, "p": 0.5, "at": stated, "close": end, "outcome": 1} for q, stated, end in zip("ab", at, closes, strict=True)]
+    if fault is None:
+        assert scored(data, at="at", before="close").forecasts.height == 2
+    else:
+        assert fault in refusal(data, at="at", before="close")
 
 
 def test_a_missing_forecast_does_not_replace_one() -> None:

@@ -101,6 +101,14 @@ async def test_retry_after_is_honoured(asked: str):
     assert naps.taken == [17.0]
 
 
+async def test_pauses_stay_as_long_as_the_venue_asks():
+    naps = Naps()
+    script = Script(*[answer({}, status=429, Retry_After="2")] * 6, GOOD)
+    async with client(script, naps=naps) as venue:
+        await venue.get("/markets")
+    assert naps.taken == [2.0] * 6
+
+
 @pytest.mark.parametrize("asked", ["soon", "-5", "", "Fri, 20 Mar 1999 08:30:17 GMT"])
 async def test_a_retry_after_that_makes_no_sense_is_ignored(asked: str):
     naps = Naps()

@@ -96,10 +96,10 @@ class Backoff:
         self._rng = rng
 
     def wait(self, state: RetryCallState) -> float:
-        """Return the seconds to wait before the next attempt: the jittered back-off, or the wait that the venue requests if that is longer."""
+        """Return the seconds to wait before the next attempt: as the venue requests, otherwise the jittered back-off."""
         failure = state.outcome.exception() if state.outcome else None
         requested = failure.retry_after if isinstance(failure, TransientFailure) else None
-        return max(self.draw(state.attempt_number), requested or 0.0)
+        return requested or self.draw(state.attempt_number)
 
     def draw(self, number: int) -> float:
         """Draw the jittered back-off in seconds after `number` failures."""

@@ -41,7 +41,7 @@ def test_the_total_sums_money_and_averages_shares() -> None:
 
 
 def test_sums_of_the_largest_amounts_are_exact() -> None:
-    money, size = "999999999999.999999", "9999999999999999.99"
+    money, size = "999999990000.000001", "9999999999999999.99"
     amounts = {"fees": money, "slippage": money, "contracts": size, "pnl_pessimistic": money, "pnl_optimistic": money}
     every = backtests(*(backtest("a", f"E{number}", money, **amounts) for number in range(3)))
     sums = {name: 3 * Decimal(value) for name, value in {"pnl": money, **amounts}.items()}
