@@ -357,7 +357,7 @@ def _preview_week(week: date, lineup: str | None, methodology: str | None, *, as
 
 
 def _warn_of_delays(known_at: datetime | None, *tables: Table) -> None:
-    """Print a warning if a rebuild of the tables (default: all of the arena) failed or is due; none for a past state, which is computed from facts."""
+    """Print a warning if a rebuild of the tables (default: all of the arena) failed or is overdue; none for a past state, which is computed from facts."""
     if known_at is None:
         warn_of_delays(tables or [declared for declared in TABLES.values() if declared.group == "arena"])
 

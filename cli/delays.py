@@ -1,4 +1,4 @@
-"""Dates of the tables that commands show, and warnings of rebuilds that failed or are due."""
+"""Dates of the tables that commands show, and warnings of failed and overdue rebuilds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bellwether.tables import Table
 
 
 def warn_of_delays(tables: Iterable[Table], *, published: bool = False) -> None:
-    """Print one line on standard error if a rebuild of the tables, or of tables from which they are computed, failed or is due.
+    """Print one line on standard error if a rebuild of the tables, or of tables from which they are computed, failed or is overdue.
 
     published: the tables are read from the published warehouse; rows that it lacks are reported, too.
     """

@@ -181,10 +181,10 @@ class LoadedLake(Staleness):
 
 
 def find_delays(lake: Lake, tables: Iterable[Table]) -> dict[str, datetime]:
-    """Find tables whose rebuild failed or is due, among `tables` (listed first) and the tables from which they are computed.
+    """Find tables whose rebuild failed or is overdue, among `tables` (listed first) and the tables from which they are computed.
 
-    A rebuild is due when an input has other rows than those that a partition was computed from, as its manifest records them. In the live world a
-    table is also due when its newest partition is older than `Table.due`.
+    A rebuild is overdue when an input has other rows than those that a partition was computed from, as its manifest records them. In the live world a
+    table is also overdue when its newest partition is older than `Table.max_age`.
 
     Returns the time of the rows of each such table by its name: when the oldest outdated, otherwise the newest partition was written.
     """
@@ -203,7 +203,7 @@ def find_delays(lake: Lake, tables: Iterable[Table]) -> dict[str, datetime]:
         newest = max((manifest.written_at for manifest in stored.values()), default=now)
         if outdated:
             delays[table.name] = min(outdated)
-        elif config.world is World.LIVE and table.due is not None and now - newest > table.due:
+        elif config.world is World.LIVE and table.max_age is not None and now - newest > table.max_age:
             delays[table.name] = newest
         waiting.extend(source for recipe in recipes for source in recipe.followed)
     return delays
@@ -219,10 +219,10 @@ def _recorded_recipes(table: Table, stored: Mapping[Partition, Manifest]) -> dic
 
 
 def describe_delays(delays: Mapping[str, datetime]) -> str:
-    """Describe tables whose rebuild failed or is due in one sentence; empty without any. delays: from `find_delays`."""
+    """Describe tables whose rebuild failed or is overdue in one sentence; empty without any. delays: from `find_delays`."""
     if not delays:
         return ""
     named = [f"{name} of {at:%Y-%m-%d %H:%M} UTC" for name, at in list(delays.items())[:_NAMED]]
     if len(delays) > _NAMED:
         named.append(f"and {counted(len(delays) - _NAMED, 'other table')}")
-    return f"Outdated, because a rebuild failed or is due: {', '.join(named)}."
+    return f"Out of date, because a rebuild failed or is overdue: {', '.join(named)}."

@@ -326,9 +326,9 @@ def _texts(part: Texts, name: str, path: str) -> tuple[_RenderedPart, list[File]
 
 
 def publication_file(published_at: datetime) -> File:
-    """Return the stylesheet that all pages share and that alone changes with every publication: its time, and the hours until the next is due."""
+    """Return the stylesheet that all pages share and that alone changes with every publication: its time, and its maximum age in hours."""
     hours = DAILY // timedelta(hours=1)
-    rules = f':root {{ --published: "{published_at:%Y-%m-%dT%H:%M:%SZ}"; --due-hours: {hours}; }}\n'
+    rules = f':root {{ --published: "{published_at:%Y-%m-%dT%H:%M:%SZ}"; --max-age-hours: {hours}; }}\n'
     return "static/publication.css", f'{rules}.published::after {{ content: "{published_at:%Y-%m-%d %H:%M} UTC"; }}\n'.encode()
 
 

@@ -1,6 +1,6 @@
 """Conversion of recorded Parquet tables to objects in Kalshi's current format.
 
-Nulls and missing columns are missing fields. Integer prices are cents, fractional ones dollars. Times without a zone are UTC. Columns that
+Nulls and missing columns are missing fields. Integer prices are cents, fractional ones dollars. Times without a zone are UTC, unless other times of the table have one. Columns that
 begin with an underscore are the recorder's own: `_series_ticker` identifies the market's series and is not part of the object.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.errors import SchemaError
 from bellwether.sandbox.recorded_objects import Object, RecordedObject, RecordedObjects, infer_period, is_event, is_market
 from bellwether.sandbox.timestamps import format_time, to_instant
 
@@ -85,10 +86,12 @@ def _object(row: Mapping[str, Any], fields: _Fields) -> Object:
 def collect_table(path: Path, findings: RecordedObjects) -> None:
     """Add the markets, events or candles of a table to `findings`; ignore tables with other columns.
 
-    Rows without a ticker, an event or a status are left out. Raises `polars.exceptions.PolarsError`
-    if the file is not Parquet.
+    Rows without a ticker, an event or a status are left out. Raises `polars.exceptions.PolarsError` if the file is not Parquet, and
+    `SchemaError` if only some of its times have a zone.
     """
-    columns = set(pl.read_parquet_schema(path))
+    schema = pl.read_parquet_schema(path)
+    _require_equal_zones(path, schema)
+    columns = set(schema)
     if {"ticker", "event_ticker", "status"} <= columns:
         for row in _rows(path):
             market = _object(row, MARKET)
@@ -101,6 +104,17 @@ def collect_table(path: Path, findings: RecordedObjects) -> None:
         findings.events.extend(RecordedObject(event, None) for row in _rows(path) if is_event(event := _object(row, EVENT)))
     elif {"ticker", "end_ts", "yes_bid_close", "yes_ask_close"} <= columns:
         _collect_candles(path, findings)
+
+
+def _require_equal_zones(path: Path, schema: Mapping[str, pl.DataType]) -> None:
+    """Raise `SchemaError` if only some of the columns with times have a zone."""
+    zones = {name: dtype.time_zone for name, dtype in schema.items() if isinstance(dtype, pl.Datetime)}
+    local, zoned = [name for name in zones if zones[name] is None], [name for name in zones if zones[name] is not None]
+    if local and zoned:
+        value = pl.read_parquet(path, columns=local[:1])[local[0]].drop_nulls().head(1).to_list()
+        raise SchemaError(
+            f"reading {path}: {local[0]} has no time zone ({value[0] if value else 'empty'}), unlike {zoned[0]}; give all times one"
+        )
 
 
 def _frame(path: Path) -> pl.DataFrame:

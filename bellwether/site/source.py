@@ -73,7 +73,7 @@ class SiteSource:
 
     @cached_property
     def delays(self) -> str:
-        """Tables of the warehouse's lake whose rebuild failed or is due, as a sentence; empty without any."""
+        """Tables of the warehouse's lake whose rebuild failed or is overdue, as a sentence; empty without any."""
         return describe_delays(find_delays(Lake(self._all("meta.publication")["lake"][0]), TABLES.values()))
 
     def date(self, name: str, starts: str = "") -> datetime | None:

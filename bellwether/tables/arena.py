@@ -153,7 +153,7 @@ DECISIONS = Table(
     ),
     key=("week", "decision_id"),
     partitioned_by=("week",),
-    due=WEEKLY,
+    max_age=WEEKLY,
     version="4",
     added={
         "1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by", "changed_at", *TOKENS)),
@@ -430,7 +430,7 @@ LEADERBOARD = Table(
     key=("methodology", "reconstructed", "family"),
     version="3",
     mart=True,
-    due=WEEKLY,
+    max_age=WEEKLY,
 )
 
 TABLES = (

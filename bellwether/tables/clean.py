@@ -55,7 +55,7 @@ MARKETS = Table(
     key=("day", "venue", "market_id"),
     partitioned_by=("day",),
     ignored=("raw/kalshi_series", "raw/kalshi_archive"),
-    due=DAILY,
+    max_age=DAILY,
 )
 
 PRICES = Table(

@@ -54,7 +54,7 @@ KALSHI_SERIES = Table(
         *FETCHED,
     ),
     key=("series_ticker",),
-    due=WEEKLY,
+    max_age=WEEKLY,
 )
 
 KALSHI_EVENTS = Table(
@@ -417,7 +417,7 @@ def _pull_table(venue: str) -> Table:
         ),
         key=("day",),
         partitioned_by=("day",),
-        due=DAILY,
+        max_age=DAILY,
     )
 
 

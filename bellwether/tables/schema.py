@@ -31,7 +31,7 @@ LARGE_MONEY = pl.Decimal(30, 6)
 TEXT = pl.String()
 PROBABILITY = pl.Float64()
 
-#: `Table.due` of tables with daily and with weekly updates.
+#: `Table.max_age` of tables with daily and with weekly updates.
 DAILY, WEEKLY = timedelta(hours=36), timedelta(days=8)
 
 DOLLARS = "dollars per contract"
@@ -70,7 +70,7 @@ class Table:
         often: whether it is written many times per hour; such changes alone are published at most once per hour.
         history: names of time-partitioned inputs of which a partition reads all partitions up to its own.
         ignored: names of inputs whose changes do not make it outdated.
-        due: maximum age of its newest partition where schedules update it; None without a schedule.
+        max_age: maximum age of its newest partition, if a schedule updates it.
         outside: whether it represents files outside the lake, such as a report, of which only the inputs are recorded.
         version: version of the rules that make the rows; part of every manifest.
         added: by older version, values of columns that its rows lack; rows of other versions are rebuilt.
@@ -86,7 +86,7 @@ class Table:
     often: bool = False
     history: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    due: timedelta | None = None
+    max_age: timedelta | None = None
     version: str = "1"
     outside: bool = False
     added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)

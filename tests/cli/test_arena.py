@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +18,10 @@ from assets.arena import queries
 from bellwether.doctor import _arena, _guarded
 from bellwether.errors import BellwetherError
 from bellwether.journal.budget import ADVICE
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
+from bellwether.tables import Table, table
 from cli.main import main
 
 WEEK = date(2026, 4, 19)
@@ -89,3 +94,64 @@ def test_a_table_of_another_group_is_refused_with_those_of_the_arena(home: Path)
 def test_reading_assets_says_nothing_of_dagsters_beta_features() -> None:
     ran = subprocess.run([sys.executable, "-c", "import assets.arena.partitions"], capture_output=True, text=True, check=True)
     assert ran.stderr == ""
+
+
+#: Commands that show tables of the arena, and the table that each names first.
+SHOWING = {
+    "arena leaderboard": "arena/leaderboard",
+    "arena rankings": "arena/rankings",
+    "arena equity": "arena/leaderboard",
+    "arena status": "arena/leaderboard",
+    "arena table leaderboard": "arena/leaderboard",
+    "arena table ledger": None,
+    "arena leaderboard --known-at 2026-05-01": None,
+    "query FROM:arena.rankings": "arena/rankings",
+    "query FROM:arena.ledger": None,
+}
+
+
+@pytest.fixture
+def arena_home(home: Path) -> Lake:
+    lake = Lake(settings().lake_uri, clock=lambda: datetime(2026, 4, 19, 8, 30, tzinfo=UTC))
+    for name in ("arena/leaderboard", "arena/rankings", "arena/ledger"):
+        lake.write(table(name), (), table(name).empty(), run_id="r", inputs={"arena/agents": sha256(b"").hexdigest()[:32]})
+    publish(lake, settings().warehouse_uri)
+    return lake
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_every_command_warns_of_a_failed_rebuild_of_what_it_shows(arena_home: Lake, command: str) -> None:
+    words = [word.replace(":", " ") for word in command.split()]
+    before = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert (before.exit_code, before.stderr) == (0, "")
+
+    for name in ("arena/leaderboard", "arena/rankings"):
+        lake, declared = arena_home, table(name)
+        lake.write(declared, (), declared.empty(), run_id="r", inputs={"arena/agents": "of rows before the last ones"})
+    publish(arena_home, settings().warehouse_uri)
+    ran = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert ran.exit_code == 0 and ran.stdout == before.stdout
+    first = SHOWING[command]
+    expected = f"Warning: Out of date, because a rebuild failed or is overdue: {first} of 2026-04-19 08:30 UTC"
+    assert ran.stderr.startswith(expected) if first else ran.stderr == ""
+    assert ran.stderr.count("\n") == bool(first)
+
+
+def test_a_warehouse_without_the_last_rows_is_named(arena_home: Lake) -> None:
+    board = table("arena/leaderboard")
+    arena_home.write(board, (), _filled(board), run_id="r")
+    for sql, warns in (("FROM arena.leaderboard", True), ("SELECT 1 FROM arena.ledger", False)):
+        ran = CliRunner().invoke(main, ["query", sql], catch_exceptions=False)
+        assert ("lacks later rows of arena/leaderboard." in ran.stderr) == warns, sql
+
+
+def _filled(declared: Table) -> pl.DataFrame:
+    values = {pl.String: "a", pl.Boolean: False}
+    return declared.frame([{column.name: values.get(column.dtype.base_type(), 1) for column in declared.columns}])
+
+
+def test_a_leaderboard_is_dated(arena_home: Lake) -> None:
+    for name in ("leaderboard", "rankings"):
+        assert CliRunner().invoke(main, ["arena", name]).stdout.endswith("As of 2026-04-19 08:30 UTC.\n")
+        assert json.loads(CliRunner().invoke(main, ["arena", name, "--json"]).stdout)["as_of"] == "2026-04-19T08:30:00+00:00"
+    assert "As of 2026-05-01 00:00 UTC." in CliRunner().invoke(main, ["arena", "leaderboard", "--known-at", "2026-05-01"]).stdout

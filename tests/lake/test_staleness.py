@@ -231,14 +231,14 @@ def test_delays_are_those_of_a_table_and_of_everything_that_it_is_computed_from(
     late = find_delays(lake, [TOTAL])
     assert list(late) == ["t/total", "t/clean"], "the shown table first"
     assert describe_delays(late).startswith(
-        "Outdated, because a rebuild failed or is due: t/total of 2026-01-01 00:00 UTC, t/clean of 2026"
+        "Out of date, because a rebuild failed or is overdue: t/total of 2026-01-01 00:00 UTC, t/clean of 2026"
     )
     assert describe_delays({str(number): failed for number in range(5)}).endswith("and 2 other tables.")
 
 
 def test_a_table_older_than_its_schedule_is_delayed_where_time_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    daily = replace(RAW, due=timedelta(hours=36))
+    daily = replace(RAW, max_age=timedelta(hours=36))
     lake = Lake(str(tmp_path / "lake"), clock=lambda: now)
     write(lake, daily, ("1",), 1)
     for hours, world, delayed in ((36, "live", False), (37, "live", True), (37, "sandbox", False)):

@@ -72,7 +72,7 @@ def test_what_clocks_renew_has_a_deadline_where_time_passes(defs: dg.Definitions
 
     live = build_defs(config=settings().model_copy(update={"world": World.LIVE}))
     dg.Definitions.validate_loadable(live)
-    assert deadlines(live) == {table.name for table in TABLES.values() if table.due is not None} != set()
+    assert deadlines(live) == {table.name for table in TABLES.values() if table.max_age is not None} != set()
     assert deadlines(defs) == set()
 
 

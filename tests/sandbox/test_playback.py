@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.sandbox import Clock, Recordings, create_app
 
 Object = dict[str, Any]
@@ -286,6 +286,14 @@ def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, name: str, cont
     save(tmp_path, "good.json", [market("KXA-1-T1")])
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BellwetherError, match=f"{name}.*broken"):
+        Recordings(tmp_path)
+
+
+def test_a_table_in_which_only_some_times_have_a_zone_is_refused(tmp_path: Path) -> None:
+    at = datetime(2026, 3, 1, 12)
+    rows = pl.DataFrame({"ticker": ["KXA-1-T1"], "event_ticker": ["KXA-1"], "status": ["active"], "open_time": [at], "close_time": [at]})
+    rows.with_columns(pl.col("close_time").dt.replace_time_zone("UTC")).write_parquet(tmp_path / "m.parquet")
+    with pytest.raises(SchemaError, match=r"m\.parquet: open_time has no time zone \(2026-03-01 12:00:00\), unlike close_time"):
         Recordings(tmp_path)
 
 

@@ -520,7 +520,7 @@ def test_a_new_cohort_writes_its_pages_and_few_others(place: Path, site: Path, t
 def test_pages_state_the_publication_and_leaderboards_when_they_were_computed(site: Path, warehouse: Path) -> None:
     published = query(warehouse, "SELECT published_at FROM meta.publication").item()
     shared = (site / "static/publication.css").read_text()
-    assert f'--published: "{published:%Y-%m-%dT%H:%M:%SZ}"; --due-hours: 36;' in shared
+    assert f'--published: "{published:%Y-%m-%dT%H:%M:%SZ}"; --max-age-hours: 36;' in shared
     assert f'.published::after {{ content: "{published:%Y-%m-%d %H:%M} UTC"; }}' in shared
     for path in site.rglob("*.html"):
         page = path.read_text()
@@ -538,7 +538,7 @@ def test_every_page_names_a_table_whose_rebuild_failed(place: Path, tmp_path: Pa
     build(tmp_path / "w.duckdb", tmp_path / "site")
     pages = [path.read_text() for path in (tmp_path / "site").rglob("*.html")]
     assert pages and all(
-        f"Outdated, because a rebuild failed or is due: arena/leaderboard of {NOW:%Y-%m-%d %H:%M} UTC." in page for page in pages
+        f"Out of date, because a rebuild failed or is overdue: arena/leaderboard of {NOW:%Y-%m-%d %H:%M} UTC." in page for page in pages
     )
 
 

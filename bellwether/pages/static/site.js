@@ -301,11 +301,11 @@ const bellwether = (() => {
   // --- age of the publication -----------------------------------------------------------------------------------------
 
   function warnOfAge() {
-    const style = getComputedStyle(document.documentElement), hours = Number(style.getPropertyValue("--due-hours"));
+    const style = getComputedStyle(document.documentElement), hours = Number(style.getPropertyValue("--max-age-hours"));
     const published = style.getPropertyValue("--published").trim().slice(1, -1);
     if (!(Date.now() - Date.parse(published) > hours * 3600e3)) return;
     const at = published.slice(0, 16).replace("T", " ");
-    document.body.prepend(element("p", `Out of date: published ${at} UTC, and an update is due every ${hours} hours.`, { class: "banner", role: "alert" }));
+    document.body.prepend(element("p", `Out of date: published ${at} UTC, more than ${hours} hours ago.`, { class: "banner", role: "alert" }));
   }
 
   warnOfAge();
