@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NoReturn
 
@@ -75,7 +75,7 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
     return instants
 
 
-def check_zones(tables: Sequence[ForecastTable], columns: Iterable[str | None]) -> None:
+def check_zones(tables: Sequence[ForecastTable], columns: Sequence[str | None]) -> None:
     """Raise `ScoringError` for a time without a zone if another time in these columns (None: not given) has one. Unix times have a zone."""
     zoned: tuple[ForecastTable, str, int] | None = None
     local: tuple[ForecastTable, str, int] | None = None
