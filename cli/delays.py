@@ -31,8 +31,10 @@ def warn_of_delays(tables: Iterable[Table], *, published: bool = False) -> None:
 
 def find_date(table: Table, known_at: datetime | None = None) -> datetime | None:
     """Return the time of an unpartitioned table of the lake: `known_at`, by default when it was computed; None if it is missing."""
+    if known_at is not None:
+        return known_at
     manifest = Lake(settings().lake_uri).manifest(table, ())
-    return known_at or (manifest.written_at if manifest else None)
+    return manifest.written_at if manifest else None
 
 
 def find_publication_date() -> datetime | None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.console import console
 from bellwether.lake import Lake
+from bellwether.lake.views import find_tables
 from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
 from bellwether.tables.benchmark import QUESTIONS
@@ -47,6 +48,19 @@ def test_a_wide_and_long_table_is_cut_to_the_terminal() -> None:
     assert len(lines) <= 50
     assert any("100 rows" in line and "(40 shown)" in line for line in lines), lines[-2:]
     assert "varchar" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ('SELECT 1 FROM "Benchmark"."leaderboard" AS board', {"benchmark/leaderboard"}),
+        ("FROM views.price_before(24)", {"benchmark/questions", "clean/prices"}),
+        ("FROM views.answers JOIN arena.rankings ON true", {"benchmark/forecasts", "benchmark/questions", "arena/rankings"}),
+        ("FROM meta.tables", set()),
+    ],
+)
+def test_the_tables_of_a_query_include_those_of_its_views(sql: str, tables: set[str]) -> None:
+    assert {declared.name for declared in find_tables(sql)} == tables
 
 
 def test_a_wider_terminal_has_more_columns(monkeypatch: pytest.MonkeyPatch) -> None:
