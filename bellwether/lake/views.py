@@ -32,8 +32,9 @@ def find_tables(sql: str) -> list[Table]:
 
 
 def _names(sql: str) -> set[str]:
-    """Return the names `schema.table` in a query."""
-    return set(re.findall(r"\b[a-z_]+\.[a-z_0-9]+\b", sql.replace('"', "").lower()))
+    """Return the names `schema.table` in a query, without those in comments."""
+    text = re.sub(r"--.*", "", sql).replace('"', "").lower()
+    return set(re.findall(r"\b[a-z_]+\.[a-z_0-9]+\b", text))
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
