@@ -343,7 +343,7 @@ _SHOWN = 20
 def submit(file: Path, forecaster: str | None, week: datetime | None, refused: Path | None, *, dry_run: bool, as_json: bool) -> None:
     """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
 
-    Accepted forecasts become a forecaster of the benchmark, and of the arena in the weeks of their markets. If lines are refused, the others are stored, and the command exits with 1.
+    Accepted forecasts become a forecaster of the benchmark, and of the arena in the weeks of their markets. Forecasts that are already stored stay unchanged. If lines are refused, the others are stored, and the command exits with 1.
     """
     from bellwether.submissions import Submissions, validate_rows
     from bellwether.submissions.files import assign_week, read_forecasts, write_refused
@@ -362,8 +362,14 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     lines = [{"line": table.place(row), "reason": reason} for row, reason in checked.refused.head(_SHOWN).iter_rows()]
     if refused is not None:
         write_refused(refused, table, checked.refused)
-    names = sorted(checked.accepted["forecaster"].unique())
-    counts = {"accepted": checked.accepted.height, "refused": checked.refused.height, "in_the_arena": weeks.count_fitting(checked.accepted)}
+    valid = pl.concat([checked.accepted, checked.unchanged])
+    names = sorted(valid["forecaster"].unique())
+    counts = {
+        "accepted": checked.accepted.height,
+        "unchanged": checked.unchanged.height,
+        "refused": checked.refused.height,
+        "in_the_arena": weeks.count_fitting(valid),
+    }
     if as_json:
         emit({**counts, "forecasters": names, "lines": lines, "kept": not dry_run})
     else:
@@ -372,7 +378,8 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
         if (more := checked.refused.height - len(lines)) > 0:
             console().print(f"and {more:,} more{'' if refused else '; --refused FILE writes them all'}")
         verb = "would be accepted" if dry_run else "accepted"
-        console().print(f"{checked.accepted.height:,} forecasts {verb}, {checked.refused.height:,} refused")
+        unchanged = f"{counts['unchanged']:,} unchanged, " if counts["unchanged"] else ""
+        console().print(f"{counts['accepted']:,} forecasts {verb}, {unchanged}{counts['refused']:,} refused")
         if counts["in_the_arena"]:
             console().print(f"{counts['in_the_arena']:,} of them are on a market of their week in the arena")
         if names and not dry_run:

@@ -20,6 +20,8 @@ from bellwether.scoring.parsing import replace_commas
 from bellwether.scoring.table import ForecastTable
 from bellwether.tables.exports import neutralise_formulas
 
+#: Names of the market column that are preferred to others, which may be titles.
+MARKETS = ("question_id", "market_id", "market")
 #: Recognised names of the venue column; those of other columns are in `bellwether.scoring.columns.NAMES`.
 VENUES = ("venue", "exchange", "source", "platform")
 #: Bytes that a plain file does not contain: other delimiters, quotes, byte order marks.
@@ -38,13 +40,14 @@ def read_forecasts(path: Path) -> ForecastTable:
     table = _QUICK.get(path.suffix.lower(), read_table)(path)
     present = table.frame.columns
     columns = recognise_columns(table.source, present, [name for name in present if name.lower() not in STATED], ColumnRoles())
-    if not columns.probability or not columns.question:
+    market = _find_column(present, MARKETS) or next(iter(columns.question), None)
+    if not columns.probability or market is None:
         lacking, name = ("a probability", "probability") if not columns.probability else ("a market", "market_id")
         raise ScoringError(f"{path}: no column for {lacking} found among {format_names(present)}; name it {name}")
     if len(columns.probability) > 1:
         raise ScoringError(f"{path}: {format_names(columns.probability)} are all probabilities; keep one of them, named probability")
     chosen = {
-        "market": columns.question[0],
+        "market": market,
         "probability": columns.probability[0],
         "stated_at": _find_column(present, STATED),
         "venue": _find_column(present, VENUES),

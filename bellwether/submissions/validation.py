@@ -22,7 +22,7 @@ from bellwether.tables.schema import TIME
 SCHEMA = pl.Schema({"forecaster": pl.String(), "market": pl.String(), "stated_at": TIME, "probability": pl.Float64(), "received_at": TIME})
 KEY = ("forecaster", "market", "stated_at")
 
-AGAIN = "an earlier submission already has a forecast of this forecaster for this market and time"
+AGAIN = "an earlier submission already has another forecast of this forecaster for this market and time"
 TWICE = "an earlier row already has a forecast of this forecaster for this market and time"
 
 _NAME = f"^{NAME.pattern}$"
@@ -47,10 +47,12 @@ _SOUND = (
 class ValidationResult:
     """Accepted and refused rows of a submission.
 
-    accepted: rows with the columns of `SCHEMA`, market as venue:id. refused: columns row and reason, in file order.
+    accepted: new rows with the columns of `SCHEMA`, market as venue:id. unchanged: rows that are already stored, likewise. refused: columns row
+    and reason, in file order.
     """
 
     accepted: pl.DataFrame
+    unchanged: pl.DataFrame
     refused: pl.DataFrame
 
 
@@ -64,7 +66,7 @@ def validate_rows(
     now: datetime,
     weeks: ArenaWeeks | None = None,
 ) -> ValidationResult:
-    """Validate every row of a submission; return accepted and refused rows.
+    """Validate every row of a submission; return accepted, unchanged and refused rows.
 
     rows: from `files.read_forecasts`. markets: venue, market_id, open_time and close_time (UTC) of all known markets. stored: previously
     accepted forecasts, columns of `SCHEMA`. forecaster: default name for files without that column. taken: names of other forecasters. now:
@@ -79,18 +81,20 @@ def validate_rows(
         frame = frame.join(misfit, on="row", how="left", maintain_order="left")
         good &= frame["misfit"].is_null()
     sound = (frame if good.all() else frame.filter(good)).rename({"name": "forecaster"})
-    repeated = sound.filter(_flag_repeats(sound))
-    stored_before = sound.join(stored, on=KEY, how="semi", maintain_order="left") if stored.height else sound.clear()
+    is_repeat = _flag_repeats(sound)
+    repeated, distinct = sound.filter(is_repeat), sound.filter(~is_repeat)
+    is_stored = distinct.join(stored.select(*KEY, stored="probability"), on=KEY, how="left", maintain_order="left")["stored"]
+    unchanged, differing = distinct.filter(is_stored == distinct["probability"]), distinct.filter(is_stored != distinct["probability"])
     wrong = frame.join(sound, on="row", how="anti", maintain_order="left") if sound.height < frame.height else frame.clear()
     refused = pl.concat(
         [
             wrong.select("row", reason=pl.coalesce(_refusal_reason(taken, now), *([] if misfit is None else ["misfit"]))),
-            stored_before.select("row", reason=pl.lit(AGAIN)),
-            repeated.join(stored_before, on="row", how="anti").select("row", reason=pl.lit(TWICE)),
+            differing.select("row", reason=pl.lit(AGAIN)),
+            repeated.select("row", reason=pl.lit(TWICE)),
         ]
     ).sort("row")
-    accepted = sound.join(refused, on="row", how="anti", maintain_order="left") if refused.height else sound
-    return ValidationResult(accepted.select(*KEY, "probability", received_at=pl.lit(now, TIME)), refused)
+    columns = (*KEY, "probability", pl.lit(now, TIME).alias("received_at"))
+    return ValidationResult(distinct.filter(is_stored.is_null()).select(columns), unchanged.select(columns), refused)
 
 
 def _join_markets(frame: pl.DataFrame, markets: pl.DataFrame) -> pl.DataFrame:

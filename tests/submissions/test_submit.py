@@ -112,6 +112,17 @@ def test_a_duplicate_is_refused_in_the_file_and_against_what_is_stored(tmp_path:
     assert (accepted["market"].to_list(), refused) == (["polymarket:512"], [f"line 2: {AGAIN}"])
 
 
+def test_the_market_column_is_found_by_its_name_before_a_title(tmp_path: Path) -> None:
+    rest = {"stated_at": GOOD["stated_at"], "probability": "0.7"}
+    for columns, market in [
+        ({"market": "K-1"}, "K-1"),
+        ({"title": "Rain?", "market": "K-1"}, "K-1"),
+        ({"market": "0.6", "market_id": "K-1"}, "K-1"),
+    ]:
+        pl.DataFrame([{**columns, **rest}]).write_csv(tmp_path / "f.csv")
+        assert read_forecasts(tmp_path / "f.csv").frame["market"].to_list() == [market]
+
+
 def test_a_market_is_named_by_its_id_or_with_its_venue(tmp_path: Path) -> None:
     accepted, refused = judge(tmp_path / "f.csv", GOOD, {**GOOD, "market_id": "kalshi:SAME"}, {**GOOD, "market_id": "512"})
     assert refused == []
@@ -221,8 +232,15 @@ def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions
     assert out.read_text().startswith("line,reason,")
     assert '\n4,"unknown market' in out.read_text()
     assert "'@nowhere" in out.read_text()
+    stored = Submissions(settings().submissions_path).read()
+    pl.DataFrame([GOOD, later]).rename({"market_id": "market"}).write_csv(file)
     again = CliRunner().invoke(main, ["submit", str(file), "--json"])
-    assert json.loads(again.output)["refused"] == 3
+    counts = json.loads(again.output)
+    assert (again.exit_code, counts["accepted"], counts["unchanged"], counts["refused"]) == (0, 0, 2, 0)
+    pl.DataFrame([GOOD, {**later, "probability": "0.91"}, {**GOOD, "stated_at": "2026-03-02T18:00:00Z"}]).write_csv(file)
+    again = CliRunner().invoke(main, ["submit", str(file)])
+    assert again.exit_code == 1 and f"line 3: {AGAIN}" in again.output and "1 forecasts accepted, 1 unchanged, 1 refused" in again.output
+    assert Submissions(settings().submissions_path).read().filter(pl.col("stated_at").is_in(stored["stated_at"].implode())).equals(stored)
     mine = available()["mine"]
     assert (mine.kind, mine.automatic) == ("submitted", True)
     questions = pl.DataFrame(
