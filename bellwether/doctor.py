@@ -21,10 +21,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from bellwether.arena.lineup import require_registered
+from bellwether.backup.backup import journal_path
 from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_former
 from bellwether.forecasting import forecasters
+from bellwether.journal.verification import verify_file
 from bellwether.lake.warehouse import publication_time, query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
 from bellwether.questions import releases
@@ -98,6 +100,13 @@ def _dagster_home(config: Settings) -> Iterator[Finding]:
         yield Finding("DAGSTER_HOME", "ok", described)
 
 
+def _journal_file(config: Settings) -> Iterator[Finding]:
+    """Check the contents of a journal in SQLite. Postgres verifies its own files."""
+    if not config.shares_limits and (path := journal_path(config)).is_file():
+        verify_file(path, f"reading the journal {path}", immutable=not os.access(path.parent, os.W_OK))
+        yield Finding("journal file", "ok", f"{path} is intact")
+
+
 def _registry(config: Settings) -> Iterator[Finding]:
     yield Finding("registry", "ok", f"{len(releases())} releases, {len(forecasters())} forecasters")
 
@@ -139,6 +148,7 @@ LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _arena,
     _venue,
     deployment,
+    _journal_file,
     _warehouse,
 )
 

@@ -15,8 +15,9 @@ from bellwether.backup.manifest import FILE, FORMAT, BackupManifest, backup_name
 from bellwether.backup.retention import select_expired
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
-from bellwether.journal.database_url import parse_url
+from bellwether.journal.database_url import convert_driver_error, parse_url
 from bellwether.journal.journal import require_no_answers
+from bellwether.journal.verification import open_read_only, verify_file
 from bellwether.lake import Lake
 from bellwether.lake.storage import TEMPORARY, open_storage
 from bellwether.places import is_stored
@@ -54,7 +55,7 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
     file is partial; a recording in progress is copied as an interrupted one.
 
     Raises `ConfigError` for a journal in PostgreSQL and for object stores, which have their own backups. Raises `BellwetherError` for a home that is
-    missing or partly restored, for a damaged lake, and for a lake with answers of models but no journal.
+    missing or partly restored, for a damaged lake or journal, and for a lake with answers of models but no journal.
     """
     journal, lake, copied = journal_path(config), lake_folder(config), folders(config)
     require_whole_home(config)
@@ -134,21 +135,23 @@ def _copy_recordings(source: Path, target: Path) -> None:
 
 
 def _copy_journal(source: Path, target: Path) -> None:
-    """Copy the journal while it is in use, by SQLite's online backup. The copy is readable by its owner only."""
+    """Copy the journal while it is in use, by SQLite's online backup, and verify the copy, which is readable by its owner only."""
+    doing = f"backing up the journal {source}"
     target.touch(mode=0o600)
     try:
         _copy_database(source, target)
-    except sqlite3.OperationalError:
-        if os.access(source.parent, os.W_OK):
-            raise
+    except sqlite3.Error as error:
+        if not isinstance(error, sqlite3.OperationalError) or os.access(source.parent, os.W_OK):
+            raise convert_driver_error(doing, error, None) from None
         # SQLite shares the index of its log in a file next to the journal. If it cannot be created and does not exist, no process has the journal open.
         with TemporaryDirectory(dir=target.parent) as place:
             for path in (source, source.with_name(f"{source.name}-wal")):
                 if path.is_file():
                     shutil.copyfile(path, Path(place) / path.name)
             _copy_database(Path(place) / source.name, target)
+    verify_file(target, doing, immutable=True)
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as journal, closing(sqlite3.connect(target)) as copy:
+    with open_read_only(source) as journal, closing(sqlite3.connect(target)) as copy:
         journal.backup(copy)

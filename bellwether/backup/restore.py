@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from bellwether.backup.backup import JOURNAL, LAKE, REGISTRY, folders, journal_path, lake_folder
 from bellwether.backup.manifest import FILE, BackupManifest
 from bellwether.errors import BellwetherError
-from bellwether.files import atomic_file, checksum
+from bellwether.files import atomic_file, checksum, writing
 from bellwether.settings import Settings
 
 
@@ -73,6 +74,10 @@ def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None
 
 def _copy(source: Path, target: Path) -> None:
     """Copy one file atomically. A journal can be read by its owner only."""
-    with atomic_file(target) as draft:
+    # The same name in every attempt, so that a repetition leaves no draft of a killed one.
+    draft = target.with_name(f".{target.name}.restored")
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
         draft.touch(mode=0o600 if source.name == JOURNAL else 0o666)
         shutil.copyfile(source, draft)
+        os.replace(draft, target)

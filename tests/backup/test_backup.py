@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +20,7 @@ from bellwether.backup import backup, restore, select_expired
 from bellwether.backup.backup import prune
 from bellwether.backup.manifest import FILE, FORMAT, backup_name, backup_time
 from bellwether.calibration.inference import Inference
+from bellwether.doctor import _journal_file
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal
 from bellwether.journal.records import Records
@@ -63,8 +66,6 @@ def empty(tmp_path: Path) -> Settings:
 
 
 def copied(made: Path, tmp_path: Path) -> Path:
-    import shutil
-
     return Path(shutil.copytree(made, tmp_path / made.name))
 
 
@@ -101,6 +102,7 @@ def test_a_journal_in_use_is_copied_as_of_one_instant(settings_of_home: Settings
         folder = backup(settings_of_home, tmp_path / "b", at=AT)
         writer.execute("ROLLBACK")
     assert journal_rows(folder / "journal.db") == before
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {"journal.db", FILE}
 
 
 def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
@@ -119,7 +121,7 @@ def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
         writer.commit()
         before = journal_rows(source)
         monkeypatch.setattr(sqlite3, "connect", no_index)
-        with pytest.raises(sqlite3.OperationalError):
+        with pytest.raises(LakeError, match="unable to open database file"):
             backup(settings_of_home, tmp_path / "a", at=AT)
         monkeypatch.setattr("os.access", lambda path, mode: path != source.parent)
         folder = backup(settings_of_home, tmp_path / "b", at=AT)
@@ -170,8 +172,6 @@ def test_recordings_episodes_trajectories_and_evaluations_are_restored(tmp_path:
 
 
 def test_a_recording_that_ends_during_the_backup_is_copied_as_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import shutil
-
     config, copy = Settings(home=tmp_path / "home"), shutil.copytree
     recorded(config, "live", finished=False)
 
@@ -193,18 +193,18 @@ def test_the_journal_is_readable_by_its_owner_alone(settings_of_home: Settings, 
 def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
     settings_of_home: Settings, backup_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shutil
-
     config, left, copy = empty(tmp_path), iter(range(3)), shutil.copyfile
 
     def killed(source: Path, target: Path) -> None:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
         copy(source, target)
+        if next(left, None) is None:
+            os._exit(9)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(shutil, "copyfile", killed)
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(shutil, "copyfile", killed)
         restore(config, backup_folder)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     with pytest.raises(BellwetherError, match="was interrupted; `bellwether restore`"):
         prepare(config)
     with pytest.raises(BellwetherError, match=f"the restoration of {backup_folder.name} into it was interrupted"):
@@ -220,6 +220,7 @@ def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
     restore(config, backup_folder)
     assert journal_rows(settings_of_home.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
     assert not config.restoring_path.exists()
+    assert not [path for path in config.world_home.rglob(".*") if path.is_file()]
     with pytest.raises(BellwetherError, match="there is already"):
         restore(config, backup_folder)
 
@@ -295,8 +296,6 @@ def test_a_backup_that_is_not_whole_is_refused_before_a_file_is_written(
 
 
 def test_a_damaged_lake_makes_no_backup(settings_of_home: Settings, tmp_path: Path) -> None:
-    import shutil
-
     home = tmp_path / "home"
     shutil.copytree(settings_of_home.home, home)
     config = Settings(home=home)
@@ -304,6 +303,52 @@ def test_a_damaged_lake_makes_no_backup(settings_of_home: Settings, tmp_path: Pa
     with pytest.raises(LakeError, match="SHA-256"):
         backup(config, tmp_path / "backups", at=AT)
     assert list((tmp_path / "backups").iterdir()) == []
+
+
+def cut_in_half(journal: Path) -> None:
+    journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
+
+
+def overwrite_middle(journal: Path) -> None:
+    data = bytearray(journal.read_bytes())
+    data[4096 : len(data) // 2] = b"x" * (len(data) // 2 - 4096)
+    journal.write_bytes(data)
+
+
+def replace_header(journal: Path) -> None:
+    journal.write_bytes(b"SQLite format 4\x00" + journal.read_bytes()[16:])
+
+
+def remove_parent(journal: Path) -> None:
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        connection.execute("INSERT INTO responses (key, number, body, stored_at) VALUES ('k', 1, x'00', '2026-03-01')")
+
+
+def drop_version(journal: Path) -> None:
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        connection.execute("DROP TABLE journal_version")
+
+
+@pytest.mark.parametrize("harm", [cut_in_half, overwrite_middle, replace_header, remove_parent, drop_version])
+def test_a_damaged_journal_makes_no_backup_and_is_reported(
+    settings_of_home: Settings, tmp_path: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Path(shutil.copytree(settings_of_home.home, tmp_path / "home"))
+    config = Settings(home=home)
+    with closing(sqlite3.connect(config.world_home / "journal.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert [finding.status for finding in _journal_file(config)] == ["ok"]
+    harm(config.world_home / "journal.db")
+    monkeypatch.setenv("BELLWETHER_HOME", str(home))
+    settings.cache_clear()
+    ran = CliRunner().invoke(main, ["backup", str(tmp_path / "backups")])
+    settings.cache_clear()
+    assert ran.exit_code == 1
+    assert f"backing up the journal {config.world_home / 'journal.db'}: " in ran.output
+    assert len(ran.output.splitlines()) == 1
+    assert list((tmp_path / "backups").iterdir()) == []
+    with pytest.raises(LakeError, match="reading the journal"):
+        list(_journal_file(config))
 
 
 def test_databases_and_object_stores_have_their_own_backups(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""Verification of a journal's SQLite file, before a backup accepts it and on demand."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from bellwether.errors import LakeError
+from bellwether.journal.database_url import convert_driver_error
+from bellwether.journal.schema import journal_version
+
+
+@contextmanager
+def open_read_only(path: Path, *, immutable: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open an SQLite file for reading until the end of the block. immutable: no process writes to it; no files are created next to it."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable={immutable:d}", uri=True)) as connection:
+        yield connection
+
+
+def verify_file(path: Path, doing: str, *, immutable: bool) -> None:
+    """Check the pages, indexes, constraints and references of a journal.
+
+    doing: the operation and the file, for the message. immutable: as in `open_read_only`. Raises `LakeError` if the file is damaged or not a
+    journal.
+    """
+    try:
+        with open_read_only(path, immutable=immutable) as connection:
+            faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)") if text != "ok"]
+            faults += [f"{table} has a row without its {parent}" for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check")]
+            if not faults:
+                connection.execute(f"SELECT version FROM {journal_version.name}")  # noqa: S608 - a constant
+    except sqlite3.Error as error:
+        raise convert_driver_error(doing, error, None) from None
+    if faults:
+        raise LakeError(f"{doing}: the file is damaged ({' '.join(faults[0].split())}); it was left as it is. Restore a backup")
