@@ -24,6 +24,7 @@ from bellwether.places import is_stored
 from bellwether.recordings.recording import DONE, LOCK
 from bellwether.settings import Settings
 from bellwether.tables import TABLES
+from bellwether.tables.history import HISTORY
 
 LAKE, JOURNAL, REGISTRY, RECORDINGS = "lake", "journal.db", "registry", "recordings"
 
@@ -122,7 +123,7 @@ def _copy_lake(folder: str, target: Path) -> None:
         except FileNotFoundError:
             place.unlink(missing_ok=True)
     copied = Lake(str(target))
-    for table in TABLES.values():
+    for table in (*TABLES.values(), *HISTORY):
         for manifest in copied.manifests(table).values():
             copied.verify(manifest)
 

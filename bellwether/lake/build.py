@@ -73,7 +73,6 @@ def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, pla
     old = read_state(former)
     if old is not None and (old.lake, old.place) != (lake.uri, place):
         old = None
-    inherited = _former_history(former, state)
     if old is not None and old.declarations == state["declarations"] and now - old.complete_at < complete_every:
         state["complete_at"] = old.complete_at
         changed = [table for table in tables if f"{table.name} {old.marks.get(table.name)}" not in marks]
@@ -81,10 +80,10 @@ def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, pla
         inventories = [take_inventory(lake, table, known_rows[table.name], complete=False) for table in changed]
         with writing(str(draft)):
             shutil.copyfile(former, draft)
-        return _write(lake, draft, inventories, state, known_rows, tables=tables, inherited=inherited)
+        return _write(lake, draft, inventories, state, known_rows, tables=tables)
     known_rows = _known_rows(former, tables, old.looked_at) if old else {}
     inventories = [take_inventory(lake, table, known_rows.get(table.name, NOTHING_KNOWN)) for table in tables]
-    return _write(lake, draft, inventories, state, None, tables=tables, inherited=inherited)
+    return _write(lake, draft, inventories, state, None, tables=tables)
 
 
 def read_state(path: Path) -> BuildState | None:
@@ -136,13 +135,6 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
         return []
 
 
-def _former_history(path: Path, state: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
-    """Read meta.names and meta.standings of the previous publication. Return {} if that publication has another lake or location."""
-    if _rows(path, "SELECT lake, place FROM meta.publication", {}) != [{name: state[name] for name in ("lake", "place")}]:
-        return {}
-    return {table.name: _rows(path, f"FROM {table.sql_name} ORDER BY ALL", {}) for table in (meta.NAMES, meta.STANDINGS)}
-
-
 def _digest_declarations(tables: Iterable[Table]) -> str:
     """Return a digest that changes with the declared tables, the views, or the DuckDB version."""
     return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.view_texts()!r}".encode()).hexdigest()
@@ -156,13 +148,13 @@ def _write(
     former: Mapping[str, KnownRows] | None,
     *,
     tables: Sequence[Table],
-    inherited: Mapping[str, Sequence[Row]],
 ) -> BuildResult:
     """Write the tables of `draft` from the inventories (lists of partitions with their files), and return the counts.
 
-    former: inventory rows of the previous file if the draft is a copy of it, None if it is empty.
-    inherited: names and standings of the previous publication.
+    The history of publications is continued in the lake, too. former: inventory rows of the previous file if the draft is a copy of it, None if
+    it is empty.
     """
+    recorded = history.load_history(lake)
     try:
         with duckdb_connection.connect(draft) as connection:
             if any(duckdb_connection.is_s3(file) for inventory in inventories for file in inventory.files):
@@ -176,13 +168,14 @@ def _write(
                 connection.execute("DELETE FROM meta.publication")
             published_at = datetime.now(UTC)
             _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([{**state, "published_at": published_at}]))
-            rows = history.history_rows(connection, [table.name for table in tables], published_at, inherited)
-            for table in (meta.NAMES, meta.STANDINGS):
+            continued = history.continue_history(connection, [table.name for table in tables], published_at, recorded)
+            for table, rows in continued.items():
                 connection.execute(f"DELETE FROM {_name(table)}")  # noqa: S608 - a quoted name
-                _insert(connection, table, table.frame(rows[table.name]))
+                _insert(connection, table, rows)
             result = _describe(connection, published_at, complete=former is None)
             connection.execute("COMMIT")
             connection.execute("CHECKPOINT")
+            history.store_history(lake, recorded, continued)
             return result
     except duckdb.Error as error:
         raise LakeError(

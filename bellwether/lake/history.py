@@ -1,14 +1,16 @@
-"""Rows taken over from the previous publication of the warehouse: standings, and the number of each name, which decides its colour in charts."""
+"""History of publications in the lake: standings, and the number of each name, which determines its colour in charts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
 
 import duckdb
+import polars as pl
 
-from bellwether.lake import meta
+from bellwether.lake.lake import Lake
+from bellwether.tables import Table
+from bellwether.tables.history import HISTORY, NAMES, STANDINGS
 
 #: Query of names in the order of their numbers, by table. Only marts: other tables may be on a store.
 _NAMES = {
@@ -28,38 +30,53 @@ _STANDINGS = {
         AND metric IN ('brier_stated', 'brier_size', 'brier_vs_price', 'return')""",
 }
 _COLUMNS = ("area", "board", "metric", "name", "place", "value")
-Row = Mapping[str, Any]
+#: Name of the run in the manifests of the stored history.
+_RUN = "publication"
 
 
-def name_rows(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows of meta.names: those of the previous publication (`former`), followed by names that only the published `tables` have."""
-    numbers = {str(row["name"]): int(row["number"]) for row in former}
-    for table, sql in _NAMES.items():
-        if table in tables:
-            for (name,) in connection.execute(sql).fetchall():
-                numbers.setdefault(name, len(numbers))
-    return [{"name": name, "number": number} for name, number in numbers.items()]
+def load_history(lake: Lake) -> dict[Table, pl.DataFrame]:
+    """Read the history that the lake stores, by table; empty before the first publication. Raises `LakeError` for a damaged file."""
+    return {table: lake.slice(table, [()], missing="skip").read() for table in HISTORY}
 
 
-def standing_rows(
-    connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Sequence[Row]
-) -> list[dict[str, Any]]:
-    """Return the rows of meta.standings: current standings, and for comparison the most recent earlier ones that differ.
-    former: rows of the previous publication.
+def continue_history(
+    connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Mapping[Table, pl.DataFrame]
+) -> dict[Table, pl.DataFrame]:
+    """Return the history with the names and standings in the marts of `connection`.
+
+    tables: names of the tables there. Without all tables that are compared, the history stays unchanged.
     """
-    standings = [row for table, sql in _STANDINGS.items() if table in tables for row in connection.execute(sql).fetchall()]
-    current = [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in standings]
-    previous = [row for row in former if row["current"]]
-    changed = set(standings) != {tuple(row[name] for name in _COLUMNS) for row in previous}
-    earlier = [{**row, "current": False} for row in previous] if changed else [dict(row) for row in former if not row["current"]]
-    return [*current, *earlier]
-
-
-def history_rows(
-    connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Mapping[str, Sequence[Row]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of meta.names and meta.standings by table name. former: rows of both tables in the previous publication."""
+    if not {*_NAMES, *_STANDINGS} <= set(tables):
+        return dict(former)
+    names = [name for sql in _NAMES.values() for (name,) in connection.execute(sql).fetchall()]
+    standings = [row for sql in _STANDINGS.values() for row in connection.execute(sql).fetchall()]
     return {
-        meta.NAMES.name: name_rows(connection, tables, former.get(meta.NAMES.name, ())),
-        meta.STANDINGS.name: standing_rows(connection, tables, published_at, former.get(meta.STANDINGS.name, ())),
+        NAMES: _number_names(names, former[NAMES]),
+        STANDINGS: _compare_standings(standings, published_at, former[STANDINGS]),
     }
+
+
+def store_history(lake: Lake, former: Mapping[Table, pl.DataFrame], rows: Mapping[Table, pl.DataFrame]) -> None:
+    """Store the tables of the history that differ from `former`."""
+    for table, frame in rows.items():
+        if not frame.equals(former[table]):
+            lake.write(table, (), frame, run_id=_RUN)
+
+
+def _number_names(names: Collection[str], former: pl.DataFrame) -> pl.DataFrame:
+    """Append new names to the numbered ones."""
+    numbers = dict(former.select(NAMES.names).iter_rows())
+    for name in names:
+        numbers.setdefault(name, len(numbers))
+    return NAMES.frame([{"name": name, "number": number} for name, number in numbers.items()])
+
+
+def _compare_standings(standings: Collection[tuple[object, ...]], published_at: datetime, former: pl.DataFrame) -> pl.DataFrame:
+    """Return `former` if its current standings equal these; otherwise these as the current ones, and the current ones of `former` as the earlier."""
+    previous = former.filter("current")
+    if set(standings) == set(previous.select(_COLUMNS).iter_rows()):
+        return former
+    current = STANDINGS.frame(
+        [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in standings]
+    )
+    return pl.concat([previous.with_columns(current=False), current]).sort(STANDINGS.order)

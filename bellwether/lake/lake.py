@@ -28,6 +28,7 @@ from bellwether.lake.slices import Slice
 from bellwether.lake.storage import open_storage
 from bellwether.lake.vacuum import VacuumResult, vacuum
 from bellwether.tables import TABLES, Table
+from bellwether.tables.history import HISTORY
 
 #: Up to this number, manifests are requested by name; for more, the table is listed first.
 _FEW = 64
@@ -267,7 +268,7 @@ class Lake:
         return is_sound(manifest, self.storage.location(manifest.file))
 
     def vacuum(
-        self, older_than: timedelta, *, tables: Iterable[Table] = tuple(TABLES.values()), keep: Collection[str] = ()
+        self, older_than: timedelta, *, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), keep: Collection[str] = ()
     ) -> VacuumResult:
         """Delete superseded files and abandoned drafts older than the grace period `older_than`, never a file named by a manifest.
 

@@ -1,4 +1,4 @@
-"""Declarations of the schema `meta`, by which the warehouse describes itself: publication, partitions, tables, columns, names and standings."""
+"""Declarations of the schema `meta`, by which the warehouse describes itself: publication, partitions, tables, columns, and the history of publications."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import polars as pl
 from bellwether.lake.duckdb_connection import sql_type
 from bellwether.lake.inventory import Inventory
 from bellwether.tables import Table
+from bellwether.tables.history import HISTORY
 from bellwether.tables.schema import TEXT, TIME, UTC, Column
 
 _NAME = Column("table_name", TEXT, "schema.table, as SQL names it")
@@ -96,38 +97,8 @@ PUBLICATION = Table(
     mart=True,
 )
 
-NAMES = Table(
-    name="meta/names",
-    row="One forecaster, agent or family; charts choose its colour and dash by its number.",
-    columns=(
-        Column("name", TEXT, "name of the forecaster, agent or family"),
-        Column("number", pl.Int32(), "order of first publication, from 0; a name keeps its number in later publications"),
-    ),
-    key=("name",),
-    sort=("number",),
-    mart=True,
-)
-
-STANDINGS = Table(
-    name="meta/standings",
-    row="One place on a leaderboard, in this publication or in the last one before it whose places or values differ.",
-    columns=(
-        Column("published_at", TIME, "when the publication was finished", UTC),
-        Column("current", pl.Boolean(), "whether the publication is this one"),
-        Column("area", TEXT, "benchmark, trading or arena"),
-        Column("board", TEXT, "the release, rule set, or group of cohorts"),
-        Column("metric", TEXT, "metric that ranks"),
-        Column("name", TEXT, "the forecaster, agent or family"),
-        Column("place", pl.Int32(), "its rank"),
-        Column("value", pl.Float64(), "its value of the metric", nullable=True),
-    ),
-    key=("current", "area", "board", "metric", "name"),
-    sort=("current", "area", "board", "metric", "place", "name"),
-    mart=True,
-)
-
-#: The tables about the file itself.
-ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION, NAMES, STANDINGS)
+#: All tables of the schema.
+ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION, *HISTORY)
 
 
 def table_rows(inventories: Sequence[Inventory]) -> pl.DataFrame:

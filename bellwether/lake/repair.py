@@ -7,6 +7,7 @@ from bellwether.tables import TABLES, Table
 from bellwether.tables.arena import EVIDENCE
 from bellwether.tables.arena_lineups import REVIEW
 from bellwether.tables.benchmark import QUESTIONS
+from bellwether.tables.history import HISTORY
 from bellwether.tables.replay import is_portfolio
 
 #: Tables that `bellwether pull` fetches before it pulls days, with the option that they need.
@@ -21,6 +22,8 @@ _REFERENCE = {
 def describe_repair(table: Table, partition: Partition) -> str:
     """Return advice on restoring a partition, worded as the end of an error message."""
     of = "/".join(partition)
+    if table in HISTORY:
+        return f"restore the file from a backup, or delete the lake's folder {table.name}: the next publication starts without it"
     if table is QUESTIONS:
         return f"restore the file from a backup: the questions of {of} are not drawn again"
     command = _repair_command(table, partition)
@@ -33,7 +36,8 @@ def describe_repair(table: Table, partition: Partition) -> str:
 
 def describe_repair_by_name(name: str, partition: Partition) -> str:
     """Return advice on restoring a partition. name: of a table that this version of the code may not know."""
-    return describe_repair(TABLES[name], partition) if name in TABLES else "materialize that partition again"
+    declared = next((table for table in HISTORY if table.name == name), TABLES.get(name))
+    return describe_repair(declared, partition) if declared else "materialize that partition again"
 
 
 def _repair_command(table: Table, partition: Partition) -> str | None:

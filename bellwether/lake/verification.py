@@ -10,6 +10,7 @@ from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import partition_of_folder
 from bellwether.progress import Progress, Silent
 from bellwether.tables import TABLES, Table
+from bellwether.tables.history import HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Verification:
     damaged: tuple[Damage, ...]
 
 
-def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progress: Progress | None = None) -> Verification:
+def verify(lake: Lake, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), progress: Progress | None = None) -> Verification:
     """Compare every file that a manifest names with the recorded SHA-256. Nothing is changed."""
     named = [(table, *entry) for table in tables for entry in lake.read_entries(table)]
     size, damaged = 0, []

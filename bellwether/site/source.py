@@ -16,10 +16,11 @@ import orjson
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import Lake, duckdb_connection, meta, warehouse
+from bellwether.lake import Lake, duckdb_connection, warehouse
 from bellwether.lake.staleness import describe_delays, find_delays
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.exports import redact_rows
+from bellwether.tables.history import STANDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ class SiteSource:
 
     @cached_property
     def standings(self) -> pl.DataFrame:
-        """Leaderboard places of this publication, and of the latest publication in which places differed."""
-        return self._all("meta.standings").sort(meta.STANDINGS.order)
+        """Leaderboard places of the present results, and of the last published ones that differ."""
+        return self._all("meta.standings").sort(STANDINGS.order)
 
     def rows(self, name: str) -> int:
         """Return the row count of a table; 0 if the table is missing."""
@@ -176,7 +177,7 @@ class SiteSource:
             "meta.partitions": {"table_name", "partition", "rows", "bytes", "file", "sha256", "written_at", "known_at", "published"},
             "meta.publication": {"published_at", "world", "lake"},
             "meta.names": {"name", "number"},
-            "meta.standings": set(meta.STANDINGS.names),
+            "meta.standings": set(STANDINGS.names),
         }
         for name, columns in required.items():
             missing = columns - set(self._all(name).columns)

@@ -1,4 +1,4 @@
-"""Page numbers of names, and ranks, which each publication continues from the previous one."""
+"""Numbers of names, and standings, which each publication continues from those in the lake."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from bellwether.backup import backup, restore
+from bellwether.journal import Journal
 from bellwether.lake import Lake
+from bellwether.lake.verification import verify
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings, World
 from bellwether.site import build, contents
 from bellwether.tables import table
+from bellwether.tables.history import HISTORY, NAMES
 from tests.html_pages import Reader
 from tests.site.world import NOW, Size, rows, write
 
@@ -43,8 +47,49 @@ def test_a_name_keeps_its_number_and_new_ones_follow(lake: Lake, tmp_path: Path)
     board(lake, "a new model", "model-1")
     publish(lake, path)
     assert numbers(path) == {"model-0": 0, "model-1": 1, "agent-0": 2, "family-0": 3, "a new model": 4}
+    board(lake, "model-1", "a new model")
     publish(lake, tmp_path / "other.duckdb")
-    assert numbers(tmp_path / "other.duckdb") == {"a new model": 0, "model-1": 1, "agent-0": 2, "family-0": 3}
+    path.unlink()
+    publish(lake, path)
+    for place in (path, tmp_path / "other.duckdb"):
+        assert numbers(place) == {"model-0": 0, "model-1": 1, "agent-0": 2, "family-0": 3, "a new model": 4}
+
+
+def test_history_survives_a_new_file_and_a_restored_backup(lake: Lake, tmp_path: Path) -> None:
+    config, other = Settings(home=tmp_path / "home", lake=lake.uri), Settings(home=tmp_path / "other")
+    Journal(config.journal_url).create()
+    path = Path(config.warehouse_uri)
+    for names in (("x", "y"), ("y", "z"), ("z", "w")):
+        board(lake, *names)
+        publish(lake, path)
+    published = {name: query(path, f"FROM {name} ORDER BY ALL") for name in ("meta.names", "meta.standings")}
+    assert published["meta.standings"].filter(~pl.col("current"), area="benchmark")["name"].to_list() == ["y", "z"]
+    path.unlink()
+    publish(lake, path)
+    restore(other, backup(config, tmp_path / "backups", at=NOW))
+    for _ in range(2):
+        publish(Lake(other.lake_uri), other.warehouse_uri)
+    for place in (path, other.warehouse_uri):
+        assert {name: query(place, f"FROM {name} ORDER BY ALL").rows() for name in published} == {
+            name: rows.rows() for name, rows in published.items()
+        }
+
+
+def test_a_warehouse_of_some_tables_changes_no_history(lake: Lake, tmp_path: Path) -> None:
+    publish(lake, tmp_path / "w.duckdb")
+    stored = lake.marks(HISTORY)
+    publish(lake, tmp_path / "part.duckdb", tables=[table("benchmark/leaderboard")], self_contained=True)
+    publish(lake, tmp_path / "again.duckdb")
+    assert lake.marks(HISTORY) == stored
+    assert numbers(tmp_path / "part.duckdb") == numbers(tmp_path / "w.duckdb")
+
+
+def test_a_damaged_history_is_reported(lake: Lake, tmp_path: Path) -> None:
+    publish(lake, tmp_path / "w.duckdb")
+    (manifest,) = lake.manifests(NAMES).values()
+    Path(lake.storage.location(manifest.file)).write_bytes(b"other")
+    (damage,) = verify(Lake(lake.uri)).damaged
+    assert damage.table == "meta/names" and "delete the lake's folder meta/names" in damage.reason
 
 
 def test_standings_are_those_of_this_publication_and_of_the_last_one_that_differs(

@@ -414,11 +414,7 @@ def content(path: Path) -> dict[str, object]:
     comments += "SELECT schema_name || '.' || table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
     with warehouse.connect(path) as reader:
         names = reader.execute("SELECT table_schema || '.' || table_name FROM information_schema.tables ORDER BY 1").fetchall()
-        rows = {
-            name: sorted(map(repr, reader.execute(f"FROM {name}").fetchall()))
-            for (name,) in names
-            if name not in ("meta.publication", "meta.standings")
-        }
+        rows = {name: sorted(map(repr, reader.execute(f"FROM {name}").fetchall())) for (name,) in names if name != "meta.publication"}
         return {**rows, "comments": reader.execute(comments).fetchall()}
 
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from bellwether.figures.canvas import STYLES, round_of
 from bellwether.figures.equity import lines
 from bellwether.figures.intervals import intervals
-from bellwether.lake import meta
 from bellwether.pages import charts
 from bellwether.pages.charts import GREY, PALETTE, Colours
 from bellwether.pages.model import Note, PageTable
 from bellwether.site import arena_rankings, home
+from bellwether.tables.history import STANDINGS
 
 _TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
 _WHITE = np.array([0.95047, 1.0, 1.08883])
@@ -103,10 +103,10 @@ def test_what_changed_compares_two_publications() -> None:
         for board, own in (("r", names), ("same", places[False]))
         for name, place in own.items()
     ]  # fmt: skip
-    changed = home._changes(SimpleNamespace(standings=meta.STANDINGS.frame(rows)))  # type: ignore[arg-type]
+    changed = home._changes(SimpleNamespace(standings=STANDINGS.frame(rows)))  # type: ignore[arg-type]
     assert isinstance(changed, PageTable) and changed.caption == "Against the publication of 2026-06-28 00:00 UTC"
     assert [[cell.text for cell in row] for row in changed.rows] == [["benchmark", "r", "Brier", "y", "x", "2", "w", "z"]]
-    unchanged = home._changes(SimpleNamespace(standings=meta.STANDINGS.empty()))  # type: ignore[arg-type]
+    unchanged = home._changes(SimpleNamespace(standings=STANDINGS.empty()))  # type: ignore[arg-type]
     assert isinstance(unchanged, Note)
 
 
