@@ -43,10 +43,10 @@ _SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database 
 
 
 def settings_file() -> str:
-    """Return the text of dagster.yaml for this machine, with as many concurrent runs as it has processors, at least 2."""
+    """Return the text of dagster.yaml for this machine, with one more concurrent run than it has processors, at least 3."""
     runs, automatic = runs_at_once()
     text = (files("orchestration") / "dagster.yaml").read_text()
-    return text.replace("max_concurrent_runs: 2", f"max_concurrent_runs: {runs}").replace("limit: 1}", f"limit: {automatic}}}")
+    return text.replace("max_concurrent_runs: 3", f"max_concurrent_runs: {runs}").replace("limit: 1}", f"limit: {automatic}}}")
 
 
 def prepare(config: Settings) -> Path:

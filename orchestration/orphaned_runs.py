@@ -86,6 +86,11 @@ def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     return TAG in run.tags and has_local_runs(instance) and _is_free(_folder(instance) / Path(run.tags[TAG]).name)
 
 
+def is_in_progress(instance: dg.DagsterInstance, job: str) -> bool:
+    """Return True if a run of a job has not ended. Runs of killed commands do not count."""
+    return any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED)))
+
+
 def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
     """Report the unfinished runs of killed commands as failed, and free their pool slots. Returns the run ids.
 

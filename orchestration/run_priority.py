@@ -1,4 +1,4 @@
-"""Priority and number of concurrent runs: runs of users come before automatic ones, and each processor executes one run at a time.
+"""Priority and number of concurrent runs: runs of users come before automatic ones, and marks of the arena before both.
 
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """
@@ -13,9 +13,14 @@ AUTOMATION, COMMAND = "automation", "command"
 #: Tags of automatic runs. Queued runs of users go first, then runs with a deadline, then other automatic runs.
 AUTOMATIC = {LAUNCHED_BY: AUTOMATION, "dagster/priority": "-2"}
 DUE = {**AUTOMATIC, "dagster/priority": "-1"}
+#: Tag of the arena's marks, which take seconds: they start before all other runs, and do not wait for automatic ones.
+PROMPT = {"dagster/priority": "1"}
 
 
 def runs_at_once(processors: int | None = None) -> tuple[int, int]:
-    """Return how many runs this machine executes at once, and how many of these may be automatic. processors: number (default: available ones)."""
+    """Return how many runs this machine executes at once, and how many of these may be automatic. One more than the processors, for marks.
+
+    processors: number (default: available ones).
+    """
     processors = processors or len(os.sched_getaffinity(0))
-    return max(2, processors), max(1, processors - 1)
+    return max(2, processors) + 1, max(1, processors - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.arena import assets, rankings, review
+from assets.arena import assets, marks, rankings, review
 from assets.arena.jobs import JOBS
 from assets.arena.schedules import SCHEDULES, SENSORS
 from bellwether.settings import Settings
@@ -16,8 +16,8 @@ def definitions(config: Settings) -> dg.Definitions:
     """Build the assets, jobs, schedules, sensors and resources of the arena."""
     return dg.Definitions(
         assets=apply_policies(dg.load_assets_from_modules([assets, rankings, review]), config),
-        jobs=(*JOBS, review.REVIEW),
+        jobs=(*JOBS, marks.TICK, review.REVIEW),
         schedules=(*SCHEDULES, review.weekly_review),
-        sensors=SENSORS,
+        sensors=(*SENSORS, marks.marks),
         resources={"arena": ArenaResource.of(config)},
     )

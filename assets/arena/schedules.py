@@ -1,6 +1,6 @@
-"""Schedules and sensors of the arena: weekly decisions, polls of markets, and marks (prices of positions).
+"""Schedules and sensors of the arena: weekly decisions, polls of markets, and marks (prices of positions) of past days.
 
-A sensor's tick writes current marks itself, without a run.
+Not here: current marks (marks.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
 """
 
@@ -72,20 +72,6 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
 
 
 @dg.sensor(
-    minimum_interval_seconds=600,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Every ten minutes: stores changed prices of positions of live cohorts in arena/prices, without a run.",
-)
-def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
-    """Store changed prices of positions, and report how many changed. If a tick fails, the next one stores them."""
-    from bellwether.arena.weekly.held_prices import store_tick
-
-    day, changed = store_tick(arena.world(f"marks-{context.cursor or 0}"))
-    context.update_cursor(str(int(context.cursor or 0) + 1))
-    return dg.SkipReason(f"{changed} prices of {day} changed" if changed else "no price of a position changed")
-
-
-@dg.sensor(
     job=MARKS,
     minimum_interval_seconds=3600,
     default_status=dg.DefaultSensorStatus.RUNNING,
@@ -120,4 +106,4 @@ daily_books = dg.ScheduleDefinition(
 )
 
 SCHEDULES = (weekly_decisions, daily_books)
-SENSORS = (resolutions, marks, past_marks)
+SENSORS = (resolutions, past_marks)

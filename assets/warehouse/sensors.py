@@ -13,7 +13,7 @@ from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.orphaned_runs import UNFINISHED, is_orphan, running_commands
+from orchestration.orphaned_runs import is_in_progress, running_commands
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 
@@ -120,7 +120,7 @@ def _wait_reason(instance: dg.DagsterInstance, job: str, published: int) -> str 
 
     published: time of the last publication in nanoseconds since the epoch.
     """
-    if any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED))):
+    if is_in_progress(instance, job):
         return f"a run of {job} is in progress; later changes follow with the next one"
     if running_commands(instance) and _time_since(published) < _OFTEN:
         return "a command is running and publishes its results; remaining changes follow when it ends, or once an hour"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Literal
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.files import checksum
+from bellwether.files import checksum, locked
 from bellwether.lake import parquet, partitions
 from bellwether.lake.catalog import IndexCatalog, open_catalog
 from bellwether.lake.checksums import is_sound, missing_file_error, verify_checksum
@@ -117,6 +118,12 @@ class Lake:
     def has_index(self) -> bool:
         """True if all manifests of a table are in one object, so that reading a single manifest costs as much as reading all."""
         return isinstance(self._catalog, IndexCatalog)
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Exclude other processes that take the lock `name` of this lake, until the block ends. An object store has no locks."""
+        with nullcontext() if "://" in self.uri else locked(Path(f"{self.uri}.{name}.lock")):
+            yield
 
     def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:
         """Return per table a change mark, a text that differs after each write. "" before the first write; None if the lake has no marks."""

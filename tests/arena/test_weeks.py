@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -12,15 +12,19 @@ import polars as pl
 import pytest
 
 from bellwether.arena.decision import DecisionState
+from bellwether.arena.frames import prices_frame
+from bellwether.arena.marks import HeldPrice, PriceObservation, PriceSource
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import find_changed_cash
 from bellwether.arena.weekly.context import freeze_cohort, freeze_universe
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.arena.weekly.evidence import FactRows, list_due_markets
 from bellwether.arena.weekly.held_prices import reconstruct_prices, store_tick
+from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.queries import explain_decision, is_week_decided, query_agent, query_cohort, query_week_status, stored_tables
 from bellwether.arena.weekly.summary import preview_week
 from bellwether.errors import ConfigError, LakeError, VenueError
+from bellwether.files import try_lock
 from bellwether.journal.records import Records
 from bellwether.tables import arena as tables
 from tests.arena.weeks import SEVEN, WEEK, Arena
@@ -267,6 +271,29 @@ def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena,
         rebuilt = prices.with_columns(pl.col("at") - timedelta(minutes=10), reconstructed=pl.lit(value=True))
         live.lake.write(tables.PRICES, (day.isoformat(),), rebuilt, run_id="rebuilt")
         assert store_tick(world) == (day, changed), "an equal price that was reconstructed is none that was seen"
+
+
+def test_a_slow_tick_keeps_what_others_stored_meanwhile_and_marks_the_day_on_which_it_ends(
+    live: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    midnight = datetime(2026, 6, 29, tzinfo=UTC)
+    own = HeldPrice("other", "YES", midnight, 1, PriceSource.LIVE, midnight, reconstructed=False, known_at=midnight)
+
+    def answer_late(data: Polymarket, tokens: Iterable[str]) -> dict[str, PriceObservation]:
+        with Path(f"{live.lake.uri}.marks.lock").open() as lock:
+            assert not try_lock(lock), "other ticks wait"
+        monkeypatch.setattr(live, "now", midnight + timedelta(minutes=2))
+        live.lake.write(tables.PRICES, (str(midnight.date()),), prices_frame([own]), run_id="other")
+        return {token: PriceObservation(500_000, live.now) for token in tokens}
+
+    monkeypatch.setattr(live, "now", midnight - timedelta(minutes=1))
+    with live.journal() as journal:
+        world = live.world(journal)
+        monkeypatch.setattr(Polymarket, "fetch_midpoints", answer_late)
+        day, changed = store_tick(world)
+    prices = live.lake.slice(tables.PRICES, [(str(day),)]).read()
+    assert (day, prices.height, set(prices["at"])) == (midnight.date(), changed + 1, {midnight})
+    assert "other" in prices["market_id"].to_list()
 
 
 def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from click.testing import CliRunner
 from assets.arena import runs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
 from assets.arena.jobs import AGENTS, BOOKS, MARKS
+from assets.arena.marks import TICK, marks
 from assets.arena.partitions import WEEK as WEEKS
-from assets.arena.schedules import marks, past_marks, resolutions, weekly_decisions
+from assets.arena.schedules import past_marks, resolutions, weekly_decisions
 from assets.warehouse.sensors import _PROCESS, publisher
 from bellwether.arena.identity import week_of
 from bellwether.arena.lineup import load_registered_families
@@ -25,6 +26,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
 from bellwether.arena.results import Facts, compute_results
 from bellwether.arena.weekly.interventions import cancel_market, close_agent
+from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.queries import query_week_status
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.settings import settings
@@ -33,6 +35,7 @@ from cli.main import main
 from orchestration.asset_declarations import key
 from orchestration.checks import build_checks
 from orchestration.partitions import DAY, RANGE_END, RANGE_START, keys_between
+from orchestration.run_priority import PROMPT
 from orchestration.runner import RunFailed
 from orchestration.steps import failure_reasons
 from resources import LakeResource
@@ -275,8 +278,33 @@ def test_the_books_have_the_marks_of_the_day_under_way(tmp_path: Path, monkeypat
     folded = compute_results(Facts.load(world.lake), methodologies(world.config.registry)).frames
     for name in ("arena/portfolios", "arena/leaderboard"):
         assert rows(world, name).equals(table(name).validate(folded[name])), name
+    _check_tick(world, now, monkeypatch)
     world.instance.dispose()
     settings.cache_clear()
+
+
+def _check_tick(world: World, now: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sensor sends no request to a venue; its run stores the marks, and no second run is requested meanwhile."""
+
+    def ask() -> dg.RunRequest | dg.SkipReason:
+        with (
+            monkeypatch.context() as patch,
+            dg.build_sensor_context(instance=world.instance, resources={"arena": _resource(world)}) as context,
+        ):
+            patch.setattr(Polymarket, "fetch_midpoints", None)
+            return marks(context)  # type: ignore[return-value]
+
+    prices, day = table("arena/prices"), (str(now.date()),)
+    stored = rows(world, "arena/prices")
+    world.lake.write(prices, day, stored.clear(), run_id="emptied")
+    asked = ask()
+    assert isinstance(asked, dg.RunRequest) and asked.tags == PROMPT
+    assert world.defs.resolve_job_def(TICK.name).execute_in_process(instance=world.instance).success
+    assert rows(world, "arena/prices").drop("known_at").equals(stored.drop("known_at"))
+    event = world.instance.get_latest_materialization_event(key("arena/prices"))
+    assert event is not None and event.partition == day[0]
+    world.instance.create_run_for_job(TICK, status=dg.DagsterRunStatus.STARTED)
+    assert isinstance(ask(), dg.SkipReason)
 
 
 def _resource(world: World) -> ArenaResource:
@@ -315,10 +343,10 @@ def test_the_clock_asks_for_the_week_under_way_alone(here: World) -> None:
 def test_sensors_are_quiet_where_no_live_cohort_holds_anything(here: World) -> None:
     with dg.build_sensor_context(instance=here.instance, resources={"arena": _resource(here)}) as context:
         found = resolutions(context)
-        tick = marks(context)
+        tick = marks(context)  # type: ignore[arg-type]
     assert isinstance(found, dg.SkipReason)
     assert isinstance(tick, dg.SkipReason)
-    assert "no price of a position changed" in str(tick.skip_message)
+    assert "no live cohort has an open position" in str(tick.skip_message)
 
 
 def test_past_weeks_get_their_marks_by_themselves(here: World) -> None:

@@ -13,7 +13,7 @@ from orchestration.home import settings_file
 from orchestration.run_priority import AUTOMATIC, AUTOMATION, LAUNCHED_BY, runs_at_once
 
 
-@pytest.mark.parametrize(("processors", "runs"), [(1, (2, 1)), (2, (2, 1)), (8, (8, 7))])
+@pytest.mark.parametrize(("processors", "runs"), [(1, (3, 1)), (2, (3, 1)), (8, (9, 7))])
 def test_one_place_is_left_for_a_run_that_a_person_launches(processors: int, runs: tuple[int, int]) -> None:
     assert runs_at_once(processors) == runs
 

@@ -23,7 +23,7 @@ from bellwether.arena.marks import (
     price_key,
     select_tick_prices,
 )
-from bellwether.arena.methodology import Venue, load_methodology
+from bellwether.arena.methodology import Methodology, Venue, load_methodology
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.context import WeekContext, drop_damaged
 from bellwether.arena.weekly.ledgers import fold_ledgers
@@ -35,13 +35,49 @@ from bellwether.units import SharePrice
 _DAY = timedelta(days=1)
 
 
-def fetch_tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
-    """Fetch current prices of held outcomes; return the UTC day, all rows of arena/prices of that day, and how many rows are new.
+def store_tick(context: WeekContext) -> tuple[date, int]:
+    """Fetch current prices of held outcomes, and store those that changed. Return the UTC day and the number of new rows.
 
-    The first tick of a day stores every held price and ignores reconstructed prices, so that a day can be read without the day before.
+    Ticks on a lake in a folder wait for each other. The stored day is read after the requests, which may take minutes. The first tick of a day
+    stores every held price and ignores reconstructed prices, so that a day can be read without the day before.
     """
-    now = context.now()
-    rules = load_methodology(folder=context.registry)
+    with context.lake.lock("marks"):
+        keys, observations = _observe_prices(context)
+        now, rules = context.now(), load_methodology(folder=context.registry)
+        day = interval_start(now, rules.mark_minutes).date()
+        rows, changed = _merge_tick(context, keys, observations, now, rules)
+        if changed:
+            # Without inputs, so that the day remains out of date for reconstructed prices.
+            context.lake.write(PRICES, (day.isoformat(),), rows, run_id=context.run, inputs={})
+    return day, changed
+
+
+def has_open_positions(context: WeekContext) -> bool:
+    """Return True if an agent holds a position that current prices value."""
+    return bool(_current_holdings(context)[0])
+
+
+def _observe_prices(context: WeekContext) -> tuple[list[PriceKey], dict[PriceKey, PriceObservation]]:
+    """Return the held outcomes, and the current prices of those that are quoted."""
+    observations: dict[PriceKey, PriceObservation] = {}
+    keys, of_venue = _current_holdings(context)
+    for venue, tokens in of_venue.items():
+        quoted = context.data(venue).fetch_midpoints(tokens.values()) if tokens else {}
+        listed: dict[PriceKey, SharePrice] = {}
+        with suppress(VenueError):  # the second source is only a check; its outage does not prevent a mark
+            listed = context.data(venue).fetch_listed_prices(sorted(tokens), context.now()) if tokens else {}
+        observations |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
+    return keys, observations
+
+
+def _merge_tick(
+    context: WeekContext,
+    keys: Sequence[PriceKey],
+    observations: Mapping[PriceKey, PriceObservation],
+    now: datetime,
+    rules: Methodology,
+) -> tuple[pl.DataFrame, int]:
+    """Return all rows of arena/prices of the current day, and how many of them are new."""
     stamp = interval_start(now, rules.mark_minutes)
     yesterday, today = (_load_day(context, day).read() for day in (stamp.date() - _DAY, stamp.date()))
     # A live price is stored even if it equals a reconstructed one, because live cohorts do not use the latter.
@@ -49,22 +85,13 @@ def fetch_tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
     newest = pl.concat([yesterday.filter(~pl.col("reconstructed")), live]).sort("at", maintain_order=True)
     newest = newest.unique(["market_id", "outcome"], keep="last", maintain_order=True)
     last = {row[:2]: row for row in prices_from_rows(newest)}
-    observations: dict[PriceKey, PriceObservation] = {}
-    keys, of_venue = _current_holdings(context)
-    for venue, tokens in of_venue.items():
-        quoted = context.data(venue).fetch_midpoints(tokens.values()) if tokens else {}
-        listed: dict[PriceKey, SharePrice] = {}
-        with suppress(VenueError):  # the second source is only a check; its outage does not prevent a mark
-            listed = context.data(venue).fetch_listed_prices(sorted(tokens), now) if tokens else {}
-        observations |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
     rows = select_tick_prices(last, keys, observations, now, rules)
     if live.is_empty():
         changed = {row[:2] for row in rows}
         rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
-    known_at = context.now()
-    new = prices_frame([row._replace(known_at=known_at) for row in rows])
+    new = prices_frame([row._replace(known_at=now) for row in rows])
     unchanged = today.join(new, on=PRICES.key, how="anti")
-    return stamp.date(), PRICES.validate(pl.concat([unchanged, new]).sort(PRICES.order)), len(rows)
+    return PRICES.validate(pl.concat([unchanged, new]).sort(PRICES.order)), len(rows)
 
 
 Tokens = dict[PriceKey, str]
@@ -89,15 +116,6 @@ def _current_holdings(context: WeekContext) -> tuple[list[PriceKey], dict[Venue,
             {venue: _quoted_tokens(context, venue_open) for venue, venue_open in open_keys.items()},
         )
     return cached[1:]
-
-
-def store_tick(context: WeekContext) -> tuple[date, int]:
-    """Fetch current prices and store those that changed (`fetch_tick_rows`). Return the UTC day and the number of new rows."""
-    day, rows, changed = fetch_tick_rows(context)
-    if changed:
-        # Without inputs, so that the day remains out of date for reconstructed prices.
-        context.lake.write(PRICES, (day.isoformat(),), rows, run_id=context.run, inputs={})
-    return day, changed
 
 
 def reconstruct_prices(context: WeekContext, days: Sequence[date]) -> dict[date, pl.DataFrame]:
