@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 from dotenv import dotenv_values
 from pydantic import AwareDatetime, Field, SecretStr, ValidationError, field_validator
@@ -269,7 +270,7 @@ class Settings(BaseSettings):
         """Database URL of the journal. It may contain a password, so it must not be printed."""
         if self.journal is None and self.postgres is not None:
             return self.postgres.get_secret_value()
-        return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
+        return self.journal or f"sqlite:///{quote(str(self.world_home / 'journal.db'))}"
 
     @property
     def shares_limits(self) -> bool:

@@ -10,12 +10,14 @@ import os
 import re
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import dagster as dg
 
@@ -65,6 +67,8 @@ def prepare(config: Settings) -> Path:
     require_whole_home(config)
     with storage_errors(home):
         _create_folder(home)
+        home = _readable_path(home)
+        os.environ["DAGSTER_HOME"] = str(home)
         if config.fleet is not None:
             _prepare_fleet(config, home)
             return home
@@ -77,6 +81,22 @@ def prepare(config: Settings) -> Path:
                 _create_databases(home)
         _require_databases(home)
     return home
+
+
+def _readable_path(home: Path) -> Path:
+    """Return a path under which Dagster can open its home: its storage takes `?` and `%20` for parts of a URL, so that such a path needs a link.
+
+    Raises `ConfigError` if another user or program has made another link.
+    """
+    text = str(home)
+    if "?" not in text and unquote(text) == text:
+        return home
+    link = Path(tempfile.gettempdir()) / f"bellwether-{os.getuid()}-{sha256(text.encode()).hexdigest()[:16]}"
+    with suppress(FileExistsError):
+        link.symlink_to(home)
+    if not link.is_symlink() or link.lstat().st_uid != os.getuid() or link.readlink() != home:
+        raise ConfigError(f"opening {home}: {link} is not a link to it; remove it, or set BELLWETHER_HOME to a path without ? and %")
+    return link
 
 
 def _prepare_fleet(config: Settings, home: Path) -> None:

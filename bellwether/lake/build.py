@@ -156,7 +156,7 @@ def _write(
     """
     recorded = history.load_history(lake)
     try:
-        with duckdb_connection.connect(draft) as connection:
+        with duckdb_connection.writable_path(draft) as path, duckdb_connection.connect(path) as connection:
             if any(duckdb_connection.is_s3(file) for inventory in inventories for file in inventory.files):
                 duckdb_connection.allow_s3(connection, lake.storage.reader_options)
             connection.execute("BEGIN")

@@ -6,6 +6,8 @@ SQL is written in Python only here and in the construction of the warehouse: sta
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ from bellwether.tables import Table
 #: Limited because several steps of a run compute at the same time.
 THREADS = min(4, os.cpu_count() or 1)
 _HTTPFS = "duckdb_extension_httpfs"
+#: Characters of patterns of file names.
+_GLOB = re.compile(r"[*?[]")
 _TYPES: dict[pl.DataType, str] = {
     pl.String(): "VARCHAR",
     pl.Boolean(): "BOOLEAN",
@@ -58,6 +62,25 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """Quote `text` as an SQL string."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def file_pattern(location: str) -> str:
+    """Return the pattern that matches exactly the file `location` where DuckDB expands patterns, even for existing files."""
+    return _GLOB.sub(r"[\g<0>]", location)
+
+
+@contextmanager
+def writable_path(path: Path) -> Iterator[Path]:
+    """Yield a path under which DuckDB can write the file `path`. With a `?` in it, DuckDB misplaces its log: a temporary file then replaces it."""
+    if "?" not in str(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="bellwether-") as folder:
+        draft = Path(folder) / "draft.duckdb"
+        if path.exists():
+            shutil.copyfile(path, draft)
+        yield draft
+        shutil.copyfile(draft, path)
 
 
 @contextmanager
@@ -119,7 +142,7 @@ def select_statement(table: Table, files: tuple[str, ...]) -> str:
         nulls = ", ".join(f"CAST(NULL AS {sql_type(column.dtype)}) AS {identifier(column.name)}" for column in table.columns)
         return f"SELECT {nulls} WHERE false"
     names = ", ".join(map(identifier, table.names))
-    quoted = ", ".join(map(literal, files))
+    quoted = ", ".join(literal(file_pattern(file)) for file in files)
     return f"SELECT {names} FROM read_parquet([{quoted}], hive_partitioning = false)"  # noqa: S608 - every name and text is quoted
 
 

@@ -9,7 +9,7 @@ from os.path import commonpath
 import duckdb
 
 from bellwether.errors import ConfigError
-from bellwether.lake.duckdb_connection import literal
+from bellwether.lake.duckdb_connection import file_pattern, literal
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\)|\s+ANALYZE\b)?", re.IGNORECASE)
 #: DuckDB creates a temporary type for a PIVOT. Any other created object is in memory: the warehouse is attached read-only.
@@ -45,7 +45,9 @@ def require_parameters(connection: duckdb.DuckDBPyConnection, sql: str, names: C
 def restrict_access(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> None:
     """Allow `connection` to read no files except below the common folder of `files`, and lock its settings."""
     folders = [name.rpartition("/")[0] for name in files]
-    allowed = f"[{literal(_common_folder(folders) + '/')}]" if folders else "[]"
+    common = f"{_common_folder(folders)}/" if folders else ""
+    # DuckDB compares both the pattern of a view and the files that it matches.
+    allowed = f"[{literal(common)}, {literal(file_pattern(common))}]" if folders else "[]"
     connection.execute(f"SET allowed_directories = {allowed}; SET enable_external_access = false; SET lock_configuration = true")
 
 
