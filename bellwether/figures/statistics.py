@@ -81,7 +81,7 @@ def weighted_spread(rows: pl.DataFrame, group: str, value: str, weight: str) -> 
     sums = weighted.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
     mean = pl.col("total") / pl.col("n")
     spread = sums.select(pl.col("total").sum() / pl.col("n").sum(), lowest=mean.min(), highest=mean.max())
-    return spread.row(0) if sums.height else (None, None, None)  # type: ignore[return-value]
+    return spread.row(0) if sums.height else (None, None, None)
 
 
 def order_by_distance(scope: str) -> tuple[float, bool, str]:

@@ -3,7 +3,7 @@ SELECT
     category,
     count(*) AS markets,
     count(outcome) AS resolved,
-    count(DISTINCT (venue, coalesce(event_id, market_id))) FILTER (outcome IS NOT NULL) AS events,
+    count(DISTINCT [venue, coalesce(event_id, market_id)]) FILTER (outcome IS NOT NULL) AS events,
     count(*) FILTER (outcome = 'yes') / nullif(resolved, 0) AS yes_rate
 FROM clean.markets
 WHERE NOT is_combo
