@@ -48,6 +48,8 @@ _TITLES = {
 _SIGNS = {"brier_vs_price": "; below 0 is better than the market"}
 #: Metrics in whose charts 0 is marked.
 _FROM_ZERO = ("brier_vs_price", "return")
+#: Assumption of the intervals and tests.
+_ASSUMPTION = "Intervals and tests assume that events are independent; a shock common to all events of a week is not covered."
 #: Initially visible lines of a diagram.
 _LINES = 3
 
@@ -200,7 +202,16 @@ def _order(metrics: Sequence[str]) -> list[str]:
 
 def _estimate(metric: str, row: Mapping[str, Any]) -> Cell:
     digits, unit = _SHOWN.get(metric, (3, ""))
-    return interval(row.get("value"), row.get("lower"), row.get("upper"), digits, row.get("reason"), unit=unit)
+    cell = interval(row.get("value"), row.get("lower"), row.get("upper"), digits, row.get("reason"), unit=unit)
+    if row.get("lower") is not None or row.get("cohort_low") is None:
+        return cell
+    return cell._replace(
+        text=f"{cell.text} ({_cohort_range(row, digits, unit)})", title=f"{cell.title}; in parentheses: range over cohorts"
+    )
+
+
+def _cohort_range(row: Mapping[str, Any], digits: int, unit: str) -> str:
+    return " to ".join(number(row[name], digits, unit=unit).text for name in ("cohort_low", "cohort_high"))
 
 
 def _set_cell(row: Mapping[str, Any]) -> Cell:
@@ -213,6 +224,7 @@ def parts(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, d
     group_parts: list[Part] = [
         *interval_charts(ranking, colours),
         PageTable(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking)),
+        Note(_ASSUMPTION),
     ]
     diagram = bins(ranking.calibration, "family")
     if diagram:

@@ -58,7 +58,7 @@ COVERAGE = ("finished", "invalid", "failed", "missing")
 class MetricRow:
     """One metric of a family. better: lower, higher or neither. n: number of values behind the estimate. n_events: number of their events.
 
-    cohorts: value in each cohort; only of a return.
+    cohorts: value in each cohort; only of a return with positions.
     """
 
     metric: str
@@ -170,15 +170,15 @@ def compute_return(agents: pl.DataFrame, profits: pl.DataFrame, plan: Inference)
 
     agents, profits: rows of `RankingInputs` of one family.
     """
-    by_cohort = agents.join(profits.group_by("cohort").agg(pl.col("profit").sum()), on="cohort", how="left").sort("cohort")
-    cohorts = tuple((by_cohort["profit"].fill_null(0.0) / by_cohort["initial_cash"]).to_list())
     if profits.is_empty():
-        return MetricRow("return", "higher", Estimate(0.0, reason=NO_POSITION), agents.height, cohorts=cohorts)
+        return MetricRow("return", "higher", Estimate(0.0, reason=NO_POSITION), agents.height)
     initial, questions = float(agents["initial_cash"].sum()), Questions.of(profit_outcomes(profits))
     (values, stakes), weight = questions.sums(), questions.weight
     denominators = np.broadcast_to(stakes / weight, values.shape)[:, None]
     statistic = Statistic(values[:, None] / weight, denominators, (float(stakes.sum()) / initial,))
     bounds = replace(bootstrap([statistic], weight, questions.events, plan)[0], value=float(profits["profit"].sum()) / initial)
+    by_cohort = agents.join(profits.group_by("cohort").agg(pl.col("profit").sum()), on="cohort", how="left").sort("cohort")
+    cohorts = tuple((by_cohort["profit"].fill_null(0.0) / by_cohort["initial_cash"]).to_list())
     if profits["sold"].any():
         bounds = leave_out_interval(bounds, SOLD)
     bounds = limit_ends(bounds, values[1:] / initial)

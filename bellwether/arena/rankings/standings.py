@@ -73,7 +73,7 @@ _HEADS = {
     "brier_price": ("price", "Brier score of the prices paid"),
     "skill_price": ("skill", "1 - stated / price"),
 }
-_NOTE = "Brackets: 95 % intervals. grp: families that share a letter do not differ significantly (5 %, Holm). baseline: states the market's price, unranked."
+_NOTE = "Brackets: 95 % intervals; parentheses: range over cohorts. grp: families that share a letter do not differ significantly (5 %, Holm). baseline: states the market's price, unranked."
 
 
 def render_standings(rows: pl.DataFrame, primary: Mapping[str, Sequence[str]], metric: str | None = None) -> Iterator[RenderableType]:
@@ -118,6 +118,8 @@ def _render_group(key: tuple[Any, ...], part: pl.DataFrame, shown: Sequence[str]
     )
 
 
+#: Minimum of a share that is shown as a whole percent.
+_WHOLE = 0.0995
 #: Number of columns that show intervals.
 _INTERVALS = 2
 
@@ -139,13 +141,17 @@ def _format_title(key: tuple[Any, ...]) -> str:
 def _format_metric(row: dict[str, Any], *, intervals: bool) -> str:
     is_share, sign = row["metric"] in ("return", "win_rate"), row["metric"] in (RELATIVE, "return", "skill_price")
     value = _format_value(row["value"], 1 if is_share else 3, sign=sign, kind="%" if is_share else "f")
-    if row["lower"] is None or not intervals:
+    if not intervals:
         return value
-    # Ends of shares are whole percents, so that the table fits 80 columns.
-    lower, upper = (
-        _format_value(100 * row[end], 0, sign=sign) if is_share else _format_value(row[end], 3, sign=sign) for end in ("lower", "upper")
-    )
-    return f"{value} [{lower}, {upper}]"
+    for ends, form in ((("lower", "upper"), "[{}, {}]"), (("cohort_low", "cohort_high"), "({}, {})")):
+        if row[ends[0]] is not None:
+            return f"{value} {form.format(*(_format_end(row[name], is_share=is_share, sign=sign) for name in ends))}"
+    return value
+
+
+def _format_end(value: float, *, is_share: bool, sign: bool) -> str:
+    """Format an end of an interval. Shares from 10 % on are whole percents, so that the table fits 80 columns."""
+    return _format_value(100 * value, int(abs(value) < _WHOLE), sign=sign) if is_share else _format_value(value, 3, sign=sign)
 
 
 def _format_value(value: float | None, digits: int, *, sign: bool = False, kind: str = "f") -> str:
