@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.golden.digests import DATE
 from tests.site.chromium import Missing, chromium, picture
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,7 +42,7 @@ def rewritten(text: str, run: Callable[[list[str]], str]) -> str:
         command, _, title = found["command"].partition(" | ")
         if command == "query, as above":
             command = QUERY.findall(text[: found.start()])[-1]
-        shown = [line.rstrip() for line in run(shlex.split(command)).rstrip().splitlines()]
+        shown = [line.rstrip() for line in DATE.sub("", run(shlex.split(command))).rstrip().splitlines()]
         if title:
             begin = shown.index(title)
             end = next((number for number in range(begin, len(shown)) if not shown[number].strip()), len(shown))

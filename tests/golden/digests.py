@@ -35,6 +35,8 @@ VOLATILE = frozenset(
 )
 #: Printed tables, stored line by line.
 PRINTED = ("leaderboard", "trading", "arena leaderboard", "arena rankings", "arena equity")
+#: Time at which a printed table was computed, by the clock of the machine.
+DATE = re.compile(r"^As of .* UTC\.\n", re.MULTILINE)
 #: Exports, each to its own folder.
 EXPORTS = {
     "export": ("export", "sandbox-2026", "--to"),
@@ -53,7 +55,7 @@ def digests(home: Path) -> Digests:
     """Compute the digests of a home after the golden run: `tables`, `printed` and `files`."""
     files = dict(_files(home / "sandbox" / "reports", "reports"))
     with _commands(home) as run:
-        printed = {words: run(words.split()).splitlines() for words in PRINTED}
+        printed = {words: DATE.sub("", run(words.split())).splitlines() for words in PRINTED}
         for name, words in EXPORTS.items():
             folder = home / "exports" / name.replace(" ", "_")
             run([*words, str(folder)])
