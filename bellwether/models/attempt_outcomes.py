@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bellwether.models.model import Model
 
 _MOST_CHARACTERS = 300
+#: Characters of an error in which its meaning is looked for.
+_LONGEST_ERROR = 3_000
 #: Minimum length of a key for redaction; shorter ones are words such as "none" and "EMPTY".
 _SHORTEST_SECRET = 8
 
@@ -169,7 +171,7 @@ def _compute_usage(model: Model, status: int, message: Message, kind: Classifica
 
 
 def _classify_rejection(status: int, body: bytes, message: Message) -> Classification:
-    """Classify a response with another status than 200. Some providers send a filtered completion as its body."""
+    """Classify a response with an error status. Some providers send a filtered completion as its body."""
     if parse_ending(message.finish_reason) is Ending.FILTERED or message.refusal:
         return Classification(
             Outcome.REFUSAL, f"HTTP {status}: the provider withheld the answer: {message.refusal or message.finish_reason}", permanent=True
@@ -227,7 +229,7 @@ _NO_MODEL = re.compile(
 _NO_KEY = re.compile(
     r"(?i)(?:invalid|incorrect|missing|wrong|expired|revoked|unknown)[_ ](?:x-)?(?:api[_ -]?)?(?:key|token)\b|invalid x-api-key"
     r"|api[_ -]?key\b.{0,30}\b(?:not valid|invalid|incorrect|expired|revoked|missing|disabled|not found)|authentication[_ ](?:error|fail)"
-    r"|\b(?:account|organi[sz]ation|workspace|access)(?:[_ ]\w+){0,5}[_ ](?:suspended|deactivated|disabled|terminated|banned|revoked|violated)\b"
+    r"|\b(?:account|organi[sz]ation|workspace|access)(?:[_ ][^\W_]+){0,5}[_ ](?:suspended|deactivated|disabled|terminated|banned|revoked|violated)\b"
     r"|(?:location|country|region|territory)\b.{0,40}\bnot (?:supported|available)|unsupported_(?:country|region)"
 )
 #: A filter rejected the content of one request.
@@ -276,12 +278,12 @@ class ProviderError:
     def from_object(cls, error: Any) -> ProviderError:
         """Build from a provider's error: a JSON object, or any other value as text."""
         if not isinstance(error, Mapping):
-            return cls("", str(error))
+            return cls("", str(error)[:_LONGEST_ERROR])
         metadata = error.get("metadata")
         inner = (metadata.get("raw") or metadata.get("reasons")) if isinstance(metadata, Mapping) else None
         kinds = [str(error[name]) for name in ("code", "type", "status") if _CODE.fullmatch(str(error.get(name) or ""))]
         texts = [str(part) for part in (error.get("message"), error.get("detail"), inner) if part]
-        return cls(" ".join(dict.fromkeys(kinds)), ": ".join(dict.fromkeys([*kinds, *texts])) or "no message")
+        return cls(" ".join(dict.fromkeys(kinds)), ": ".join(dict.fromkeys([*kinds, *texts]))[:_LONGEST_ERROR] or "no message")
 
     @classmethod
     def from_body(cls, body: bytes) -> ProviderError:

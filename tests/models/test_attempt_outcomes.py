@@ -155,6 +155,13 @@ def test_an_error_means_what_the_provider_means(status: int, body: Any, outcome:
     assert step in (None, decide_next_step(result))
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["account_a", "violates a ", "insufficient_a_", "rate limit ", "api key ", "model ", "free tier "])
+def test_an_error_of_a_megabyte_is_classified_in_linear_time(piece: str) -> None:
+    judged(400, {"error": {"message": piece * (1_000_000 // len(piece))}})
+    judged(400, {"error": piece * 1000 + "_a" * 500_000})
+
+
 def test_a_request_that_is_wrong_is_permanent_and_a_server_that_fails_is_not() -> None:
     assert judged(422, {}).permanent
     assert judged(302, b"").permanent
