@@ -302,7 +302,7 @@ def _check_tick(world: World, now: datetime, monkeypatch: pytest.MonkeyPatch) ->
     assert world.defs.resolve_job_def(TICK.name).execute_in_process(instance=world.instance).success
     assert rows(world, "arena/prices").drop("known_at").equals(stored.drop("known_at"))
     event = world.instance.get_latest_materialization_event(key("arena/prices"))
-    assert event is not None and event.partition == day[0]
+    assert event is not None and event.asset_materialization is not None and event.asset_materialization.partition == day[0]
     world.instance.create_run_for_job(TICK, status=dg.DagsterRunStatus.STARTED)
     assert isinstance(ask(), dg.SkipReason)
 
