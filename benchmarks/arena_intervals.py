@@ -139,8 +139,8 @@ def run(replicates: int = REPLICATES, counts: Sequence[int] = COHORTS, worlds: S
                 missed += [f"false positives of {metric}, {world}, {cohorts}"] * (share > FALSE + error and world != SHOCK)
             for one, other in DIFFERENT:
                 pair = tested.filter(metric=RELATIVE, family=one, other=other)
-                gap, spread = pair["difference"].to_numpy(), np.std(gap)
-                own, best = (pair["p"].fill_null(1.0).to_numpy() < 0.05).mean(), (np.abs(gap) > 1.96 * spread).mean()
+                gap = pair["difference"].to_numpy()
+                own, best = (pair["p"].fill_null(1.0).to_numpy() < 0.05).mean(), (np.abs(gap) > 1.96 * np.std(gap)).mean()
                 power.setdefault((world, f"{one} – {other}"), []).append(f"{own:.2f} / {best:.2f}")
                 missed += [f"power of {one} – {other}, {world}, {cohorts}"] * (own < POWER * best - error and world != SHOCK)
         covered += [[world, metric, *values] for (kind, metric), values in shares.items() if kind == "covered"]
