@@ -39,8 +39,9 @@ class AgentStatus(StrEnum):
 class Position:
     """Position of an agent on one side of a market. Shares are micro-shares, money is micro-dollars.
 
-    shares, cost: current holding; a settled position keeps its last one. sold: proceeds of sales. realized: profit of sales and settlement,
-    without fees. paid: payout of the settlement in force. result: kind of the settlement; None before. won: True if the side won.
+    mid: midpoint of the side when the position was opened, in micro-dollars per share. shares, cost: current holding; a settled position keeps
+    its last one. sold: proceeds of sales. realized: profit of sales and settlement, without fees. paid: payout of the settlement in force.
+    result: kind of the settlement; None before. won: True if the side won.
     """
 
     position_id: str
@@ -48,6 +49,7 @@ class Position:
     market_id: str
     side: str
     opened_at: datetime
+    mid: SharePrice
     binary: bool = True
     shares: MicroShares = _NO_SHARES
     cost: MicroDollars = _NOTHING
@@ -144,7 +146,7 @@ class Account:
     def _buy(self, trade: Trade) -> Position:
         position = self.positions.get(trade.position_id)
         if position is None:
-            position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.binary)
+            position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.mid, trade.binary)
             self.positions[trade.position_id] = position
             self.open[trade.market_id, fold_case(trade.side)] = position
         totals: Any = position

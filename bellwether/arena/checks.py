@@ -12,7 +12,6 @@ import polars as pl
 from bellwether.arena.decision import ANSWERED
 from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.lifecycle import START_WINDOW, decision_deadline
-from bellwether.arena.market import LISTING
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.resolution import find_incidents
 from bellwether.checks.rule import LakeCheck, Observation, Rule, applies_to, between, holds, present, unique, words
@@ -75,11 +74,7 @@ def _check_held_prices(lake: Lake, now: datetime) -> Observation:
     live = _read_rows(lake, AGENTS).filter(~pl.col("reconstructed")).select("agent_id")
     positions = _read_rows(lake, POSITIONS).filter(pl.col("status") == "open").join(live, on="agent_id", how="semi")
     newest = _read_rows(lake, PRICES).filter(~pl.col("reconstructed")).group_by("market_id").agg(pl.col("at").max())
-    # A market bought at its listed price is valued at cost until both sides are quoted.
-    listed = _read_rows(lake, TRADES).group_by("market_id").agg((pl.col("quote_source") == LISTING).all().alias("listed")).filter("listed")
-    unquoted = listed.join(newest, on="market_id", how="anti")
     ages = positions.group_by("market_id").agg(pl.col("opened_at").min()).join(newest, on="market_id", how="left")
-    ages = ages.join(unquoted, on="market_id", how="anti")
     last_seen = pl.max_horizontal("at", "opened_at")
     stale = ages.filter(pl.lit(now) - last_seen > STALE)["market_id"].sort().to_list()
     return _observation(stale, "held markets were not marked for more than a day", "every held market was marked within a day")

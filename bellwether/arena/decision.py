@@ -189,7 +189,7 @@ class Reason(StrEnum):
     NOT_OPEN = "position not open"
     PERCENTAGE = "percentage out of range"
     NO_SHARES = "nothing to sell"
-    NO_PRICE = "no price"
+    NO_MIDPOINT = "no midpoint"
     PRICE = "price not usable"
     OFF_TICK = "price between two ticks"
     TOO_SMALL = "below the smallest order"

@@ -54,6 +54,7 @@ class _Run:
     data: MarketData
     account: Account
     base: MicroDollars
+    remaining: dict[tuple[str, str], Quote] = field(default_factory=dict)
     trades: list[Trade] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -170,7 +171,7 @@ def _buy(run: _Run, leg: int, bet: Bet) -> Trade:
     trade_id = run.key.trade_id(leg)
     position_id = position.position_id if position else trade_id
     share = implied_confidence(bet.amount, run.base, run.methodology)
-    fields = _trade_fields(run, market, filled, quote)
+    fields = _trade_fields(run, market, side, filled, quote)
     return Trade(
         trade_id=trade_id, side=side, action="BUY", position_id=position_id, confidence=share, probability=bet.probability, **fields
     )
@@ -186,7 +187,7 @@ def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
     side = _find_side(market, position.side)
     quote = _find_quote(run, market, side)
     filled = _require_fill(fills.fill_sell(run.methodology, market, quote, shares, position.shares), market, side)
-    fields = _trade_fields(run, market, filled, quote)
+    fields = _trade_fields(run, market, side, filled, quote)
     return Trade(trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id, **fields)
 
 
@@ -215,10 +216,9 @@ def _find_side(market: Market, text: str) -> str:
 
 
 def _find_quote(run: _Run, market: Market, side: str) -> Quote:
-    quote = find_quote(market, side, run.data.quotes.get(market.market_id, {}))
-    if quote is None:
-        raise _LegRefused(Reason.NO_PRICE, f"there is no live price of {side!r:.80} in {market.market_id}")
-    return quote.at_listing() if run.methodology.fallback == "listing" and run.methodology.fill == "mid" else quote
+    """Return the quote of a side, without the orders that earlier legs of the decision took."""
+    quotes = run.data.quotes.get(market.market_id, {})
+    return run.remaining.get((market.market_id, side)) or find_quote(market, side, quotes) or Quote(None)
 
 
 def _require_fill(fill: LegFill | NoFill, market: Market, side: str) -> LegFill:
@@ -227,8 +227,9 @@ def _require_fill(fill: LegFill | NoFill, market: Market, side: str) -> LegFill:
     return fill
 
 
-def _trade_fields(run: _Run, market: Market, filled: LegFill, quote: Quote) -> dict[str, Any]:
+def _trade_fields(run: _Run, market: Market, side: str, filled: LegFill, quote: Quote) -> dict[str, Any]:
     """Return the fields of a trade that are set alike for purchases and sales, from the fill and the quote."""
+    run.remaining[market.market_id, side] = quote.without(filled.taken)
     return {
         "agent_id": run.account.agent.agent_id,
         "market_id": market.market_id,
@@ -244,5 +245,6 @@ def _trade_fields(run: _Run, market: Market, filled: LegFill, quote: Quote) -> d
         "quoted_at": quote.at,
         "quote_source": quote.source,
         "skipped_levels": filled.skipped,
+        "unmatched": filled.unmatched,
         "binary": market.binary,
     }

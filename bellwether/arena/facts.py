@@ -30,7 +30,8 @@ class Trade(NamedTuple):
     micro-dollars per share. amount: micro-dollars paid or received, without the fee. fee: micro-dollars. bid, mid, ask: quote of the side at
     `quoted_at` from `quote_source`. executed_at: when the trade became known. base: cash before the decision in micro-dollars, which determines
     the limits. confidence: implied by the size of a BUY. probability: stated probability that the side wins, if any. binary: whether the sides
-    are YES and NO. skipped_levels: unusable levels of the book; None in trades from before they were counted.
+    are YES and NO. skipped_levels: unusable levels of the book. unmatched: part of the amount without a counterparty in the book
+    (`fills.LegFill`).
     """
 
     trade_id: str
@@ -45,15 +46,16 @@ class Trade(NamedTuple):
     fee: MicroDollars
     executed_at: datetime
     base: MicroDollars
+    mid: SharePrice
     confidence: float | None = None
     probability: float | None = None
     bid: SharePrice | None = None
-    mid: SharePrice | None = None
     ask: SharePrice | None = None
     quoted_at: datetime | None = None
     quote_source: str = "clob"
     binary: bool = True
-    skipped_levels: int | None = None
+    skipped_levels: int = 0
+    unmatched: MicroDollars | None = None
 
 
 class Result(StrEnum):

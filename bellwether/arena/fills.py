@@ -1,7 +1,8 @@
 """Fill policies: at which price and in which size a leg (bet or sale) is filled, given the quote of its side.
 
 mid: at the midpoint, for any number of micro-shares, regardless of depth. realistic: against the resting orders of the other side, best first,
-on the market's ticks, in whole steps of shares, at least the minimum order, all or nothing.
+on the market's ticks, in whole steps of shares, at least the minimum order, all or nothing. Without a midpoint neither fills, because the
+position could not be marked.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ from bellwether.venues.polymarket.fees import FREE, Side
 class LegFill:
     """Fill of a leg. shares: micro-shares. price: average in micro-dollars per share. amount, fee: micro-dollars. skipped: number of unusable
     levels of the book.
+
+    taken: resting orders that are the counterparty; a fill at the midpoint has those at the best price of the other side. unmatched: part of the
+    amount without a counterparty, in micro-dollars; None if the quote has no sizes.
     """
 
     shares: MicroShares
     price: SharePrice
     amount: MicroDollars
     fee: MicroDollars
+    taken: tuple[Level, ...]
+    unmatched: MicroDollars | None
     skipped: int = 0
 
 
@@ -44,40 +50,54 @@ Buy = Callable[[Methodology, Market, Quote, MicroDollars], "LegFill | NoFill"]
 
 def fill_buy(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill | NoFill:
     """Fill a purchase for up to `amount` micro-dollars (exactly `amount` under the policy `mid`), or return why it cannot be filled."""
-    return _refuse_unknown_fees(methodology, market) or _BUYS[methodology.fill](methodology, market, quote, amount)
+    return _refuse(methodology, market, quote) or _BUYS[methodology.fill](methodology, market, quote, amount)
 
 
 def fill_sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
     """Fill a sale of `shares`, or return why it cannot be filled. position: number of shares held. Both are micro-shares."""
-    return _refuse_unknown_fees(methodology, market) or _SELLS[methodology.fill](methodology, market, quote, shares, position)
+    return _refuse(methodology, market, quote) or _SELLS[methodology.fill](methodology, market, quote, shares, position)
 
 
-def _refuse_unknown_fees(methodology: Methodology, market: Market) -> NoFill | None:
+def _refuse(methodology: Methodology, market: Market, quote: Quote) -> NoFill | None:
+    """Return why a leg cannot be filled at any size; None if it may be."""
+    if quote.mid is None:
+        missing = " and no ".join(name for name, price in (("bid", quote.bid), ("ask", quote.ask)) if price is None)
+        return NoFill(Reason.NO_MIDPOINT, f"the book has no {missing}{_skipped_text(quote.skipped)}")
     fees = market.fees
     return NoFill(Reason.FEES, fees.reason) if methodology.fees != "none" and isinstance(fees, UnknownFees) else None
 
 
 def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill | NoFill:
     price = quote.mid
-    if price is None:
-        return NoFill(Reason.NO_PRICE, "no validated price was quoted")
+    assert price is not None
     if not 0 < price <= MICROS:
         return NoFill(Reason.PRICE, f"the price is {dollars(price)}; it must be above 0 and 1 at most")
     shares = shares_for(amount, price)
-    return LegFill(shares, price, amount, _compute_fee(methodology, market, [Level(price, shares)], "BUY"))
+    fee = _compute_fee(methodology, market, [Level(price, shares)], "BUY")
+    return LegFill(shares, price, amount, fee, *_match(quote.asks, shares, price))
 
 
 def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
     price = quote.mid
-    if price is None:
-        return NoFill(Reason.NO_PRICE, "no validated price was quoted")
+    assert price is not None
     if not 0 <= price <= MICROS:
         return NoFill(Reason.PRICE, f"the price is {dollars(price)}; it must be from 0 to 1")
-    return LegFill(shares, price, share_value(shares, price), _compute_fee(methodology, market, [Level(price, shares)], "SELL"))
+    fee = _compute_fee(methodology, market, [Level(price, shares)], "SELL")
+    return LegFill(shares, price, share_value(shares, price), fee, *_match(quote.bids, shares, price))
+
+
+def _match(resting: tuple[Level, ...], shares: MicroShares, price: SharePrice) -> tuple[tuple[Level, ...], MicroDollars | None]:
+    """Match a fill at the midpoint with the orders at the best price of the other side: return the matched level, and the value of the other
+    shares at `price`, None if the sizes are unknown.
+    """
+    if not resting:
+        return (), None
+    matched = MicroShares(min(shares, resting[0].shares))
+    return (Level(resting[0].price, matched),), share_value(MicroShares(shares - matched), price)
 
 
 def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill | NoFill:
-    side = _select_levels(quote, quote.asks, quote.ask, market)
+    side = _select_levels(quote, quote.asks, market)
     if isinstance(side, NoFill):
         return side
     levels, skipped = side
@@ -99,7 +119,7 @@ def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amoun
 
 
 def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
-    side = _select_levels(quote, quote.bids, quote.bid, market)
+    side = _select_levels(quote, quote.bids, market)
     if isinstance(side, NoFill):
         return side
     levels, skipped = side
@@ -120,15 +140,13 @@ def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shar
     return NoFill(Reason.DEPTH, f"the book takes {dollars(wanted - remaining)} shares of {dollars(wanted)}{_skipped_text(skipped)}")
 
 
-def _select_levels(quote: Quote, resting: tuple[Level, ...], best: SharePrice | None, market: Market) -> tuple[list[Level], int] | NoFill:
-    """Return the usable levels of one side of a book, best first, and the number of unusable ones. resting: levels of that side. best: best price
-    of that side, used with unlimited size if `resting` is empty.
+def _select_levels(quote: Quote, levels: tuple[Level, ...], market: Market) -> tuple[list[Level], int] | NoFill:
+    """Return the usable levels of one side of a book, best first, and the number of unusable ones. levels: all levels of that side.
 
     Each level is checked against the tick size of the book, or of the market if the book states none.
     """
-    levels = resting or (() if best is None else (Level(best, MicroShares(10**18)),))
     if not levels:
-        return NoFill(Reason.NO_PRICE, f"nobody quotes the other side{_skipped_text(quote.skipped)}")
+        return NoFill(Reason.DEPTH, "the sizes of the book are unknown")
     tick = quote.tick or market.tick
     inside = [level for level in levels if 0 < level.price < MICROS]
     usable = [level for level in inside if not (tick and level.price % tick)]
@@ -154,9 +172,8 @@ def _fill_from_levels(
         smallest = dollars(market.min_shares or methodology.step)
         return NoFill(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {smallest}")
     amount = MicroDollars(sum(share_value(level.shares, level.price) for level in filled))
-    return LegFill(
-        shares, SharePrice(divide_half_even(amount * MICROS, shares)), amount, _compute_fee(methodology, market, filled, action), skipped
-    )
+    price, fee = SharePrice(divide_half_even(amount * MICROS, shares)), _compute_fee(methodology, market, filled, action)
+    return LegFill(shares, price, amount, fee, tuple(filled), MicroDollars(0), skipped)
 
 
 def _compute_fee(methodology: Methodology, market: Market, filled: list[Level], action: Action) -> MicroDollars:

@@ -110,7 +110,9 @@ def trades_frame(trades: Sequence[Trade]) -> pl.DataFrame:
 
 def trades_from_rows(rows: pl.DataFrame) -> list[Trade]:
     """Convert rows of arena/trades to trades."""
-    plain = _to_millionths(rows, "shares", "price", "amount", "fee", "base", "bid", "mid", "ask").rename({"known_at": "executed_at"})
+    plain = _to_millionths(rows, "shares", "price", "amount", "fee", "base", "bid", "mid", "ask", "unmatched").rename(
+        {"known_at": "executed_at"}
+    )
     return [Trade(*row) for row in plain.select(Trade._fields).iter_rows()]
 
 

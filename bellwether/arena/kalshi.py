@@ -23,7 +23,7 @@ import polars as pl
 
 from bellwether.arena.facts import Result
 from bellwether.arena.history import LATEST, SOONEST
-from bellwether.arena.market import Level, Market, MarketStatus, Quote, clamp_to_quote, complement, fold_case, kalshi_fees
+from bellwether.arena.market import Level, Market, MarketStatus, Quote, complement, fold_case, kalshi_fees
 from bellwether.arena.resolution import UNKNOWN, Observation, Ruling
 from bellwether.arena.units import MICROS, micros, midpoint, price_micros
 from bellwether.arena.universe import Universe, build_universe
@@ -244,14 +244,8 @@ def reconstruct_market(listing: MarketListing, series: Mapping[str, Row], candle
 
 
 def listed_price(row: Row) -> SharePrice | None:
-    """Return the listed YES price of a contract: the midpoint of bid and ask; if one is missing, the last trade, clamped to the quoted side.
-
-    None if the contract is not active or has never traded.
-    """
-    if row["status"] != "active":
-        return None
-    bid, ask, last = (price_micros(row.get(name)) for name in ("yes_bid", "yes_ask", "last_price"))
-    return midpoint(bid, ask) if bid is not None and ask is not None else None if last is None else clamp_to_quote(last, bid, ask)
+    """Return the midpoint of the listed bid and ask for YES; None if a side is not quoted or the contract is not active."""
+    return midpoint(price_micros(row.get("yes_bid")), price_micros(row.get("yes_ask"))) if row["status"] == "active" else None
 
 
 def _both_sides(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice | None]:

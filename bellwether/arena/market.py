@@ -71,8 +71,6 @@ def _decimal_text(multiplier: Any) -> str:
 
 
 YES, NO = "YES", "NO"
-#: Sources of prices other than a book: the venue's midpoint, and the market's listing.
-MIDPOINT, LISTING = "midpoint", "listing"
 
 
 class MarketStatus(StrEnum):
@@ -158,12 +156,6 @@ class Market:
         return self.prices[place] if place < len(self.prices) else None
 
 
-def clamp_to_quote(price: SharePrice, bid: SharePrice | None, ask: SharePrice | None) -> SharePrice:
-    """Clamp a price to the quoted bid and ask."""
-    low = price if bid is None else max(price, bid)
-    return low if ask is None else min(low, ask)
-
-
 def complement(price: SharePrice) -> SharePrice:
     """Return the price of the other side of a binary market: one dollar minus `price`."""
     other: Any = 1_000_000 - price
@@ -183,8 +175,7 @@ class Quote:
     """Quote of one outcome: best bid, midpoint and best ask in micro-dollars per share; None if missing.
 
     at: time of the quote. source: its source. bids, asks: resting orders, best first; empty if only the best prices are known. tick: price step
-    of the book in micro-dollars. skipped: unusable levels of the book. listed: simultaneous price of the listing, for methodologies that use it
-    if there is no midpoint.
+    of the book in micro-dollars. skipped: unusable levels of the book.
     """
 
     mid: SharePrice | None
@@ -196,7 +187,6 @@ class Quote:
     asks: tuple[Level, ...] = ()
     tick: SharePrice | None = None
     skipped: int = 0
-    listed: SharePrice | None = None
 
     def opposite(self) -> Quote:
         """Return the quote of the other side of a binary market, whose ask is one dollar minus the bid of this side."""
@@ -210,12 +200,16 @@ class Quote:
             asks=tuple(Level(complement(level.price), level.shares) for level in self.bids),
             tick=self.tick,
             skipped=self.skipped,
-            listed=_complement_price(self.listed),
         )
 
-    def at_listing(self) -> Quote:
-        """Return the quote with a missing midpoint replaced by the listed price."""
-        return self if self.mid is not None or self.listed is None else replace(self, mid=self.listed, source=LISTING)
+    def without(self, taken: Iterable[Level]) -> Quote:
+        """Return the quote with the sizes of its levels reduced by those that were `taken`."""
+        sizes: dict[SharePrice, int] = {level.price: level.shares for level in taken}
+        bids, asks = (
+            tuple(Level(level.price, MicroShares(level.shares - sizes.get(level.price, 0))) for level in side)
+            for side in (self.bids, self.asks)
+        )
+        return replace(self, bids=bids, asks=asks)
 
 
 def _complement_price(price: SharePrice | None) -> SharePrice | None:

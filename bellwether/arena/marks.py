@@ -1,7 +1,8 @@
 """Marks: values of positions at an instant, from which the values of portfolios follow. Only changes are stored.
 
 Prices are stored by market and outcome, for binary markets for YES only, whenever price or source changes. A position is worth its shares
-times the price of its side, and its cost before the first price. Prices and ledger together give the value of every portfolio at any time.
+times the price of its side, before the first price times the midpoint at which it was opened. Prices and ledger together give the value of
+every portfolio at any time.
 """
 
 from __future__ import annotations
@@ -27,13 +28,10 @@ PriceKey = tuple[str, str]
 
 
 class PriceSource(StrEnum):
-    """Source of the price that values a position. LIVE: the current quote. PRIOR: the last known price. ENTRY: the average cost, while no price
-    is known.
-    """
+    """Source of the price that values a position. LIVE: the current quote. PRIOR: the last known price."""
 
     LIVE = "live"
     PRIOR = "prior"
-    ENTRY = "entry"
 
 
 class HeldPrice(NamedTuple):
@@ -148,13 +146,13 @@ def mark_position(position: Position, prices: Mapping[PriceKey, HeldPrice]) -> M
     """Return the value of a position at the latest prices; 0 if the position is closed or settled."""
     if position.status is not PositionStatus.OPEN:
         return Mark(SharePrice(0), MicroDollars(0), PriceSource.LIVE)
-    return _mark_shares(position, position.shares, position.cost, prices)
+    return _mark_shares(position, position.shares, prices)
 
 
-def _mark_shares(position: Position, shares: MicroShares, cost: MicroDollars, prices: Mapping[PriceKey, HeldPrice]) -> Mark:
+def _mark_shares(position: Position, shares: MicroShares, prices: Mapping[PriceKey, HeldPrice]) -> Mark:
     row = prices.get(price_key(position))
     if row is None:
-        return Mark(position.average, cost, PriceSource.ENTRY)
+        return Mark(position.mid, share_value(shares, position.mid), PriceSource.PRIOR)
     price = complement(row.price) if position.binary and fold_case(position.side) == "no" else row.price
     return Mark(price, share_value(shares, price), row.source)
 
@@ -223,7 +221,7 @@ def compute_portfolio_curves(ledger: Ledger, prices: Iterable[HeldPrice], *, liv
                 if event.reconstructed and portfolio.newest is seen:
                     continue
                 shares, cost, _ = portfolio.held[position.position_id]
-                portfolio.held[position.position_id] = shares, cost, _mark_shares(position, shares, cost, portfolio.newest)
+                portfolio.held[position.position_id] = shares, cost, _mark_shares(position, shares, portfolio.newest)
                 touched[position.agent_id] = None
         rows += _changed_valuations((portfolios[agent_id] for agent_id in sorted(touched)), at)
     return rows
@@ -242,7 +240,7 @@ def drawdown(curve: Sequence[int]) -> float | None:
 def _update_holding(portfolio: _Portfolio, position: Position, entry: LedgerEntry, holders: dict[PriceKey, dict[str, Position]]) -> None:
     portfolio.cash = entry.cash
     if entry.shares:
-        portfolio.held[entry.position_id] = entry.shares, entry.cost, _mark_shares(position, entry.shares, entry.cost, portfolio.newest)
+        portfolio.held[entry.position_id] = entry.shares, entry.cost, _mark_shares(position, entry.shares, portfolio.newest)
         holders[price_key(position)][entry.position_id] = position
     else:
         portfolio.held.pop(entry.position_id, None)

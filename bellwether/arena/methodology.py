@@ -23,7 +23,6 @@ DEFAULT = "v1"
 Venue = Literal["polymarket", "kalshi"]
 Limit = Literal["bet", "decision"]
 Fill = Literal["mid", "realistic"]
-Fallback = Literal["listing", "none"]
 Primary = Literal["brier_size", "brier_stated", "return"]
 
 _Dollars = Annotated[Decimal, Field(gt=0, le=10**9, decimal_places=6)]
@@ -37,11 +36,10 @@ class Methodology(BaseModel):
     whether that applies to each bet or to all bets of a decision. confidence: how a bet's size implies a confidence. primary: metrics that
     rank. universe: number of markets in a run. decision_cohorts: number of the latest cohorts that decide. deadline_hours: hours after the
     start of a week until which decisions are made. temperature, max_tokens, timeout_seconds, malformed_retries: parameters of calls. fill: at
-    the midpoint, or against the book. fallback: price of `mid` fills without a midpoint: the listed price, or none. fees: whether fees are
-    charged. share_step: step of fills in shares. void: whether 50-50 markets pay each side its part or refund. unknown_winner: whether a market
-    that ended without a known winner is refunded after `grace_days` of polling or stays open. confirmations: number of consecutive observations
-    that confirm a result, unless `dispute_hours` have passed since it became final. mark_minutes: interval of marks. source_gap: reported
-    difference of two price sources in dollars.
+    the midpoint, or against the book. fees: whether fees are charged. share_step: step of fills in shares. void: whether 50-50 markets pay each
+    side its part or refund. unknown_winner: whether a market that ended without a known winner is refunded after `grace_days` of polling or
+    stays open. confirmations: number of consecutive observations that confirm a result, unless `dispute_hours` have passed since it became
+    final. mark_minutes: interval of marks. source_gap: reported difference of two price sources in dollars.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,7 +61,6 @@ class Methodology(BaseModel):
     timeout_seconds: _Count
     malformed_retries: Annotated[int, Field(ge=0, le=10, strict=True)]
     fill: Fill
-    fallback: Fallback = "none"
     fees: Literal["none", "venue"]
     share_step: Annotated[Decimal, Field(gt=0, le=1, decimal_places=6)]
     void: Literal["split", "refund"]

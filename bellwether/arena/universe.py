@@ -10,16 +10,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from bellwether.arena.market import Market, MarketStatus, UnknownFees, clamp_to_quote, complement, fold_case, is_binary
-from bellwether.arena.units import MICROS, divide_half_even, micros, price_micros
+from bellwether.arena.market import Market, MarketStatus, UnknownFees, fold_case, is_binary
+from bellwether.arena.units import MICROS, micros, price_micros
 from bellwether.errors import SchemaError
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, schedule_of
 from bellwether.venues.polymarket.wire.markets import FEE_NAMES
 
 Amount = TypeVar("Amount")
-#: Tolerance in micro-dollars between a listed price and the midpoint of its book; venues round to a hundredth of a cent.
-_ROUNDING = 100
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,7 @@ def build_universe(markets: Sequence[Market]) -> Universe:
 def market_from_row(row: Mapping[str, Any], at: datetime) -> Market:
     """Convert a row of raw/polymarket_markets to a market, with the fees as of an instant. Raises `SchemaError` without an id.
 
-    Prices are None if missing, outside [0, 1], or the midpoint of a one-sided book without a trade (`_listed_prices`). Fee terms that cannot be
-    parsed are `UnknownFees`.
+    Prices are None if missing, outside [0, 1], or if the listing quotes only one side. Fee terms that cannot be parsed are `UnknownFees`.
     """
     market_id = row.get("market_id")
     if not market_id:
@@ -97,19 +94,13 @@ def is_tradable(market: Market, at: datetime) -> bool:
 
 
 def _listed_prices(row: Mapping[str, Any], count: int) -> tuple[SharePrice | None, ...]:
-    """Return the listed price of each outcome. count: number of outcomes.
+    """Return the listed price of each outcome; None unless both sides are quoted. count: number of outcomes.
 
-    For a one-sided book the venue lists the midpoint between the quoted side and 0 or 1, at which nothing trades. It is replaced by the last
-    trade, limited by the quoted side; without a trade there is no price.
+    For a one-sided book the venue lists the midpoint between the quoted side and 0 or 1, or an earlier price. Nothing trades at either.
     """
-    listed = [price_micros(price) for price in (list(row.get("outcome_prices") or ()) + [None] * count)[:count]]
-    bid, ask, last = (price_micros(row.get(name)) or None for name in ("best_bid", "best_ask", "last_trade_price"))
-    ask = None if ask == MICROS else ask
-    middle = divide_half_even((bid or 0) + (ask or MICROS), 2)
-    if count != 2 or (bid and ask) or listed[0] is None or abs(listed[0] - middle) > _ROUNDING:
-        return tuple(listed)
-    first = None if last is None else clamp_to_quote(last, bid, ask)
-    return first, None if first is None else complement(first)
+    bid, ask = (price_micros(row.get(name)) for name in ("best_bid", "best_ask"))
+    listed = row.get("outcome_prices") if bid and ask and ask < MICROS else None
+    return tuple(price_micros(price) for price in (list(listed or ()) + [None] * count)[:count])
 
 
 def _digest(markets: Sequence[Market]) -> str:

@@ -40,7 +40,9 @@ traded AS (
     SELECT
         agent_id,
         count(*) FILTER (action = 'BUY') AS bets,
-        sum(amount) AS moved
+        sum(amount) AS moved,
+        sum(unmatched) AS unmatched,
+        sum(amount) FILTER (unmatched IS NOT NULL) AS quoted
     FROM trades
     GROUP BY agent_id
 ),
@@ -91,6 +93,7 @@ families AS (
         sum(coalesce(booked.cash, entered.initial)) AS cash,
         sum(coalesce(valued.total, entered.initial)) AS total,
         coalesce(sum(traded.moved), 0) AS moved,
+        CAST(sum(traded.unmatched) AS DOUBLE) / nullif(CAST(sum(traded.quoted) AS DOUBLE), 0) AS unmatched,
         coalesce(max(valued.drawdown), 0.0) AS drawdown,
         coalesce(sum(held.positions), 0) AS open_positions,
         CASE WHEN coalesce(sum(decided.unpriced), 0) = 0 THEN coalesce(sum(decided.cost), 0) END AS cost
@@ -142,6 +145,7 @@ SELECT
     "return",
     drawdown,
     turnover,
+    unmatched,
     CAST(open_positions AS INTEGER) AS open_positions,
     CAST(cost AS DECIMAL(30, 6)) AS cost
 FROM measured

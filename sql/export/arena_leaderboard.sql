@@ -18,7 +18,11 @@ refused AS (
     GROUP BY decisions.agent_id
 ),
 traded AS (
-    SELECT agent_id, count(*) FILTER (action = 'BUY') AS bets, sum(amount) AS moved
+    SELECT
+        agent_id,
+        count(*) FILTER (action = 'BUY') AS bets,
+        sum(amount) AS moved,
+        CAST(sum(unmatched) AS DOUBLE) / nullif(CAST(sum(amount) FILTER (unmatched IS NOT NULL) AS DOUBLE), 0) AS unmatched
     FROM read_parquet('data/trades.parquet')
     GROUP BY agent_id
 ),
@@ -97,6 +101,7 @@ SELECT
     CAST(coalesce(valued.total, agents.initial_cash) - agents.initial_cash AS DOUBLE) / CAST(agents.initial_cash AS DOUBLE) AS "return",
     coalesce(valued.drawdown, 0.0) AS drawdown,
     CAST(coalesce(traded.moved, 0) AS DOUBLE) / CAST(agents.initial_cash AS DOUBLE) AS turnover,
+    traded.unmatched,
     coalesce(held.open_positions, 0) AS open_positions,
     decided.cost
 FROM read_parquet('data/agents.parquet') AS agents

@@ -20,14 +20,13 @@ from bellwether.arena.kalshi import (
     find_latest_candle,
     find_market_status,
     group_contracts,
-    listed_price,
     quote_from_book,
     quote_from_candle,
     reconstruct_evidence,
     reconstruct_market,
     reconstruct_universe,
 )
-from bellwether.arena.market import LISTING, Market, MarketStatus, Quote, Quotes, clamp_to_quote, find_quoted_tokens
+from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, find_quoted_tokens
 from bellwether.arena.marks import PriceKey, PriceObservation
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
@@ -76,7 +75,7 @@ class Kalshi:
         return self.run_query(lambda client: _fetch_held(client, market_ids, at, past=past))
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Fetch statuses of markets, and quotes from order books with the listed price of each contract."""
+        """Fetch statuses of markets, and quotes from order books."""
         tokens = find_quoted_tokens(markets, list(markets))
 
         async def work(client: KalshiClient) -> tuple[dict[str, MarketListing], dict[str, snapshots.Book]]:
@@ -84,15 +83,9 @@ class Kalshi:
 
         listings, books = self.run_query(work)
         quotes: dict[str, dict[int, Quote]] = {}
-        for ticker, (market_id, place) in tokens.items():
-            book = books.get(ticker)
-            quote = Quote(None, at=now, source=LISTING) if book is None else quote_from_book(book.yes, book.no, book.at)
-            rows = listings[market_id].contracts if market_id in listings else ()
-            listed = next((listed_price(row) for row in rows if row["ticker"] == ticker), None)
-            if listed is not None:
-                quote = replace(quote, listed=clamp_to_quote(listed, quote.bid, quote.ask))
-            if book is not None or listed is not None:
-                quotes.setdefault(market_id, {})[place] = quote
+        for ticker, book in books.items():
+            market_id, place = tokens[ticker]
+            quotes.setdefault(market_id, {})[place] = quote_from_book(book.yes, book.no, book.at)
         return {name: find_market_status(listing) for name, listing in listings.items()}, dict(quotes)
 
     def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:

@@ -20,7 +20,7 @@ from bellwether.arena.history import (
     reconstruct_universe,
     was_open,
 )
-from bellwether.arena.market import MIDPOINT, Level, Market, MarketStatus, Quote, Quotes, clamp_to_quote, find_quoted_tokens
+from bellwether.arena.market import Level, Market, MarketStatus, Quote, Quotes, find_quoted_tokens
 from bellwether.arena.marks import PriceKey, PriceObservation
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
@@ -72,24 +72,18 @@ class Polymarket:
         return self.run_query(lambda gamma, clob: _fetch_held(gamma, clob, market_ids, at, past=past))
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Fetch statuses and prices from Gamma, and books from the CLOB. For a token without a book, the midpoint that the CLOB states is used."""
+        """Fetch statuses from Gamma and books from the CLOB."""
         tokens = find_quoted_tokens(markets, list(markets))
 
-        async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book], dict[str, Decimal]]:
-            snapshot, books = await snapshots.fetch_by_id(gamma, list(markets)), await snapshots.fetch_books(clob, tokens)
-            return snapshot, books, await snapshots.fetch_midpoints(clob, [token for token in tokens if token not in books])
+        async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book]]:
+            return await snapshots.fetch_by_id(gamma, list(markets)), await snapshots.fetch_books(clob, tokens)
 
-        snapshot, books, middles = self.run_query(work)
-        listed = {row["market_id"]: market_from_row(row, now) for row in snapshot.rows}
+        snapshot, books = self.run_query(work)
         quotes: dict[str, dict[int, Quote]] = {}
-        for token, (market_id, place) in tokens.items():
-            quote = quote_from_book(books[token]) if token in books else Quote(price_micros(middles.get(token)), at=now, source=MIDPOINT)
-            listed_price = listed[market_id].price(markets[market_id].outcomes[place]) if market_id in listed else None
-            if listed_price is not None:
-                quote = replace(quote, listed=clamp_to_quote(listed_price, quote.bid, quote.ask))
-            if token in books or quote.mid is not None or listed_price is not None:
-                quotes.setdefault(market_id, {})[place] = quote
-        return {name: market.status for name, market in listed.items()}, dict(quotes)
+        for token, book in books.items():
+            market_id, place = tokens[token]
+            quotes.setdefault(market_id, {})[place] = quote_from_book(book)
+        return {row["market_id"]: market_from_row(row, now).status for row in snapshot.rows}, dict(quotes)
 
     def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
         """Return the stored prices of the markets as quotes with midpoints only; past bids and asks are not recorded."""
