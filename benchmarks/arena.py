@@ -109,7 +109,7 @@ def year() -> tuple[list[Agent], list[Trade], list[Observation]]:
             if sale
             else ("BUY", position_id, 100 * MICROS, 500_000, 50 * MICROS)
         )
-        trades.append(Trade(trade_id, key.agent.agent_id, market, "YES", *values, 0, at, RULES.cash, None if sale else 0.02))
+        trades.append(Trade(trade_id, key.agent.agent_id, market, "YES", *values, 0, at, RULES.cash, 500_000, None if sale else 0.02))
     won = Ruling(Result.WON, (("yes", MICROS), ("no", 0)), "Yes")
     end = START + timedelta(days=400)
     looks = [Observation(f"m{n}", end + timedelta(hours=look), won, "winner flag") for n in range(RESOLUTIONS) for look in range(2)]
@@ -155,7 +155,7 @@ def _holders() -> list[tuple[Agent, list[Trade]]]:
             trades = []
             for leg in range(1, POSITIONS + 1):
                 trade_id, market = key.trade_id(leg), f"m{rng.randrange(500)}-{leg}"
-                values = ("YES", "BUY", trade_id, MICROS, 500_000, 500_000, 0, START, RULES.cash, 0.1)
+                values = ("YES", "BUY", trade_id, MICROS, 500_000, 500_000, 0, START, RULES.cash, 500_000, 0.1)
                 trades.append(Trade(trade_id, key.agent.agent_id, market, *values))
             found.append((Agent(key.agent.agent_id, str(key.agent.cohort), key.agent.family, RULES.name, RULES.cash), trades))
     return found

@@ -93,6 +93,7 @@ def _book() -> Ledger:
                     0,
                     START,
                     rules.cash,
+                    500_000,
                     0.2,
                 )
             )

@@ -97,6 +97,13 @@ def price_key(position: Position) -> PriceKey:
     return position.market_id, YES if position.binary else fold_case(position.side)
 
 
+def opening_price(position: Position) -> HeldPrice:
+    """Return the midpoint at which a position was opened, as the last known price of its `price_key`."""
+    market_id, outcome = price_key(position)
+    price = complement(position.mid) if position.binary and fold_case(position.side) == "no" else position.mid
+    return HeldPrice(market_id, outcome, position.opened_at, price, PriceSource.PRIOR, position.opened_at)
+
+
 def select_tick_prices(
     last: Mapping[PriceKey, HeldPrice],
     keys: Iterable[PriceKey],
@@ -150,9 +157,7 @@ def mark_position(position: Position, prices: Mapping[PriceKey, HeldPrice]) -> M
 
 
 def _mark_shares(position: Position, shares: MicroShares, prices: Mapping[PriceKey, HeldPrice]) -> Mark:
-    row = prices.get(price_key(position))
-    if row is None:
-        return Mark(position.mid, share_value(shares, position.mid), PriceSource.PRIOR)
+    row = prices.get(price_key(position)) or opening_price(position)
     price = complement(row.price) if position.binary and fold_case(position.side) == "no" else row.price
     return Mark(price, share_value(shares, price), row.source)
 

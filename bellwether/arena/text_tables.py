@@ -20,10 +20,11 @@ STATUS_NOTE = (
     "refused legs. open: positions. "
     "done: the cohort is complete."
 )
-_COLUMNS = ("family", "stated", "size", "price", "n", "return", "won", "bets", "ref.", "inv.", "left", "cost")
+_COLUMNS = ("family", "stated", "size", "price", "n", "return", "won", "bets", "ref.", "unm.", "inv.", "left", "cost")
 _NOTE = (
     "stated, size, price: mean Brier scores of stated probabilities, of confidences implied by bet sizes, and of prices paid, over n bets with a "
-    "winner; lower is better. ref.: refused legs. inv.: unusable answers. left: decisions without a final state."
+    "winner; lower is better. ref.: refused legs. unm.: share of the dollars traded without a counterparty in the book. inv.: unusable answers. "
+    "left: decisions without a final state."
 )
 
 
@@ -98,6 +99,7 @@ def _leaderboard_cells(row: dict[str, object]) -> list[str]:
         "–" if row["win_rate"] is None else f"{100 * float(str(row['win_rate'])):.0f}%",
         str(row["bets"]),
         str(row["refused"]),
+        "–" if row["unmatched"] is None else f"{100 * float(str(row['unmatched'])):.0f}%",
         str(row["invalid"]),
         str(row["unfinished"]),
         "?" if row["cost"] is None else f"${float(str(row['cost'])):.2f}",

@@ -68,6 +68,7 @@ def _books_heads() -> list[Head]:
         "win_rate",
         "bets",
         "refused",
+        ("unmatched", "No counterparty"),
         "scored",
         ("open_positions", "Open"),
         "invalid",
@@ -91,6 +92,7 @@ def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
             percent(row["win_rate"], 1),
             number(row["bets"]),
             number(row["refused"]),
+            percent(row["unmatched"], 1),
             number(row["scored"]),
             number(row["open_positions"]),
             number(row["invalid"]),
@@ -257,6 +259,7 @@ def _headline(line: Mapping[str, Any], groups: Sequence[Ranking]) -> Stats:
             ("Profit", money(line["profit"], signed=True), f"return {percent(line['return'], 1).text}"),
             ("Brier score, stated", number(line["brier_stated"], 3), ended),
             ("Bets", number(line["bets"]), f"{line['refused']:,} legs refused"),
+            ("Without a counterparty", percent(line["unmatched"], 1), "of the dollars traded at quotes with sizes"),
             ("Cost", columns.cost(line["cost"]), f"of {line['decisions']:,} decisions"),
         ]
     )

@@ -324,7 +324,7 @@ def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str,
     if not trades:
         return Note("No trades yet.")
     heads = columns.heads("arena/trades", "week", ("market_id", "Market"), "action", "side", "shares", "price", "amount")
-    heads += columns.heads("arena/trades", "fee", "bid", "ask", ("probability", "Stated"))
+    heads += columns.heads("arena/trades", ("unmatched", "No counterparty"), "fee", "bid", "ask", ("probability", "Stated"))
     heads += [Head("Won"), Head("Brier, stated", number=True)]
     rows = []
     for row in trades:
@@ -338,6 +338,7 @@ def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str,
                 number(row["shares"], 2),
                 price(row["price"]),
                 money(row["amount"]),
+                money(row["unmatched"]),
                 money(row["fee"]),
                 price(row["bid"]),
                 price(row["ask"]),

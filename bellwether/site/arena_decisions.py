@@ -45,6 +45,7 @@ def legs_of(
                 text(score.get("winner")),
                 yes_no(score.get("won")),
                 money(position.get("realized"), signed=True),
+                money(row["unmatched"]),
             ]
         )
     return rows
@@ -63,6 +64,7 @@ _LEG_HEADS = (
     Head("Winner"),
     Head("Side won"),
     Head("Gain", "of the position, without fees", number=True),
+    Head("No counterparty", "dollars beyond the size at the best price of the other side", number=True),
 )
 
 

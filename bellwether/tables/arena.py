@@ -60,7 +60,7 @@ UNIVERSE = Table(
         Column("question", TEXT, "question of the market; untrusted text"),
         _text("category", "category at the venue"),
         Column("outcomes", pl.List(pl.String()), "names of the outcomes, in the venue's order"),
-        Column("prices", pl.List(PRICE), "price of each outcome, in the order of outcomes; null if missing", _PER_SHARE),
+        Column("prices", pl.List(PRICE), "price of each outcome, in the order of outcomes; null unless both sides are quoted", _PER_SHARE),
         Column(
             "token_ids",
             pl.List(pl.String()),
@@ -79,8 +79,7 @@ UNIVERSE = Table(
     key=("week", "market_id"),
     partitioned_by=("week",),
     sort=("week", "venue", "place"),
-    version="2",
-    added={"1": {"venue": "polymarket"}},
+    version="3",
 )
 
 AGENTS = Table(
@@ -228,6 +227,7 @@ TRADES = Table(
     ),
     key=("week", "trade_id"),
     partitioned_by=("week",),
+    version="2",
 )
 
 EVIDENCE = Table(
@@ -344,7 +344,11 @@ PRICES = Table(
         Column("outcome", TEXT, "YES in a binary market, else the outcome in lower case"),
         _time("at", "start of the interval"),
         _price("price", "midpoint"),
-        Column("source", TEXT, "live: present quote; prior: last known price, as there is no quote"),
+        Column(
+            "source",
+            TEXT,
+            "live: present quote; prior: last known price (the midpoint at which it was bought before the first), as there is no quote",
+        ),
         _time("observed_at", "time of the quote; null if the source does not state it", nullable=True),
         _price("other", "listed price, for comparison; null if not queried", nullable=True),
         Column("disagrees", pl.Boolean(), "whether the two prices differ by more than the methodology allows"),
@@ -374,7 +378,7 @@ PORTFOLIOS = Table(
         _METHODOLOGY,
     ),
     key=("agent_id", "at"),
-    version="2",
+    version="3",
 )
 
 SCORES = Table(

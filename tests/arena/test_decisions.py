@@ -102,8 +102,8 @@ def test_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_again
     first = decide(unquoted, make_run(journal, saw.append))
     assert first.execution is not None
     assert (first.state, first.problem, first.execution.trades) == (DecisionState.READ, True, ())
-    assert [one.reason for one in first.execution.refusals] == [Reason.NO_PRICE, Reason.NO_PRICE]
-    assert first.reason == "every leg was refused: no price (2)"
+    assert [one.reason for one in first.execution.refusals] == [Reason.NO_MIDPOINT, Reason.NO_MIDPOINT]
+    assert first.reason == "every leg was refused: no midpoint (2)"
     second = decide(task, make_run(journal, saw.append))
     assert second.execution is not None
     assert (second.state, len(second.execution.trades), second.problem, len(sent_requests(saw))) == (DecisionState.FINISHED, 2, False, 1)
@@ -126,7 +126,7 @@ def test_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(journ
     assert [decide(refused, at(NOW + n * timedelta(hours=1))).state for n in range(3)] == [DecisionState.READ] * 3
     for now in (DEADLINE, DEADLINE + timedelta(days=1)):
         done = decide(refused, at(now))
-        assert (done.state, done.problem, done.reason) == (DecisionState.REFUSED, True, "every leg was refused: no price (2)")
+        assert (done.state, done.problem, done.reason) == (DecisionState.REFUSED, True, "every leg was refused: no midpoint (2)")
     assert (len(looks), len(sent_requests(saw))) == (3, 1)
     assert decide(task, make_run(journal, saw.append, now=DEADLINE)).state is DecisionState.REFUSED, "no late trade"
 
@@ -148,7 +148,7 @@ def test_a_leg_that_was_refused_is_not_repeated_where_another_traded(journal: Jo
     assert first.execution is not None
     assert (first.state, first.problem) == (DecisionState.FINISHED, True)
     assert [trade.market_id for trade in first.execution.trades] == ["n"]
-    assert [(one.leg, one.reason) for one in first.execution.refusals] == [(1, Reason.NO_PRICE)]
+    assert [(one.leg, one.reason) for one in first.execution.refusals] == [(1, Reason.NO_MIDPOINT)]
     assert decide(task, make_run(journal)) == first
 
 
@@ -268,16 +268,16 @@ def test_records_of_earlier_versions_are_read_and_written_alike() -> None:
     )
     assert decode_record(Intent, encode_record(intent)) == intent
     body = (
-        b'{"executed_at":"2026-03-01T00:05:00+00:00","refusals":[{"leg":2,"message":"none","reason":"no price"}],"trades":[{"action":"BUY",'
+        b'{"executed_at":"2026-03-01T00:05:00+00:00","refusals":[{"leg":2,"message":"none","reason":"no midpoint"}],"trades":[{"action":"BUY",'
         b'"agent_id":"2026-03-01/a","amount":2,"ask":null,"base":10,"bid":null,"binary":true,"confidence":null,"executed_at":"2026-03-01T00:05:00+00:00",'
-        b'"fee":0,"market_id":"m","mid":null,"position_id":"2026-03-01/a/2026-03-01/1","price":400000,"probability":null,"quote_source":"clob",'
-        b'"quoted_at":"2026-03-01T00:05:00+00:00","shares":5,"side":"YES","skipped_levels":null,"trade_id":"2026-03-01/a/2026-03-01/1"}]}'
+        b'"fee":0,"market_id":"m","mid":400000,"position_id":"2026-03-01/a/2026-03-01/1","price":400000,"probability":null,"quote_source":"clob",'
+        b'"quoted_at":"2026-03-01T00:05:00+00:00","shares":5,"side":"YES","skipped_levels":0,"trade_id":"2026-03-01/a/2026-03-01/1",'
+        b'"unmatched":null}]}'
     )
     done = decode_record(Execution, body)
     at = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
-    assert (done.executed_at, done.trades[0].quoted_at, done.refusals) == (at, at, (Refusal(2, Reason.NO_PRICE, "none"),))
+    assert (done.executed_at, done.trades[0].quoted_at, done.refusals) == (at, at, (Refusal(2, Reason.NO_MIDPOINT, "none"),))
     assert encode_record(done) == body
-    assert decode_record(Execution, body.replace(b'"skipped_levels":null,', b"")) == done
 
 
 def _records(means: Run) -> list[bytes | None]:

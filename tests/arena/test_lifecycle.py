@@ -101,6 +101,7 @@ def test_each_agent_is_first_equally_often() -> None:
 def row(market_id: str, volume: str | None = "1", **more: Any) -> dict[str, Any]:
     prices = [Decimal("0.4"), Decimal("0.6")]
     known = {"outcomes": ["Yes", "No"], "outcome_prices": prices, "token_ids": ["y", "n"], "question": "q", "active": True, "closed": False}
+    known |= {"best_bid": Decimal("0.39"), "best_ask": Decimal("0.41")}
     return {"market_id": market_id, "volume": volume and Decimal(volume), **known, **more}
 
 
@@ -112,41 +113,20 @@ def test_the_largest_volume_first_and_no_id_twice() -> None:
 
 
 def test_a_market_that_has_ended_or_has_no_price_is_in_no_universe() -> None:
-    one_sided = {"best_bid": Decimal("0.39"), "best_ask": Decimal(1), "outcome_prices": [Decimal("0.695"), Decimal("0.305")]}
     rows = [
         row("open", end_time=NOW + timedelta(seconds=1)),
         row("ended", end_time=NOW),
         row("unpriced", outcome_prices=None),
-        row("phantom", **one_sided),
-        row("traded", **one_sided, last_trade_price=Decimal("0.41")),
+        row("one-sided", best_ask=Decimal(1), last_trade_price=Decimal("0.41")),
     ]
-    assert [market.market_id for market in select_universe([market_from_row(one, NOW) for one in rows], 500, NOW).markets] == [
-        "open",
-        "traded",
-    ]
+    assert [market.market_id for market in select_universe([market_from_row(one, NOW) for one in rows], 500, NOW).markets] == ["open"]
 
 
-@pytest.mark.parametrize(
-    ("case", "listed", "quotes", "expected"),
-    [
-        ("both sides", "0.4", ("0.39", "0.41", None), "0.4"),
-        ("bid and no trade", "0.695", ("0.39", "1", None), None),
-        ("bid and a trade", "0.695", ("0.39", None, "0.41"), "0.41"),
-        ("bid above the last trade", "0.8", ("0.6", None, "0.45"), "0.6"),
-        ("ask and no trade", "0.0005", (None, "0.001", None), None),
-        ("ask and a trade", "0.0005", (None, "0.001", "0.001"), "0.001"),
-        ("ask below the last trade", "0.1", ("0", "0.2", "0.45"), "0.2"),
-        ("no quote and no trade", "0.5", (None, None, None), None),
-        ("no quote and a trade", "0.5", (None, "1", "0.3"), "0.3"),
-        ("a price of its own", "0.42", ("0.39", None, None), "0.42"),
-    ],
-)
-def test_the_middle_of_a_book_with_one_side_is_no_price(
-    case: str, listed: str, quotes: tuple[str | None, ...], expected: str | None
-) -> None:
-    known = {name: value and Decimal(value) for name, value in zip(("best_bid", "best_ask", "last_trade_price"), quotes, strict=True)}
-    market = market_from_row(row("m", outcome_prices=[Decimal(listed), 1 - Decimal(listed)], **known), NOW)
-    assert (market.price("YES"), market.price("NO")) == ((None, None) if expected is None else (usd(expected), usd(1) - usd(expected)))
+@pytest.mark.parametrize("quotes", [("0.39", "1"), ("0.39", None), (None, "0.41"), ("0", "0.41"), (None, None)])
+def test_a_listing_that_quotes_one_side_has_no_price(quotes: tuple[str | None, str | None]) -> None:
+    """Neither the last trade nor the listed price replaces the midpoint."""
+    known = {name: value and Decimal(value) for name, value in zip(("best_bid", "best_ask"), quotes, strict=True)}
+    assert market_from_row(row("m", last_trade_price=Decimal("0.41"), **known), NOW).prices == (None, None)
 
 
 def test_the_hash_is_of_what_is_shown() -> None:

@@ -92,8 +92,9 @@ def test_without_a_live_price_the_last_one_stands_and_says_so() -> None:
     assert valuation(account_after(buy_trade("20", "10")), {M: row}, NOW).fallbacks == 1
 
 
-def test_without_any_price_a_position_is_worth_its_cost() -> None:
-    assert value(buy_trade("100", "33", side="NO"), {}) == (usd("0.33"), usd(33), PriceSource.ENTRY)
+def test_before_the_first_mark_a_position_is_worth_the_midpoint_at_which_it_was_opened() -> None:
+    for side in ("YES", "NO"):
+        assert value(buy_trade("100", "33", side=side, mid=usd("0.32")), {}) == (usd("0.32"), usd(32), PriceSource.PRIOR)
 
 
 def test_the_live_price_counts_and_the_gap_is_recorded() -> None:

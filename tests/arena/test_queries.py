@@ -55,7 +55,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 _decision("zeta", "open", None, None, reason="timeout: no answer"),
             ],
         ),
-        "arena/refusals": (week, [_row("arena/refusals", decision_id=f"{AGENTS['acme']}/{WEEK}", leg=2, reason="no price")]),
+        "arena/refusals": (week, [_row("arena/refusals", decision_id=f"{AGENTS['acme']}/{WEEK}", leg=2, reason="no midpoint")]),
         "arena/trades": (
             week,
             [_trade("acme", 1, "YES", "0.45"), _trade("acme", 3, "NO", "0.58"), _trade("acme", 4, "X", "0.4", "n")],
@@ -97,7 +97,7 @@ def test_costs_are_per_decision_and_per_trade(path: Path) -> None:
 def test_refusals_are_told_apart(path: Path) -> None:
     rows = ask(path, "arena_refusals")
     assert [(row["family"], row["kind"], row["reason"], row["number"]) for row in rows] == [
-        ("acme", "refused leg", "no price", 1),
+        ("acme", "refused leg", "no midpoint", 1),
         ("zeta", "no answer", "open: timeout: no answer", 1),
     ]
 

@@ -150,11 +150,11 @@ INPUTS = {
     "refusals": frame("refusals", "decision_id superseded_at", ("1/a/2", None), ("1/a/2", None), ("1/a/2", AT), ("1/old/1", None)),
     "trades": frame(
         "trades",
-        "agent_id action amount",
-        ("1/a", "BUY", Decimal(300)),
-        ("1/a", "SELL", Decimal(150)),
-        ("2/a", "BUY", Decimal("0.000001")),
-        ("1/old", "BUY", Decimal(999)),
+        "agent_id action amount unmatched",
+        ("1/a", "BUY", Decimal(300), Decimal(200)),
+        ("1/a", "SELL", Decimal(150), None),
+        ("2/a", "BUY", Decimal("0.000001"), Decimal(0)),
+        ("1/old", "BUY", Decimal(999), Decimal(999)),
     ),
     "ledger": frame("ledger", "agent_id number cash", ("1/a", 2, Decimal(850)), ("1/a", 1, Decimal(700)), ("1/old", 1, Decimal(1))),
     "positions": frame("positions", "agent_id status", ("1/a", "open"), ("1/a", "settled"), ("2/a", "open"), ("1/old", "open")),
@@ -184,6 +184,7 @@ def test_a_family_is_counted_over_its_cohorts_that_are_not_archived() -> None:
     money = {"initial_cash": "1500.000001", "cash": "1350.000001", "total": "1300", "profit": "-200.000001", "cost": "0.300001"}
     assert {name: row[name] for name in money} == {name: Decimal(value) for name, value in money.items()}
     assert (row["return"], row["drawdown"]) == (-200.000001 / 1500.000001, 0.25), "of one agent, from 1,200 to 900"
+    assert row["unmatched"] == 200 / 300.000001, "of the trades whose quote has sizes"
     assert (row["turnover"], row["open_positions"], row["brier_size"], row["scored"]) == (450.000001 / 1500.000001, 2, 0.2, 3)
 
 

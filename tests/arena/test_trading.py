@@ -66,7 +66,7 @@ REFUSED = {
     "a price of 0": (account(), binary(yes="0"), bet(), Reason.PRICE),
     "a price of NO of 0": (account(), binary(yes="1"), bet(side="NO"), Reason.PRICE),
     "an outcome that was removed": (account(), named({"B": "0.5", "C": "0.5"}), bet(side="A"), Reason.SIDE),
-    "an outcome without a price": (account(), named({"A": None, "B": None}), bet(side="A"), Reason.NO_PRICE),
+    "an outcome without a price": (account(), named({"A": None, "B": None}), bet(side="A"), Reason.NO_MIDPOINT),
     "an outcome at 0": (account(), named({"A": "0", "B": "0.5"}), bet(side="A"), Reason.PRICE),
     "unknown market": (account(), binary(), bet(market_id="other"), Reason.MARKET_UNKNOWN),
     "negative": (account(), binary(), bet("-5"), Reason.NOT_POSITIVE),
@@ -88,7 +88,7 @@ def test_a_bet_is_refused_and_nothing_changes(case: str) -> None:
 def test_without_a_validated_live_price_there_is_no_fill(case: str, quote: Quote | None) -> None:
     quotes = {"m": {} if quote is None else {0: quote}}
     done = execute_decision(bets(bet()), account(), binary(yes="0.5"), quotes=quotes)
-    assert [refusal.reason for refusal in done.refusals] == [Reason.NO_PRICE]
+    assert [refusal.reason for refusal in done.refusals] == [Reason.NO_MIDPOINT]
 
 
 def test_a_price_above_one_is_never_filled_at() -> None:
@@ -111,7 +111,7 @@ def test_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodology) -
     names = ["thin", "grid", "empty", "closed", "small", "fine"]
     done = execute_decision(bets(*[bet("60", market_id=name) for name in names]), account(), *markets, quotes=quotes, rules=rules)
     refused = {names[refusal.leg - 1]: refusal.reason for refusal in done.refusals}
-    always = {"empty": Reason.NO_PRICE, "closed": Reason.MARKET_NOT_ACTIVE}
+    always = {"empty": Reason.NO_MIDPOINT, "closed": Reason.MARKET_NOT_ACTIVE}
     of_the_book = {"thin": Reason.DEPTH, "grid": Reason.OFF_TICK, "small": Reason.TOO_SMALL}
     assert refused == (always if rules.fill == "mid" else always | of_the_book)
     assert [trade.market_id for trade in done.trades] == [name for name in names if name not in refused]
@@ -128,19 +128,42 @@ def test_limits_and_cash_refuse_a_leg_in_v1_and_the_decision_in_v2() -> None:
     assert (whole.trades, whole.account) == ((), account())
 
 
-def test_version_1_falls_back_on_the_price_of_the_listing_and_version_2_does_not() -> None:
-    one_sided = {"m": {0: Quote(None, bid=usd("0.3"), listed=usd("0.35"))}}
-    done = execute_decision(bets(bet("70"), bet("65", "NO")), account(), binary(), quotes=one_sided)
-    assert [(trade.price, trade.shares, trade.quote_source) for trade in done.trades] == [
-        (350_000, usd(200), "listing"),
-        (650_000, usd(100), "listing"),
-    ]
-    assert [(trade.bid, trade.ask) for trade in done.trades] == [(300_000, None), (None, 700_000)]
-    for rules in (V2, REALISTIC):
-        refused = execute_decision(bets(bet("70")), account(), binary(), quotes=one_sided, rules=rules)
-        assert [one.reason for one in refused.refusals] == [Reason.NO_PRICE]
-    quoted = execute_decision(bets(bet("70")), account(), binary(), quotes={"m": {0: Quote(usd("0.4"), listed=usd("0.35"))}})
-    assert [(trade.price, trade.quote_source) for trade in quoted.trades] == [(400_000, "clob")]
+@pytest.mark.parametrize("rules", [V1, V2, REALISTIC], ids=lambda rules: rules.name)
+@pytest.mark.parametrize(
+    ("quote", "missing"),
+    [
+        (Quote(None, bid=usd("0.3"), bids=(Level(usd("0.3"), usd(1000)),)), "the book has no ask"),
+        (Quote(None, ask=usd("0.3"), asks=(Level(usd("0.3"), usd(1000)),)), "the book has no bid"),
+        (Quote(None), "the book has no bid and no ask"),
+        (None, "the book has no bid and no ask"),
+    ],
+    ids=["bid", "ask", "empty", "missing"],
+)
+def test_a_market_without_a_midpoint_is_refused(rules: Methodology, quote: Quote | None, missing: str) -> None:
+    """The price of the listing replaces no midpoint, neither for a bet nor for a sale."""
+    quotes = {"m": {} if quote is None else {0: quote}}
+    for decision, holder in ((bets(bet("70")), account()), (sales(sale()), account_after(FIRST))):
+        done = execute_decision(decision, holder, binary(yes="0.35"), quotes=quotes, rules=rules)
+        assert [(one.reason, one.message) for one in done.refusals] == [(Reason.NO_MIDPOINT, f"YES of m: {missing}")]
+        assert done.trades == ()
+
+
+def test_the_value_of_a_fill_without_a_counterparty() -> None:
+    """mid: beyond the best price of the other side, which earlier legs of the decision use up. realistic: nothing, and at most what the book has."""
+    quote = Quote(450_000, 440_000, 460_000, bids=(Level(440_000, usd(30)),), asks=(Level(460_000, usd(100)), Level(470_000, usd(900))))
+    done = execute_decision(bets(bet("27"), bet("36"), bet("55", "NO")), account(), binary(), quotes={"m": {0: quote}})
+    # 60 of 100 shares; 40 of 80 at 0.45; 30 of 100 at 0.55.
+    assert [trade.unmatched for trade in done.trades] == [0, usd("18"), usd("38.5")]
+    sold = execute_decision(sales(sale("50")), account_after(buy_trade("200", "80")), binary(), quotes={"m": {0: quote}})
+    assert [trade.unmatched for trade in sold.trades] == [usd("31.5")]
+    unsized = execute_decision(bets(bet("27")), account(), binary(), quotes={"m": {0: Quote(450_000)}})
+    assert [trade.unmatched for trade in unsized.trades] == [None]
+    legs = bets(bet("400"), bet("75"))
+    walked = execute_decision(legs, account(), binary(), quotes={"m": {0: quote}}, rules=REALISTIC)
+    assert [trade.unmatched for trade in walked.trades] == [0]
+    assert [(one.leg, one.reason) for one in walked.refusals] == [(2, Reason.DEPTH)], "the first leg took 853 of 1,000 shares"
+    unsized = execute_decision(legs, account(), binary(), quotes={"m": {0: Quote(450_000, 440_000, 460_000)}}, rules=REALISTIC)
+    assert {one.reason for one in unsized.refusals} == {Reason.DEPTH}
 
 
 def test_legs_of_a_decision_have_one_base() -> None:
@@ -213,7 +236,7 @@ def test_realistic_no_is_bought_at_what_the_bid_for_yes_leaves_of_a_dollar() -> 
 def off_tick(*prices: tuple[str, int], **more: object) -> Quote:
     """Return a book of asks with these prices and sizes."""
     asks = tuple(Level(usd(price), usd(size)) for price, size in prices)
-    return Quote(mid=None, ask=asks[0].price, at=NOW, asks=asks, **more)  # type: ignore[arg-type]
+    return Quote(mid=asks[0].price, ask=asks[0].price, at=NOW, asks=asks, **more)  # type: ignore[arg-type]
 
 
 def test_one_level_between_two_ticks_is_skipped_and_counted() -> None:
@@ -243,7 +266,7 @@ def test_unknown_fees_refuse_a_trade_where_fees_are_charged() -> None:
 def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:
     rules = REALISTIC.model_copy(update={"bet_fraction": Decimal(1)})
     done = execute_decision(
-        bets(bet("10000")), account(), binary(fees=FEES), quotes={"m": {0: replace(BOOK, bids=(), asks=())}}, rules=rules
+        bets(bet("10000")), account(), binary(fees=FEES), quotes={"m": {0: replace(BOOK, asks=(Level(460_000, usd(100_000)),))}}, rules=rules
     )
     assert [refusal.reason for refusal in done.refusals] == [Reason.FEE_ABOVE_CASH]
 
@@ -287,12 +310,12 @@ CASES = {
     "above 100": (account_after(FIRST), sale("101"), binary(), Reason.PERCENTAGE),
     "closed market": (account_after(FIRST), sale(), binary(status=MarketStatus.CLOSED), Reason.MARKET_NOT_ACTIVE),
     "neither side": (account_after(buy_trade("10", "4", side="MAYBE")), sale(), binary(), Reason.SIDE),
-    "no price": (account_after(FIRST), sale(), binary(yes=None), Reason.NO_PRICE),
+    "no price": (account_after(FIRST), sale(), binary(yes=None), Reason.NO_MIDPOINT),
     "an outcome that was removed": (account_after(NAMED), sale(), named({"B": "0.5", "C": "0.5"}), Reason.SIDE),
-    "an outcome without a price": (account_after(NAMED), sale(), named({"A": None, "B": None}), Reason.NO_PRICE),
-    "a price as text": (account_after(NAMED), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_PRICE),
-    "a negative price": (account_after(NAMED), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_PRICE),
-    "a price above 1": (account_after(NAMED), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_PRICE),
+    "an outcome without a price": (account_after(NAMED), sale(), named({"A": None, "B": None}), Reason.NO_MIDPOINT),
+    "a price as text": (account_after(NAMED), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_MIDPOINT),
+    "a negative price": (account_after(NAMED), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_MIDPOINT),
+    "a price above 1": (account_after(NAMED), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_MIDPOINT),
     "unknown agent": (None, sale(), binary(), Reason.AGENT_UNKNOWN),
     "unknown position": (account(), sale(), binary(), Reason.POSITION_UNKNOWN),
     "unknown market": (account_after(FIRST), sale(), binary("other"), Reason.MARKET_UNKNOWN),
@@ -310,7 +333,7 @@ def test_a_sale_is_refused_and_the_position_stays(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "quote", "reason"),
     [
-        ("not a number", mid(float("nan")), Reason.NO_PRICE),
+        ("not a number", mid(float("nan")), Reason.NO_MIDPOINT),
         ("above 1", raw_mid("1.2"), Reason.PRICE),
         ("a negative price", raw_mid("-0.1"), Reason.PRICE),
     ],

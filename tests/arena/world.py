@@ -112,6 +112,7 @@ def buy_trade(shares: str, cost: str, side: str = "YES", market_id: str = "m", l
         "fee": 0,
         "executed_at": NOW,
         "base": usd("10000"),
+        "mid": usd(cost) * 1_000_000 // usd(shares),
         "confidence": 0.5,
     }
     return Trade(**{**values, **more})

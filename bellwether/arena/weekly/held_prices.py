@@ -20,6 +20,7 @@ from bellwether.arena.marks import (
     PriceSource,
     interval_start,
     merge_prices,
+    opening_price,
     price_key,
     select_tick_prices,
 )
@@ -38,14 +39,15 @@ _DAY = timedelta(days=1)
 def store_tick(context: WeekContext) -> tuple[date, int]:
     """Fetch current prices of held outcomes, and store those that changed. Return the UTC day and the number of new rows.
 
-    Ticks on a lake in a folder wait for each other. The stored day is read after the requests, which may take minutes. The first tick of a day
-    stores every held price and ignores reconstructed prices, so that a day can be read without the day before.
+    Ticks on a lake in a folder wait for each other. The stored day is read after the requests, which may take minutes. An outcome that was never
+    quoted since it was bought gets the midpoint at which it was bought. The first tick of a day stores every held price and ignores reconstructed
+    prices, so that a day can be read without the day before.
     """
     with context.lake.lock("marks"):
-        keys, observations = _observe_prices(context)
+        opened, observations = _observe_prices(context)
         now, rules = context.now(), load_methodology(folder=context.registry)
         day = interval_start(now, rules.mark_minutes).date()
-        rows, changed = _merge_tick(context, keys, observations, now, rules)
+        rows, changed = _merge_tick(context, opened, observations, now, rules)
         if changed:
             # Without inputs, so that the day remains out of date for reconstructed prices.
             context.lake.write(PRICES, (day.isoformat(),), rows, run_id=context.run, inputs={})
@@ -57,22 +59,22 @@ def has_open_positions(context: WeekContext) -> bool:
     return bool(_current_holdings(context)[0])
 
 
-def _observe_prices(context: WeekContext) -> tuple[list[PriceKey], dict[PriceKey, PriceObservation]]:
-    """Return the held outcomes, and the current prices of those that are quoted."""
+def _observe_prices(context: WeekContext) -> tuple[Opened, dict[PriceKey, PriceObservation]]:
+    """Return the held outcomes with their opening prices, and the current prices of those that are quoted."""
     observations: dict[PriceKey, PriceObservation] = {}
-    keys, of_venue = _current_holdings(context)
+    opened, of_venue = _current_holdings(context)
     for venue, tokens in of_venue.items():
         quoted = context.data(venue).fetch_midpoints(tokens.values()) if tokens else {}
         listed: dict[PriceKey, SharePrice] = {}
         with suppress(VenueError):  # the second source is only a check; its outage does not prevent a mark
             listed = context.data(venue).fetch_listed_prices(sorted(tokens), context.now()) if tokens else {}
         observations |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
-    return keys, observations
+    return opened, observations
 
 
 def _merge_tick(
     context: WeekContext,
-    keys: Sequence[PriceKey],
+    opened: Opened,
     observations: Mapping[PriceKey, PriceObservation],
     now: datetime,
     rules: Methodology,
@@ -85,10 +87,10 @@ def _merge_tick(
     newest = pl.concat([yesterday.filter(~pl.col("reconstructed")), live]).sort("at", maintain_order=True)
     newest = newest.unique(["market_id", "outcome"], keep="last", maintain_order=True)
     last = {row[:2]: row for row in prices_from_rows(newest)}
-    rows = select_tick_prices(last, keys, observations, now, rules)
-    if live.is_empty():
-        changed = {row[:2] for row in rows}
-        rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
+    rows = select_tick_prices(last, opened, observations, now, rules)
+    changed = {row[:2] for row in rows}
+    known = opened | last if live.is_empty() else {key: price for key, price in opened.items() if key not in last}
+    rows += [known[key]._replace(at=stamp) for key in opened if key in known and key not in changed]
     new = prices_frame([row._replace(known_at=now) for row in rows])
     unchanged = today.join(new, on=PRICES.key, how="anti")
     return PRICES.validate(pl.concat([unchanged, new]).sort(PRICES.order)), len(rows)
@@ -96,26 +98,30 @@ def _merge_tick(
 
 Tokens = dict[PriceKey, str]
 
-#: Cache by lake: marks of the tables, held prices, and their tokens by venue. A tick folds nothing while the marks are unchanged.
-_held: dict[str, tuple[tuple[str | None, ...], list[PriceKey], dict[Venue, Tokens]]] = {}
+#: Opening prices of held outcomes, sorted by (market, outcome).
+Opened = dict[PriceKey, HeldPrice]
+#: Cache by lake: marks of the tables, held outcomes, and their tokens by venue. A tick folds nothing while the marks are unchanged.
+_held: dict[str, tuple[tuple[str | None, ...], Opened, dict[Venue, Tokens]]] = {}
 
 
-def _current_holdings(context: WeekContext) -> tuple[list[PriceKey], dict[Venue, Tokens]]:
-    """Return the held outcomes as (market, outcome), and, by venue, the token that quotes each of them."""
+def _current_holdings(context: WeekContext) -> tuple[Opened, dict[Venue, Tokens]]:
+    """Return the held outcomes with the prices at which they were last opened, and, by venue, the token that quotes each of them."""
     marks = tuple(context.lake.marks((AGENTS, TRADES, EVIDENCE, UNIVERSE)).values())
     cached = _held.get(context.lake.uri)
     if cached is None or cached[0] != marks or None in marks:
-        open_keys = {
-            venue: sorted(key for key, spans in find_held_spans(ledger).items() if spans[-1][1] is None)
-            for venue, ledger in _fold_ledgers(context, reconstructed=None).items()
-        }
-        keys = sorted({key for venue_keys in open_keys.values() for key in venue_keys})
+        opened = {venue: _opening_prices(ledger) for venue, ledger in _fold_ledgers(context, reconstructed=None).items()}
         cached = _held[context.lake.uri] = (
             marks,
-            keys,
-            {venue: _quoted_tokens(context, venue_open) for venue, venue_open in open_keys.items()},
+            dict(sorted((key, price) for prices in opened.values() for key, price in prices.items())),
+            {venue: _quoted_tokens(context, prices) for venue, prices in opened.items()},
         )
     return cached[1:]
+
+
+def _opening_prices(ledger: Ledger) -> Opened:
+    """Return the price at which each held outcome was last opened, by (market, outcome)."""
+    held = [position for account in ledger.accounts.values() for position in account.open.values()]
+    return {price_key(position): opening_price(position) for position in sorted(held, key=lambda position: position.opened_at)}
 
 
 def reconstruct_prices(context: WeekContext, days: Sequence[date]) -> dict[date, pl.DataFrame]:
