@@ -22,7 +22,7 @@ import numpy as np
 
 from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.random_draws import Purpose, create_generator
-from bellwether.sandbox.world.tape import DOLLAR, GRIDS, Ints, MarketTape, TradingProfile
+from bellwether.sandbox.world.tape import DOLLAR, GRIDS, Ints, MarketTape, TradingProfile, reserve_size
 
 YES, NO = 0, 1
 SIDES = ("yes", "no")
@@ -305,9 +305,11 @@ class OrderFlow:
         return sorted(resting)
 
     def _list_standing(self, slot: int, side: int) -> list[tuple[int, int]]:
-        """Return (price, size) of the side's standing orders that are in the book during the slot."""
-        bound = int(self._bests[side][slot]) - _STANDING_DISTANCE
-        return [(price, size) for price, size in self._standing[side] if price <= bound]
+        """Return (price, size) of the side's standing orders that are in the book during the slot, and of the reserve behind the best."""
+        best = int(self._bests[side][slot])
+        standing = [(price, size) for price, size in self._standing[side] if price <= best - _STANDING_DISTANCE]
+        place = self._below[best] - 1
+        return standing if place < 0 else [*standing, (self._prices[place], reserve_size(self._prices[place], self._unit))]
 
     def _departures(self, slot: int) -> list[tuple[int, int, int]]:
         """Return (side, price, size) of the orders that leave at the start of a slot."""

@@ -18,7 +18,7 @@ from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES
 from bellwether.sandbox.timestamps import DAY
 from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.random_draws import create_generator
-from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, MarketTape, record_tape
+from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, MarketTape, record_tape, reserve_size
 
 #: Price in tenths of a cent, size in hundredths of a share.
 RawLevel = tuple[int, int]
@@ -103,7 +103,10 @@ def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
     if not size:
         return []
     prices = range(best, DOLLAR if step > 0 else 0, step)[: 2 + int(luck[0] * (_DEPTH - 1))]
-    return [(price, size if place == 0 else 1 + int(size * (0.4 + 4.0 * luck[place]))) for place, price in enumerate(prices)]
+    sizes = [size if place == 0 else 1 + int(size * (0.4 + 4.0 * luck[place])) for place in range(len(prices))]
+    if len(prices) > 1:
+        sizes[1] += reserve_size(prices[1], 1)
+    return list(zip(prices, sizes, strict=True))
 
 
 def build_levels(market: ListedMarket, seed: int, quote: MarketQuote) -> tuple[list[RawLevel], list[RawLevel]]:

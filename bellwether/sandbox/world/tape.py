@@ -33,6 +33,9 @@ _LARGEST_ERROR = 4.0
 #: Widest spread in mills, with a missing side at 0 or one dollar, whose middle counts as the price.
 _WIDEST = 100
 
+#: Dollars for which either side of a market can be bought at the level behind its best price, or at the best price if there is no lower one.
+RESERVE = 3_000
+
 Ints = NDArray[np.integer[Any]]
 Noise = NDArray[np.float32]
 
@@ -49,6 +52,11 @@ def list_price_ranges(grid: str) -> list[dict[str, str]]:
     return [
         {"end": f"{end / DOLLAR:.4f}", "start": f"{start / DOLLAR:.4f}", "step": f"{step / DOLLAR:.4f}"} for start, end, step in GRIDS[grid]
     ]
+
+
+def reserve_size(mills: int, unit: int) -> int:
+    """Return the size of `RESERVE` at a price, in hundredths of a contract. unit: hundredths of which the size is a multiple."""
+    return RESERVE * 100 * DOLLAR // (min(mills, DOLLAR - mills) * unit) * unit
 
 
 def floor_to_grid(grid: str, dollars: Floats) -> Ints:
@@ -170,6 +178,9 @@ def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, 
     scale = 100 * trading.size // unit
     bid_size = (scale * (1 + 9 * deep)).astype(np.int64) * unit
     ask_size = (scale * (10 - 9 * deep)).astype(np.int64) * unit
+    lowest = GRIDS[trading.grid][0][2]
+    bid_size[bid == lowest] += reserve_size(lowest, unit)
+    ask_size[ask == DOLLAR - lowest] += reserve_size(lowest, unit)
     quotes = {
         "bid": bid,
         "ask": ask,
