@@ -16,14 +16,16 @@ from tests.arena import weeks
 from tests.arena.weeks import Arena
 
 METHODOLOGIES = """
-[small-kalshi-realistic]
-like = "v1-kalshi-realistic"
+[small-kalshi]
+like = "v1-kalshi"
 title = "v1 with few markets of Kalshi, with fees"
 universe = 60
+fees = "venue"
 
 [small-bets-kalshi]
-like = "small-kalshi-realistic"
-title = "the same, with bets that the sandbox's books have room for"
+like = "v1-kalshi-realistic"
+title = "filled from the book, with small bets"
+universe = 60
 bet_fraction = "0.02"
 """
 
@@ -32,7 +34,7 @@ bet_fraction = "0.02"
 class KalshiArena(Arena):
     """Arena whose new cohorts bet on Kalshi."""
 
-    methodology: str | None = "small-kalshi-realistic"
+    methodology: str | None = "small-kalshi"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,15 +13,18 @@ import httpx
 import polars as pl
 import pytest
 
-from bellwether.arena.market import Market, Quote
+from bellwether.arena.market import Market
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided, query_week_status
 from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
+from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
+from tests.arena.kalshi import KalshiArena
 from tests.arena.weeks import Arena
-from tests.arena.world import NOW, V1, V2, account, bet, bets, execute_decision, usd
+from tests.arena.world import NOW, V1, account, bet, bets, execute_decision, usd
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import market
 from tests.venues.venue import answer
@@ -29,8 +32,8 @@ from tests.venues.venue import answer
 WEEK = date(2026, 5, 3)
 
 
-class Seeded(Arena):
-    """Arena with the sandbox's default lineup and methodology."""
+class Seeded(KalshiArena):
+    """Arena with the sandbox's default lineup and a built-in methodology of either venue."""
 
     seed = 7
 
@@ -41,12 +44,16 @@ class Seeded(Arena):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "now"),
-    [(7, datetime(2026, 5, 3, 0, 20, tzinfo=UTC)), (11, datetime(2026, 7, 1, tzinfo=UTC))],
-    ids=["live", "reconstructed"],
+    ("methodology", "seed", "now"),
+    [
+        *((name, 7, datetime(2026, 5, 3, 0, 20, tzinfo=UTC)) for name in ("v1", "v1-realistic", "v1-kalshi", "v1-kalshi-realistic")),
+        ("v1", 11, datetime(2026, 7, 1, tzinfo=UTC)),
+    ],
+    ids=["mid", "realistic", "Kalshi, mid", "Kalshi, realistic", "reconstructed"],
 )
-def test_a_week_of_the_sandbox_trades(tmp_path: Path, seed: int, now: datetime) -> None:
-    arena = Seeded(tmp_path, now=now, lineup="sandbox")
+def test_a_week_of_the_sandbox_trades(tmp_path: Path, methodology: str, seed: int, now: datetime) -> None:
+    """At least 90 % of the legs trade at a midpoint or with a counterparty, and models of known skill keep their order."""
+    arena = Seeded(tmp_path, now=now, lineup="sandbox", methodology=methodology)
     arena.seed = seed
     arena.decide(WEEK)
     universe, bets_of = arena.read(tables.UNIVERSE), pl.col("action") == "BET"
@@ -57,46 +64,46 @@ def test_a_week_of_the_sandbox_trades(tmp_path: Path, seed: int, now: datetime) 
     ]
     sides = {market_id: {name.casefold() for name in names} for market_id, names in universe.select("market_id", "outcomes").iter_rows()}
     valid = [(market_id, side) for market_id, side in legs if side in sides.get(market_id, ())]
+    trades = arena.read(tables.TRADES)
     assert len(valid) >= 20
-    assert arena.read(tables.TRADES).height / len(valid) >= 0.9, arena.read(tables.REFUSALS)
-    assert set(arena.read(tables.REFUSALS)["reason"]) <= {"market unknown", "no such side"}
+    assert trades.height / len(valid) >= 0.9, arena.read(tables.REFUSALS)
+    if methodology.endswith("realistic"):
+        assert trades["unmatched"].to_list() == [0] * trades.height
+    assert trades["mid"].null_count() == 0
     assert universe.filter(pl.col("closes_at") <= pl.col("known_at")).is_empty()
     assert universe.filter(pl.col("prices").list.drop_nulls().list.len() == 0).is_empty()
     assert arena.results().violations == []
+    gains = _expected_gains(trades, seed, kalshi="kalshi" in methodology)
+    assert gains["calibrated"] > gains["contrarian"]
+
+
+def _expected_gains(trades: pl.DataFrame, seed: int, *, kalshi: bool) -> dict[str, float]:
+    """Return the expected gain per dollar by family, from the world's true probabilities at the start of the week."""
+    world = GeneratedWorld(seed)
+    truths = world if kalshi else GeneratedPolymarket(world)
+    at = datetime(2026, 5, 3, 0, 5, tzinfo=UTC)
+    gains: dict[str, list[float]] = {}
+    for row in trades.filter(pl.col("binary")).iter_rows(named=True):
+        yes = truths.truth(row["market_id"], at)
+        if not kalshi and truths.market(row["market_id"]).outcomes[0] != "Yes":
+            yes = 1 - yes
+        gains.setdefault(row["agent_id"].rpartition("/")[2], []).append(
+            (yes if row["side"] == "YES" else 1 - yes) / float(row["price"]) - 1
+        )
+    return {family: sum(values) / len(values) for family, values in gains.items()}
 
 
 BOOKS: dict[str, dict[str, list[dict[str, str]]]] = {
     "both": {"bids": [{"price": "0.40", "size": "100"}], "asks": [{"price": "0.44", "size": "100"}]},
     "bid": {"bids": [{"price": "0.39", "size": "100"}], "asks": []},
-    "stale": {"bids": [{"price": "0.60", "size": "100"}], "asks": []},
-    "phantom": {"bids": [{"price": "0.39", "size": "100"}], "asks": []},
+    "empty": {"bids": [], "asks": []},
 }
-#: Fields of each listing. For a one-sided book the venue lists the midpoint to 0 or 1.
-LISTED: dict[str, dict[str, Any]] = {
-    "both": {"bestBid": 0.4, "bestAsk": 0.44, "outcomePrices": '["0.42", "0.58"]'},
-    "bid": {"bestBid": 0.39, "bestAsk": 1, "lastTradePrice": 0.41, "outcomePrices": '["0.695", "0.305"]'},
-    "stale": {"bestBid": 0.39, "bestAsk": 1, "lastTradePrice": 0.41, "outcomePrices": '["0.695", "0.305"]'},
-    "phantom": {"bestBid": 0.39, "bestAsk": 1, "lastTradePrice": 0, "outcomePrices": '["0.695", "0.305"]'},
-    "unread": {"bestBid": 0.3, "bestAsk": 0.34, "outcomePrices": '["0.32", "0.68"]'},
-    "silent": {"bestBid": 0.3, "bestAsk": 0.34, "outcomePrices": '["0.32", "0.68"]'},
-}
-#: Price of YES and its source in v1, and whether v2 trades as well.
-FILLED = {
-    "both": ("0.42", "clob", True),
-    "bid": ("0.41", "listing", False),
-    "stale": ("0.6", "listing", False),
-    "phantom": (None, None, False),
-    "unread": ("0.33", "midpoint", True),
-    "silent": ("0.32", "listing", False),
-}
+LISTED = {"bestBid": 0.39, "bestAsk": 0.41, "lastTradePrice": 0.41, "outcomePrices": '["0.4", "0.6"]'}
 
 
 def _venue(request: httpx.Request) -> httpx.Response:
-    """Gamma's listing, all books but two, and the midpoint of one of these two."""
-    names = list(LISTED)
+    """Gamma's listing, which quotes both sides of every market, and three books; the fourth market has none."""
     if request.url.path == "/books":
-        tokens = [one["token_id"] for one in json.loads(request.content)]
-        found = [(token, BOOKS[names[int(token) - 1]]) for token in tokens if names[int(token) - 1] in BOOKS]
         terms = {
             "market": "0x" + "1" * 64,
             "timestamp": "1772323200000",
@@ -105,37 +112,30 @@ def _venue(request: httpx.Request) -> httpx.Response:
             "min_order_size": "5",
             "neg_risk": False,
         }
-        return answer([{"asset_id": token, **terms, **sides} for token, sides in found])
-    if request.url.path == "/midpoints":
-        asked = {names[int(one["token_id"]) - 1] for one in json.loads(request.content)}
-        assert asked == {"unread", "silent"}, "a book with one side has no midpoint"
-        return answer({str(1 + names.index("unread")): "0.33"})
+        asked = [one["token_id"] for one in json.loads(request.content)]
+        books = dict(enumerate(BOOKS.values(), start=1))
+        return answer([{"asset_id": token, **terms, **books[int(token)]} for token in asked if int(token) in books])
     closed = request.url.params.get("closed") == "true"
-    rows = [] if closed else [_row(number, LISTED[name]) for number, name in enumerate(names, start=1)]
-    return answer({"markets": rows})
+    return answer({"markets": [] if closed else [_row(number) for number in range(1, 5)]})
 
 
-def _row(number: int, fields: dict[str, Any]) -> dict[str, Any]:
+def _row(number: int) -> dict[str, Any]:
     tokens = json.dumps([str(number), str(100 + number)])
-    return market(number, closed=False, active=True, acceptingOrders=True, umaResolutionStatus=..., clobTokenIds=tokens, **fields)
+    return market(number, closed=False, active=True, acceptingOrders=True, umaResolutionStatus=..., clobTokenIds=tokens, **LISTED)
 
 
-def test_each_source_of_a_price() -> None:
+def test_only_a_book_with_two_sides_is_a_price() -> None:
     async def ask(work: Any) -> Any:
         async with gamma(_venue) as one, clob(_venue) as other:
             return await work(one, other)
 
-    markets = {
-        str(place): Market(str(place), "q", ("Yes", "No"), token_ids=(str(place), str(100 + place))) for place in range(1, len(LISTED) + 1)
-    }
+    markets = {str(place): Market(str(place), "q", ("Yes", "No"), token_ids=(str(place), str(100 + place))) for place in range(1, 5)}
     statuses, quotes = Polymarket(lambda work: asyncio.run(ask(work))).fetch_quotes(markets, NOW)
     assert {str(status) for status in statuses.values()} == {"active"}
-    for number, (name, (price, source, in_v2)) in enumerate(FILLED.items(), start=1):
-        mine: dict[int, Quote] = dict(quotes[str(number)])
-        legs, known = bets(bet("50", market_id=str(number))), {str(number): mine}
-        done = execute_decision(legs, account(), markets[str(number)], quotes=known, rules=V1)
-        assert [(trade.price, trade.quote_source) for trade in done.trades] == ([] if price is None else [(usd(price), source)]), name
-        assert bool(execute_decision(legs, account(), markets[str(number)], quotes=known, rules=V2).trades) is in_v2, name
+    legs = bets(*(bet("22", market_id=name) for name in markets))
+    done = execute_decision(legs, account(), *markets.values(), quotes=quotes, rules=V1)
+    assert [(trade.market_id, trade.price, trade.quote_source, trade.unmatched) for trade in done.trades] == [("1", usd("0.42"), "clob", 0)]
+    assert [(one.leg, one.reason) for one in done.refusals] == [(leg, Reason.NO_MIDPOINT) for leg in (2, 3, 4)]
 
 
 def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,12 +152,12 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
             assert not is_week_decided(world, week, arena.now)
             found = summarise_run(world, [week], arena.now)
         betting = sorted(f"{week}/{family}/{week}" for family in ("favourite", "proportional", "random"))
-        assert found["refused"] == {"no price": found["legs"]}
+        assert found["refused"] == {"no midpoint": found["legs"]}
         assert found["without_trade"] == sorted(one["decision_id"] for one in found["open"]) == betting
         assert (found["next"]["decisions"], found["next"]["deadline"]) == (3, datetime(2026, 6, 30, tzinfo=UTC))
         lines = "\n".join(render_summary_lines(found))
-        assert f"of {found['legs']} legs: no price {found['legs']}" in lines
-        assert "read: every leg was refused: no price" in lines
+        assert f"of {found['legs']} legs: no midpoint {found['legs']}" in lines
+        assert "read: every leg was refused: no midpoint" in lines
         assert "3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no weekly budget" in lines
         assert query_week_status(arena.lake, methodologies(arena.registry))["refused"].to_list() == [found["legs"]]
     arena.now = datetime(2026, 6, 30, 0, 5, tzinfo=UTC)

@@ -266,7 +266,11 @@ def test_unknown_fees_refuse_a_trade_where_fees_are_charged() -> None:
 def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:
     rules = REALISTIC.model_copy(update={"bet_fraction": Decimal(1)})
     done = execute_decision(
-        bets(bet("10000")), account(), binary(fees=FEES), quotes={"m": {0: replace(BOOK, asks=(Level(460_000, usd(100_000)),))}}, rules=rules
+        bets(bet("10000")),
+        account(),
+        binary(fees=FEES),
+        quotes={"m": {0: replace(BOOK, asks=(Level(460_000, usd(100_000)),))}},
+        rules=rules,
     )
     assert [refusal.reason for refusal in done.refusals] == [Reason.FEE_ABOVE_CASH]
 

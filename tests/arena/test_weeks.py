@@ -229,8 +229,8 @@ def test_a_live_week_has_the_largest_open_markets_and_quotes_of_its_decisions(li
     assert volumes == sorted(volumes, reverse=True)
     assert universe["known_at"].unique().to_list() == [live.now]
     assert trades.height > 0
-    quoted = pl.col("bid").is_not_null() & pl.col("ask").is_not_null()
-    assert trades.filter(pl.col("quote_source") != pl.when(quoted).then(pl.lit("clob")).otherwise(pl.lit("listing"))).is_empty()
+    assert set(trades["quote_source"]) == {"clob"}
+    assert trades.select("bid", "mid", "ask", "unmatched").null_count().row(0) == (0, 0, 0, 0)
     assert trades.filter((pl.col("price") < pl.col("bid")) | (pl.col("price") > pl.col("ask"))).is_empty()
     assert universe.filter((pl.col("closes_at") <= pl.col("known_at")) | pl.col("prices").list.drop_nulls().list.len().eq(0)).is_empty()
     assert live.results().violations == []
