@@ -95,7 +95,12 @@ PAIRS = Table(
         Column("other", TEXT, "family that it is compared with"),
         Column("n", pl.Int64(), "number of common cohort-weeks with the metric"),
         Column("n_clusters", pl.Int64(), "number of events whose outcomes change the difference, of the family with fewer"),
-        Column("difference", _FLOAT, "metric of the family minus that of the other one, over the common cohort-weeks; null without one", nullable=True),
+        Column(
+            "difference",
+            _FLOAT,
+            "metric of the family minus that of the other one, over the common cohort-weeks; null without one",
+            nullable=True,
+        ),
         Column("lower", _FLOAT, "lower end of the 95 % interval of the difference", nullable=True),
         Column("upper", _FLOAT, "upper end of the 95 % interval of the difference", nullable=True),
         Column("p", _FLOAT, "two-sided p-value; below 0.05 if and only if the interval excludes 0", nullable=True),

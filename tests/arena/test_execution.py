@@ -13,6 +13,7 @@ import httpx
 import polars as pl
 import pytest
 
+from bellwether.arena.decision import Reason
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket

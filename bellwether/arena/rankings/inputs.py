@@ -73,6 +73,23 @@ class RankingInputs:
         return two.select("week", "market_id", first=_fold_case(pl.col("outcomes").list.first()))
 
     @cached_property
+    def _listed(self) -> pl.DataFrame:
+        """Price of each outcome in the universe of a week (the markets offered to agents); null if missing."""
+        places = pl.int_ranges(0, pl.col("outcomes").list.len())
+        return (
+            self.universe.select("week", "market_id", "prices", outcome="outcomes", place=places)
+            .explode("outcome", "place")
+            .drop_nulls("outcome")
+            .select(
+                "week",
+                "market_id",
+                outcome=_fold_case(pl.col("outcome")),
+                listed=pl.col("prices").list.get("place", null_on_oob=True).cast(pl.Float64),
+            )
+            .unique(["week", "market_id", "outcome"], keep="first", maintain_order=True)
+        )
+
+    @cached_property
     def bets(self) -> pl.DataFrame:
         """One row per scored bet, as a forecast of a question.
 
