@@ -41,13 +41,13 @@ class PairComparison:
 def compare_pairs(
     outcomes: pl.DataFrame, cells: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], plan: Inference, *, higher_is_better: bool
 ) -> PairComparison:
-    """Test for every pair of the families `names` whether their means (or returns) differ. ranked: whether each family may enter the confidence set.
+    """Test for every pair of families whether their means, or returns, differ.
 
     Args:
         outcomes: bets of all families, from `score_outcomes`, or positions, from `profit_outcomes`.
         cells: cohort-weeks of each family: family, cohort, week and, for returns only, initial_cash of the cohort in dollars.
         names: families in the order of the results.
-        ranked: for each family.
+        ranked: whether each family may enter the confidence set.
         plan: level and seed.
         higher_is_better: direction of the metric.
     """
@@ -128,7 +128,7 @@ class _Panel:
         if "initial_cash" in cells.columns:
             cash = np.zeros(present.shape)
             cash[at] = of_family["initial_cash"].to_numpy()
-        bets = outcomes.join(placed, on=["cohort", "week"], how="left", maintain_order="left")
+        bets = outcomes.join(placed, on=["cohort", "week"], maintain_order="left")
         family = bets["family"].to_numpy()
         rows = tuple(np.flatnonzero(family == name) for name in names)
         cohort = (placed["cohort"].rank("dense") - 1).to_numpy().astype(np.intp)
