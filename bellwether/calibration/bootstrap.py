@@ -14,7 +14,7 @@ benchmarks/README.md has the measured coverage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -62,10 +62,10 @@ class Statistic:
     offset: float = 0.0
 
     @classmethod
-    def mean(cls, values: Sequence[Floats], *, offset: float = 0.0) -> Statistic:
+    def mean(cls, values: Sequence[Floats]) -> Statistic:
         """Build a mean of values: as observed, and under each extreme outcome, float64 (N,) each."""
         numerators = np.stack(values)[:, None]
-        return cls(numerators, np.ones_like(numerators), offset=offset)
+        return cls(numerators, np.ones_like(numerators))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,7 @@ def bootstrap(statistics: Iterable[Statistic], weight: Floats, clusters: Cluster
             batch = unresolved[start : start + _BATCH]
             values = _count_beyond_zero(cells, [part for _, part in batch], draws)
             for (index, _), p in zip(batch, values, strict=True):
-                bounds = found[index]
-                found[index] = Bounds(bounds.value, bounds.lower, bounds.upper, p, bounds.n_clusters)
+                found[index] = replace(found[index], p=p)
     return found
 
 
@@ -160,7 +159,8 @@ class _Sums:
     numerators, denominators: float64 (T, cells). low, high: numerators and denominators of the pseudo-cluster, float64 (2, T).
     """
 
-    statistic: Statistic
+    coefficients: tuple[float, ...]
+    offset: float
     numerators: Floats
     denominators: Floats
     low: Floats
@@ -175,26 +175,28 @@ class _Sums:
         numerators, denominators = (np.stack([cells.grouping.sums(term) for term in side[0]]) for side in sides)
         whole = denominators.sum(axis=1)
         if not (whole > 0).all():
-            return cls(statistic, numerators, denominators, whole, whole, float("nan"), 0, reason=UNDEFINED)
+            return cls(statistic.coefficients, statistic.offset, numerators, denominators, whole, whole, float("nan"), 0, reason=UNDEFINED)
         ratios = numerators.sum(axis=1) / whole
         value = float(statistic.offset + np.dot(statistic.coefficients, ratios))
         scale = np.asarray(statistic.coefficients) / whole * weight.sum()
         influence = np.einsum("t,ktn->kn", scale, statistic.numerators[1:] - ratios[:, None] * statistic.denominators[1:])
         matters = np.ptp(influence, axis=0) > _ROUNDING
         if not matters.any():
-            return cls(statistic, numerators, denominators, whole, whole, value, clusters.count, reason=CONSTANT)
+            return cls(
+                statistic.coefficients, statistic.offset, numerators, denominators, whole, whole, value, clusters.count, reason=CONSTANT
+            )
         sizes = [way.sums(weight * matters) for way in clusters.ways]
         typical = max(float(np.square(size).sum() / size.sum()) for size in sizes) / float((weight * matters).sum())
         at = np.flatnonzero(matters)
         low, high = (
-            np.stack([side[1:][chosen[at], :, at].sum(axis=0) for side in sides]) * typical
+            _round_for_exact_sums(np.stack([side[1:][chosen[at], :, at].sum(axis=0) for side in sides]) * typical)
             for chosen in (influence.argmin(axis=0), influence.argmax(axis=0))
         )
         contributing = min(
             int(np.count_nonzero(sums)) for way in clusters.ways for sums in (way.sums(weight * matters), *map(way.sums, sides[1][0]))
         )
         reason = explain_few_clusters(contributing) if contributing < MIN_CLUSTERS else None
-        return cls(statistic, numerators, denominators, low, high, value, contributing, reason=reason)
+        return cls(statistic.coefficients, statistic.offset, numerators, denominators, low, high, value, contributing, reason=reason)
 
     @property
     def bounds(self) -> Bounds:
@@ -236,8 +238,8 @@ def _draw_statistics(cells: _Cells, sums: Sequence[_Sums], number: int) -> Itera
     """Yield the first draw of each block, and the block's draws for the lower and the upper end, float64 (statistics, rows) each."""
     if not sums:
         return
-    offset = np.array([part.statistic.offset for part in sums])
-    coefficients = np.array([part.statistic.coefficients for part in sums]).T
+    offset = np.array([part.offset for part in sums])
+    coefficients = np.array([part.coefficients for part in sums]).T
     numerators, denominators = (
         [_round_for_exact_sums(np.stack(term, axis=1)) for term in zip(*(getattr(part, side) for part in sums), strict=True)]
         for side in ("numerators", "denominators")
