@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -318,19 +317,6 @@ async def test_the_model_that_answered_is_stored_with_the_forecast(
     assert (row["served_model"], row["system_fingerprint"], row["served_by"]) == (served, stated, by)
     again = await one_row(journal, stub, b"")
     assert again == row, "what headers state is kept for the next run"
-
-
-async def test_answers_of_an_older_journal_state_their_model_in_the_body(stub: Stub, journal: Journal) -> None:
-    response = http(200, {**chat(content=YES), "model": "gpt-4o-mini", "system_fingerprint": "fp_9"})
-    row = await one_row(journal, stub, response)
-    journal.close()
-    with sqlite3.connect(journal.where) as old:
-        for column in ("served_model", "system_fingerprint", "served_by"):
-            old.execute(f"ALTER TABLE attempts DROP COLUMN {column}")
-    again = await one_row(Journal(f"sqlite:///{journal.where}"), stub, b"")
-    assert len(stub.asked) == 1
-    assert again == row
-    assert (again["served_model"], again["system_fingerprint"]) == ("gpt-4o-mini", "fp_9")
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def _blank_nested(text: str) -> tuple[str, bool]:
     while (opening := _OUTERMOST.search(text, at)) is not None:
         parts, at = _find_parts(text, opening.end())
         is_open = at < 0
-        if opening[0] == "[" and len(parts) == 1 and not is_open:
+        if opening[0] == "[" and len(parts) == 1 and not is_open and _OUTERMOST.match(text, parts[0][0]):
             at = parts[0][0]  # The only object of a list is an outermost one.
             continue
         inner += parts

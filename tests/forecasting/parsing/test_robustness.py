@@ -109,6 +109,7 @@ HOSTILE = {
     "braces": "{",
     "nested objects": '{"a":{',
     "nested lists": "[{",
+    "closed lists within each other": "[{1" * 100_000 + "}]" * 100_000,
     "lists of one": '[{"a":[1]}]',
     "escaped tags": "&lt;answer ",
     "members": '"answer":"',
