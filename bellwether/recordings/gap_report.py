@@ -20,9 +20,10 @@ class FramePosition(NamedTuple):
 class Outage:
     """Period without a valid book of a market: from frame `start` to the snapshot `end`; None means to the end of the recording.
 
-    cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed (its
-    changes were no longer sent), error with a code (the venue ended its subscription), subscription (changes came on a subscription without a snapshot), late (a change came after later ones),
-    repeated (two frames had one number), unnumbered (a frame of a numbered subscription had no number) or unreadable.
+    cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed
+    (its changes were no longer sent), error with a code (the venue ended its subscription), subscription (changes came on a subscription
+    without a snapshot), late (a change came after later ones), repeated (two frames had one number), unnumbered (a frame of a numbered
+    subscription had no number) or unreadable.
     """
 
     market: str

@@ -140,6 +140,7 @@ BOTH = [(A, 2, None), (B, 2, None)]
         # The error names one market; a later change of the other one shows that its subscription continues.
         ([error(25, A, sid=1, seq=4)], "error 25", BOTH),
         ([error(25, A, sid=1, seq=4), delta(B, 5)], "error 25", [(A, 2, None)]),
+        ([{"type": "error", "sid": 1, "msg": {"code": 25, "market_tickers": [{}, A]}}, delta(B, 4)], "error 25", [(A, 2, None)]),
         # Another subscription has ended, or none.
         ([error(25), delta(B, 4)], "", []),
         ([error(25, sid=2, seq=1)], "", []),

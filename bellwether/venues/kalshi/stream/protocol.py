@@ -97,7 +97,7 @@ def read_subscription_end(message: dict[str, Any]) -> SubscriptionEnd | None:
     if kind == "error" and not _is_terminal(code, is_response=message.get("id") is not None, has_subscription=sid is not None):
         return None
     named = body.get("market_tickers")
-    markets = {read_ticker(body), *(named if isinstance(named, list) else [])}
+    markets = [read_ticker(body), *(named if isinstance(named, list) else [])]
     cause = f"error {code}" if kind == "error" and type(code) is int else kind
     return SubscriptionEnd(sid, frozenset(market for market in markets if type(market) is str), cause)
 
