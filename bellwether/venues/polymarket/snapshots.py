@@ -20,7 +20,6 @@ from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, MOST_DAYS
-from bellwether.venues.polymarket.quotes import parse_midpoints
 from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
 from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, normalize_condition, to_plain_decimal
@@ -118,14 +117,6 @@ async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, B
             levels[token][side].append((price, size))
             terms[token] = stated[0], stated[1] or None, stated[2]
     return {token: Book(tuple(sides["bid"]), tuple(sides["ask"]), *terms[token]) for token, sides in levels.items()}
-
-
-async def fetch_midpoints(clob: ClobClient, token_ids: Sequence[str]) -> dict[str, Decimal]:
-    """Fetch the venue's midpoints in dollars by token; tokens without a book are left out.
-
-    The midpoint of a book with one side is not a tradable price: use `fetch_books`.
-    """
-    return parse_midpoints(await clob.midpoints(token_ids)) if token_ids else {}
 
 
 Points = list[tuple[datetime, Decimal]]
