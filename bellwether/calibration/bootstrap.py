@@ -185,8 +185,8 @@ class _Sums:
             return cls(
                 statistic.coefficients, statistic.offset, numerators, denominators, whole, whole, value, clusters.count, reason=CONSTANT
             )
-        sizes = [way.sums(weight * matters) for way in clusters.ways]
-        typical = max(float(np.square(size).sum() / size.sum()) for size in sizes) / float((weight * matters).sum())
+        belongs = matters & (statistic.denominators != 0).any(axis=0)
+        typical = np.array([max(_typical_share(way.sums(weight * rows)) for way in clusters.ways) for rows in belongs])
         at = np.flatnonzero(matters)
         low, high = (
             _round_for_exact_sums(np.stack([side[1:][chosen[at], :, at].sum(axis=0) for side in sides]) * typical)
@@ -203,6 +203,12 @@ class _Sums:
         """Result without an interval."""
         tie = 1.0 if self.reason == CONSTANT and abs(self.value) <= _ROUNDING else None
         return Bounds(None if np.isnan(self.value) else self.value, p=tie, n_clusters=self.n_clusters, reason=self.reason)
+
+
+def _typical_share(sizes: Floats) -> float:
+    """Return the share of the whole that the cluster of a random question has. sizes: of the clusters."""
+    whole = float(sizes.sum())
+    return float(np.square(sizes).sum()) / whole**2 if whole else 0.0
 
 
 def explain_few_clusters(clusters: int) -> str:

@@ -225,7 +225,7 @@ class RankingInputs:
             pl.col("week").filter(bought).min(),
             bought=pl.col("shares").cast(pl.Float64).filter(bought).sum(),
             stake=(pl.col("amount").cast(pl.Float64) + pl.col("fee").cast(pl.Float64)).filter(bought).sum(),
-            sold=~bought.all(),
+            has_sales=~bought.all(),
         )
         side = _fold_case(pl.col("side"))
         outcome = pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side))
@@ -246,7 +246,7 @@ class RankingInputs:
                 no=pl.when(outcome == side).then(-pl.col("stake")).otherwise(paid),
                 yes=pl.when(outcome == side).then(paid).otherwise(-pl.col("stake")),
                 stake="stake",
-                sold="sold",
+                sold="has_sales",
                 profit=pl.col("amount") + pl.col("value"),
             )
             .sort("position_id")
