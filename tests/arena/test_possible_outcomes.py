@@ -217,3 +217,13 @@ def test_simulated_intervals_cover_the_truth_at_all_prices() -> None:
     covered = found.group_by("metric", "price").agg(((pl.col("lower") <= pl.col("truth")) & (pl.col("truth") <= pl.col("upper"))).mean())
     assert covered.height == 2 * len(PRICES)
     assert covered.filter(pl.col("lower") < COVERAGE - 3 * (0.95 * 0.05 / 30) ** 0.5).is_empty()
+
+
+def test_families_of_different_events_have_a_pseudo_event_each() -> None:
+    """18 losses at .1 (probability .15) prove nothing against 18 wins at .97, although the losses are 18 of 36 events."""
+    longshots, favourites = positions("a", [0.1] * 18, [False] * 18), positions("b", [0.97] * 18, [True] * 18)
+    apart = favourites.with_columns(pl.col("market", "event") + 100)
+    row = compare([longshots, apart], ["a", "b"]).pairs.row(0, named=True)
+    assert row["p"] > 0.05
+    assert row["upper"] > 0
+    assert row["n_clusters"] == 18

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
+from bellwether.arena.rankings.possible_outcomes import SOLD
 from bellwether.arena.rankings.standings import read_tables_as_known, render_standings
 from bellwether.calibration import evaluate
 from bellwether.calibration.inference import Inference
@@ -22,7 +23,7 @@ from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import arena as tables
 from bellwether.tables import table
-from tests.arena.simulated_arena import START, WEEK, Simulated
+from tests.arena.simulated_arena import CASH, START, WEEK, Simulated
 from tests.arena.test_queries import _row as row_of
 from tests.arena.weeks import WEEK as REAL_WEEK
 from tests.arena.weeks import Arena
@@ -177,6 +178,21 @@ def test_ties_and_baselines_are_shown_as_such_and_never_lead(rankings: dict[str,
     assert any(line.startswith("No single leader: best, middle tie.") for line in lines)
     none = standings(tied.with_columns(rank=pl.when(~is_main).then("rank")))
     assert any(line.startswith("No leader: no family is ranked.") for line in none)
+
+
+def test_a_return_with_sales_shows_the_range_over_cohorts(inputs: RankingInputs) -> None:
+    bought = inputs.trades.filter(pl.col("agent_id").str.ends_with("/best")).head(1)
+    sale = bought.with_columns(trade_id=pl.lit("sale"), action=pl.lit("SELL"))
+    rows = compute_rankings(replace(inputs, trades=pl.concat([inputs.trades, sale])), replace(FEW, replicates=0))["arena/rankings"]
+    found = metric(rows, "return")
+    profits = inputs.ledger.join(inputs.positions, on="position_id").filter(pl.col("agent_id").str.ends_with("/best"))
+    returns = profits.group_by("agent_id").agg(pl.col("amount").sum() / CASH)["amount"]
+    assert [found["best"][name] for name in ("lower", "upper", "reason")] == [None, None, SOLD]
+    assert [found["best"][name] for name in ("cohort_low", "cohort_high")] == pytest.approx([returns.min(), returns.max()])
+    assert found["worst"]["lower"] is not None
+    shown = {line.split()[0]: line for line in standings(rows) if line.split()[:1] and line.split()[0] in SKILLS}
+    assert f"({100 * returns.min():+.0f}, {100 * returns.max():+.1f})" in shown["best"]
+    assert "(" not in shown["worst"]
 
 
 @pytest.mark.parametrize(
