@@ -153,8 +153,13 @@ def family_tiles(ranking: Ranking, family: str) -> list[tuple[str, Cell, str]]:
 def _metric_tile(ranking: Ranking, metric: str, family: str) -> tuple[str, Cell, str]:
     row = ranking.rankings.filter(pl.col("metric") == metric, pl.col("family") == family).row(0, named=True)
     (digits, unit), title = _SHOWN.get(metric, (3, "")), metric_title(metric)
-    note = interval_note(row["lower"], row["upper"], digits, unit=unit) + _SIGNS.get(metric, "")
-    return f"{title[0].upper()}{title[1:]}", number(row["value"], digits, signed=metric in _FROM_ZERO, unit=unit), note
+    between = _cohort_range(row, digits, unit)
+    note = f"cohorts: {between}" if between else interval_note(row["lower"], row["upper"], digits, unit=unit)
+    return (
+        f"{title[0].upper()}{title[1:]}",
+        number(row["value"], digits, signed=metric in _FROM_ZERO, unit=unit),
+        note + _SIGNS.get(metric, ""),
+    )
 
 
 def heads(metrics: Sequence[str]) -> list[Head]:
@@ -203,14 +208,14 @@ def _order(metrics: Sequence[str]) -> list[str]:
 def _estimate(metric: str, row: Mapping[str, Any]) -> Cell:
     digits, unit = _SHOWN.get(metric, (3, ""))
     cell = interval(row.get("value"), row.get("lower"), row.get("upper"), digits, row.get("reason"), unit=unit)
-    if row.get("lower") is not None or row.get("cohort_low") is None:
-        return cell
-    return cell._replace(
-        text=f"{cell.text} ({_cohort_range(row, digits, unit)})", title=f"{cell.title}; in parentheses: range over cohorts"
-    )
+    between = _cohort_range(row, digits, unit)
+    return cell._replace(text=f"{cell.text} ({between})", title=f"{cell.title}; in parentheses: range over cohorts") if between else cell
 
 
 def _cohort_range(row: Mapping[str, Any], digits: int, unit: str) -> str:
+    """Format the lowest and highest value of a cohort; empty for a metric with an interval or without cohorts."""
+    if row.get("lower") is not None or row.get("cohort_low") is None:
+        return ""
     return " to ".join(number(row[name], digits, unit=unit).text for name in ("cohort_low", "cohort_high"))
 
 

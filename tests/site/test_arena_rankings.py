@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
 from bellwether.site.arena_agents import best_cell, find_best
-from bellwether.site.arena_rankings import Ranking, leader_tiles
+from bellwether.site.arena_rankings import Ranking, leader_tiles, rows
 
 
 def ranking(metrics: tuple[str, ...], *rows: tuple[str, str, float, int | None, bool]) -> Ranking:
@@ -37,6 +39,16 @@ def test_the_leader_has_the_leading_metrics() -> None:
     assert one.families == ["a", "b", "copy", "rare"]
     assert [one.place(name).text for name in one.families] == ["1", "2", "baseline", "–"]
     assert one.place("rare").title == "why"
+
+
+def test_a_return_without_an_interval_has_the_range_over_cohorts() -> None:
+    one = ranking(("return",), ("a", "return", 0.01, 1, False))
+    sold = one.rankings.with_columns(
+        **dict.fromkeys(("lower", "upper"), pl.lit(None, pl.Float64)), cohort_low=-0.02, cohort_high=0.04, reason=pl.lit("sold")
+    )
+    assert tiles(replace(one, rankings=sold))[1] == ("Return", "+1.0 %", "cohorts: −2.0 % to 4.0 %")
+    cells = [cell for cell in rows(replace(one, rankings=sold))[0] if "to" in cell.text]
+    assert [cell.text.replace("\xa0", " ") for cell in cells] == ["1.0 % (−2.0 % to 4.0 %)"]
 
 
 def test_tied_leaders_are_all_named_and_an_empty_ranking_has_none() -> None:
