@@ -134,7 +134,9 @@ def run(replicates: int = REPLICATES, counts: Sequence[int] = COHORTS, worlds: S
             tested = measure_pairs(world, cohorts, replicates)
             equal = tested.filter((pl.col("metric") == "return") | is_equal)
             positive = equal.group_by("metric", "family", "other").agg((pl.col("p") < 0.05).fill_null(value=False).mean())
-            for metric, mean, share in positive.group_by("metric").agg(pl.col("p").mean(), most=pl.col("p").max()).sort("metric").iter_rows():
+            for metric, mean, share in (
+                positive.group_by("metric").agg(pl.col("p").mean(), most=pl.col("p").max()).sort("metric").iter_rows()
+            ):
                 shares.setdefault(("false", metric), []).append(f"{100 * mean:.1f} ({100 * share:.1f})")
                 missed += [f"false positives of {metric}, {world}, {cohorts}"] * (share > FALSE + error and world != SHOCK)
             for one, other in DIFFERENT:

@@ -99,7 +99,7 @@ _COMPARISONS = (
 
 #: Settings that appear elsewhere in the report, or that only programs need.
 _NOT_SHOWN = {"name", "description", "kind", "worlds", "automatic", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout"}
-_TURNED = {"difference": "difference", "t": "t", "lower": "upper", "upper": "lower"}
+_TURNED = {"difference": "difference", "lower": "upper", "upper": "lower"}
 
 Row = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,10 @@ def positions(family: str, price: list[float], won: list[bool], stake: float = 1
 AGENTS = pl.DataFrame({"cohort": [0, 1, 2, 3]}).with_columns(initial_cash=pl.lit(CASH))
 
 
-def bootstrap_ends(statistic: Callable[[Numbers], Numbers], sums: Sequence[Numbers], event: Numbers, high: Numbers) -> tuple[float, float]:
-    """Compute the 95 % interval by its definition. sums: by question, (terms, questions), as observed and under NO and YES. high: whether YES raises the statistic.
+def bootstrap_ends(statistic: Callable[[Numbers], Numbers], sums: list[Numbers], event: Numbers, high: Numbers) -> tuple[float, float]:
+    """Compute the 95 % interval by its definition. sums: of questions as observed, with NO and with YES, (terms, questions) each.
 
-    statistic: of weighted sums of terms, (draws, terms).
+    statistic: of weighted sums of terms, (draws, terms). high: whether YES raises the statistic.
     """
     observed, no, yes = sums
     generator, events = np.random.default_rng(7), np.unique(event)
