@@ -41,7 +41,8 @@ KALSHI = pl.col("market_id").str.starts_with("KX")
 def fee(shares: Decimal, price: Decimal, half: bool, *, sold: bool = False) -> Decimal:
     """Fee of April 2026: 7 % of price × (1 − price), rounded up to 0.01 cents, then up to a whole cent of the balance."""
     trade = (Decimal("0.07") / (2 if half else 1) * shares * price * (1 - price)).quantize(Decimal("0.0001"), ROUND_CEILING)
-    change = (shares * price if sold else -shares * price) - trade
+    cost = (shares * price).quantize(Decimal("0.000001"))
+    change = (cost if sold else -cost) - trade
     return trade + change - change.quantize(Decimal("0.01"), ROUND_FLOOR)
 
 
