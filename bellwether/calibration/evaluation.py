@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bellwether.calibration import formulas
-from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, NO_CLUSTERS, UNDEFINED, Bounds, Statistic, bootstrap
+from bellwether.calibration.bootstrap import (
+    FEW_CLUSTERS,
+    MIN_CLUSTERS,
+    NO_CLUSTERS,
+    UNDEFINED,
+    Bounds,
+    Statistic,
+    bootstrap,
+    explain_few_clusters,
+)
 from bellwether.calibration.calibration_test import calibration_tests
 from bellwether.calibration.categories import evaluate_categories
 from bellwether.calibration.clusters import Clusters, Labels
@@ -99,6 +108,10 @@ def _intervals(forecasts: Forecasts, clusters: Clusters, plan: Inference) -> dic
         if name not in NO_INTERVAL
     }
     bounds = dict(zip(statistics, bootstrap(statistics.values(), forecasts.weight, clusters, plan), strict=True))
+    rarer = min(int(np.count_nonzero(way.sums(outcome))) for way in clusters.ways for outcome in (forecasts.y, 1 - forecasts.y))
+    if bounds["brier_skill"].reason is None and rarer < MIN_CLUSTERS:
+        # The base rate of the outcomes is the reference; where one outcome is that rare, intervals do not have their nominal coverage.
+        bounds["brier_skill"] = Bounds(bounds["brier_skill"].value, reason=f"the rarer outcome is in {explain_few_clusters(rarer)}")
     if forecasts.is_binary:
         macro_f1 = _statistic(terms, ("f1_yes", "f1_no"), coefficient=0.5)
         bounds["macro_f1"] = bootstrap([macro_f1], forecasts.weight, clusters, plan)[0]

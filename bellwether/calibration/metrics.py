@@ -220,7 +220,6 @@ NO_INTERVAL: dict[str, str] = {
     **dict.fromkeys(TESTED, _BIASED),
     "murphy_resolution": "biased upwards; read murphy_resolution_debiased",
     "corp_discrimination": "biased upwards, as corp_miscalibration is",
-    "brier_skill": "its reference is the base rate of the same outcomes; read skill_vs_market, or the difference to another forecaster",
     "uncertainty": "a function of base_rate",
     "coverage": "counts what was asked; it is known exactly",
     **dict.fromkeys(("roc_auc", "average_precision", "murphy_reliability_debiased", "murphy_resolution_debiased"), _UNTESTED),

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.comparison_pairs import Panel
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.scoring.columns import ColumnRoles
@@ -88,13 +87,7 @@ _WAYS = ("cluster_0", "cluster_1")
 
 
 def _clusters(rows: pl.DataFrame) -> Clusters:
-    """Build the clusters of `rows` from their cluster columns, in the order of the rows."""
-    return Clusters.of_groups(*(Grouping.of(_numbers(rows[name])) for name in _WAYS if name in rows.columns))
-
-
-def _numbers(labels: pl.Series) -> NDArray[np.intp]:
-    _, first, inverse = np.unique(labels.rank("dense").to_numpy(), return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse].astype(np.intp)
+    return Clusters.of(rows.select(name for name in _WAYS if name in rows.columns), rows.height)
 
 
 def _scaled(weights: pl.Series) -> Floats:

@@ -140,7 +140,7 @@ def format_group(group: object) -> str:
 
 def explain_missing(result: ScoreTables) -> Iterator[str]:
     """Yield a note for each reason why intervals or tests are missing."""
-    is_shown = pl.col("metric").is_in(["brier", "log_loss", "skill_vs_market", "accuracy"])
+    is_shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(
         is_shown & pl.col("value").is_not_null() & pl.col("lower").is_null()
     )

@@ -113,7 +113,9 @@ def test_one_more_good_forecast_narrows_the_interval_a_little(clusters: int) -> 
 
 
 def test_no_interval_leaves_the_range_of_its_metric() -> None:
-    names = [name for name in METRICS if name not in NO_INTERVAL and name not in ("log_loss", "skill_vs_half", "skill_vs_market")]
+    names = [
+        name for name in METRICS if name not in NO_INTERVAL and name not in ("log_loss", "brier_skill", "skill_vs_half", "skill_vs_market")
+    ]
     counted = dict.fromkeys(names, 0)
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -136,6 +138,7 @@ def test_no_interval_leaves_the_range_of_its_metric() -> None:
         (([0, 1] * 6, range(12)), "brier", "2 clusters; an interval needs 3"),
         (range(12), "recall_yes", "2 clusters; an interval needs 3"),
         (range(12), "skill_vs_market", "undefined on these forecasts"),
+        (range(12), "brier_skill", "the rarer outcome is in 2 clusters; an interval needs 3"),
         (range(12), "roc_auc", "no interval with a known coverage"),
         (range(12), "ece", NO_INTERVAL["ece"]),
         (range(12), "coverage", "counts what was asked; it is known exactly"),

@@ -128,7 +128,7 @@ def test_no_difference_from_the_best_survives_holm(examined: Examination) -> Non
     smallest = min(against, key=lambda name: against[name]["p"])
     assert smallest == "Qwen3-235B-Thinking"
     assert against[smallest]["p"] == pytest.approx(0.023, abs=0.01)
-    assert against["DeepSeek-V3.2"]["p"] == pytest.approx(0.47, abs=0.03)
+    assert against["DeepSeek-V3.2"]["p"] == pytest.approx(0.47, abs=0.05)
     assert min(row["p_holm"] for row in against.values()) > 0.05
 
 
