@@ -104,7 +104,8 @@ def test_the_fee_cases_cost_what_their_day_says(newer: Path) -> None:
 def test_the_book_with_a_level_between_two_ticks_fills(newer: Path) -> None:
     said = case(newer, "off_tick_book.json")
     asks = tuple(Level(usd(price), usd(size)) for price, size in said["asks"])
-    quotes = {"m": {0: Quote(None, ask=asks[0].price, at=NOW, asks=asks)}}
+    bids = (Level(usd("0.5"), usd("100")),)
+    quotes = {"m": {0: Quote(bids[0].price, ask=asks[0].price, at=NOW, asks=asks, bids=bids)}}
     done = execute_decision(
         bets(bet(str(said["buy_dollars"]))), account(), binary(tick=usd(said["market_tick"])), quotes=quotes, rules=REALISTIC
     )

@@ -113,7 +113,7 @@ def test_tables_say_where_their_bands_come_from() -> None:
 def test_means_come_with_the_lowest_and_the_highest_episode() -> None:
     keeper, chaser = spread_table(summarise(FOUR)).rows
     assert keeper == ("keeper", "1", "+5.00", "5.00", "+5.00", "100", "3.0", "3.0")
-    assert chaser == ("chaser", "3", "-29.22", "-100.00…12.34", "+0.00", "33", "–", "–")
+    assert chaser == ("chaser", "3", "-29.22", "-100.00…12.34", "0.00", "33", "–", "–")
 
 
 MIXED = backtests(
