@@ -156,7 +156,8 @@ def test_the_leaderboard_shows_the_numbers_of_the_table(folder: Path) -> None:
     markdown = written(folder)
     for row in inputs.leaderboard.iter_rows(named=True):
         line = next(one for one in markdown.splitlines() if one.startswith(f"| {row['rank'] or '–'} | {row['forecaster']} |"))
-        assert f"| {row['brier']:.4f} | [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}] |" in line
+        ends = "–" if row["brier_lower"] is None else f"[{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
+        assert f"| {row['brier']:.4f} | {ends} |" in line
     assert "wild is not ranked: forecasts that count on 83.3 % of the questions" in markdown
 
 
