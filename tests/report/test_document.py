@@ -303,7 +303,7 @@ def test_the_skill_against_the_market_says_on_how_few_questions_it_is(tmp_path: 
     ]
     inputs = frames.inputs(of, forecasts(rows))
     shown = {
-        line.split(" | ")[1]: line.split(" | ")[8]
+        line.split(" | ")[1]: line.split(" | ")[7]
         for line in page(inputs, tmp_path).splitlines()
         if re.match(r"\| =?\d+ \| \w+ \| a", line)
     }
