@@ -221,6 +221,24 @@ def check(cells: dict[tuple[str, int], Cell], sets: int) -> Iterator[str]:
             yield f"{name}, {clusters} clusters and one more: widths {cell.width:.4f} and {following.width:.4f}"
 
 
+def draw_figure(path: str) -> None:
+    """Draw the figure of docs/metrics.md: intervals of forecasts of 90 % that all came true, by their number."""
+    import altair as alt
+    import polars as pl
+
+    from bellwether.figures.canvas import png
+
+    rows = []
+    for n in range(3, 61):
+        brier = evaluate([0.9] * n, [1] * n, range(n), replicates=0)["brier"]
+        rows.append({"n": n, "value": brier.value, "lower": brier.lower, "upper": brier.upper})
+    base = alt.Chart(pl.DataFrame(rows)).encode(x=alt.X("n:Q", title="forecasts of 90 %, all right"))
+    band = base.mark_area(opacity=0.3).encode(y=alt.Y("lower:Q", title="Brier score and 95 % interval"), y2="upper:Q")
+    chart = (band + base.mark_line().encode(y="value:Q")).properties(width=520, height=220)
+    with open(path, "wb") as file:
+        file.write(png(chart))
+
+
 def _measure(job: tuple[str, int, int]) -> Cell:
     name, clusters, sets = job
     return measure(WORLDS[name], clusters, sets=sets)
@@ -230,7 +248,12 @@ def main() -> int:
     """Print the tables and the missed targets. Returns the exit code: 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=1_000, help="samples of each cell")
-    sets = parser.parse_args().sets
+    parser.add_argument("--figure", metavar="PATH", help="only draw the figure of docs/metrics.md")
+    arguments = parser.parse_args()
+    if arguments.figure:
+        draw_figure(arguments.figure)
+        return 0
+    sets = arguments.sets
     jobs = [(name, clusters, sets) for name in WORLDS for clusters in CLUSTERS]
     with multiprocessing.Pool() as pool:
         cells = {job[:2]: cell for job, cell in zip(jobs, pool.map(_measure, jobs, chunksize=1), strict=True)}

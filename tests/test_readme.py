@@ -28,8 +28,8 @@ def test_the_python_example_runs_and_gives_the_number_shown() -> None:
     for block in code:
         exec(compile(block, "README.md", "exec"), names)
     brier, comparison = names["scores"]["brier"], names["comparison"]  # type: ignore[index]
-    shown = [float(value) for value in re.findall(r"(?:value|lower|upper|df)=([\d.]+)", README)]
-    assert shown == [round(brier.value, 3), round(brier.lower, 3), round(brier.upper, 3), round(brier.df, 1)]
+    shown = [float(value) for value in re.findall(r"(?:value|lower|upper)=([\d.]+)", README)]
+    assert shown == [round(brier.value, 3), round(brier.lower, 3), round(brier.upper, 3)]
     assert (comparison.pairs.height, comparison.ranking["forecaster"].to_list()) == (1, ["mine", "half"])  # type: ignore[attr-defined]
 
 

@@ -45,12 +45,8 @@ def _columns(forecasts: Forecasts) -> Iterator[Floats | Bools]:
 
 def log_loss(p: Floats, y: Floats) -> Floats:
     """Return the logarithmic loss of each forecast, in nats, p clipped to [1e-15, 1 - 1e-15]."""
-    clipped = np.clip(p, CLIP, 1 - CLIP)
-    return (
-        -np.log(np.where(y == 1, clipped, 1 - clipped))
-        if ((y == 0) | (y == 1)).all()
-        else -(y * np.log(clipped) + (1 - y) * np.log(1 - clipped))
-    )
+    yes, no = (-np.log(np.clip(probability, CLIP, 1 - CLIP)) for probability in (p, 1 - p))
+    return np.where(y == 1, yes, np.where(y == 0, no, y * yes + (1 - y) * no))
 
 
 def total_sums(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:

@@ -11,7 +11,7 @@ from bellwether.lake.sql import sql_text
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, PageTable, Part, Section, Stats, Text, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, group_rows, minute, number, price, text, timestamp, yes_no
+from bellwether.pages.values import any_value, finite, group_rows, leader, minute, number, price, text, timestamp, yes_no
 from bellwether.site import texts
 from bellwether.site.release import ReleaseData, forecaster_path, question_path
 from bellwether.site.release import path as release_path
@@ -70,14 +70,14 @@ def _page(
 def _headline(row: dict[str, Any], answers: list[dict[str, Any]]) -> Stats:
     scored = [one for one in answers if one["brier"] is not None and not one["could_know"]]
     mean = sum(one["brier"] for one in scored) / len(scored) if scored else None
-    best = scored[0] if scored else None
+    best = [text(one["forecaster"]) for one in scored if one["brier"] == scored[0]["brier"]]
     return Stats(
         [
             ("Outcome", text(row["ground_truth"]), "as the venue settled it"),
             ("Price 24 h before", price(row["price_24h"]), "probability of yes"),
             ("Forecasts that count", number(len(scored)), f"of {len(answers)}"),
             ("Mean Brier score", number(mean, 3), "lower is better"),
-            ("Best forecast", text(best["forecaster"] if best else None), f"Brier {number(best['brier'], 3).text}" if best else ""),
+            ("Best forecast", leader(best, "–"), f"Brier {number(scored[0]['brier'], 3).text}" if best else ""),
             ("Closed", timestamp(row["close_time"].date()), ""),
         ]
     )
