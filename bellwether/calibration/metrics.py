@@ -222,6 +222,7 @@ NO_INTERVAL: dict[str, str] = {
     "corp_discrimination": "biased upwards, as corp_miscalibration is",
     "uncertainty": "a function of base_rate",
     "coverage": "counts what was asked; it is known exactly",
+    **dict.fromkeys(("brier_yes", "brier_no"), _UNTESTED),
     **dict.fromkeys(("roc_auc", "average_precision", "murphy_reliability_debiased", "murphy_resolution_debiased"), _UNTESTED),
     **dict.fromkeys(("within_bin_variance", "within_bin_covariance"), _UNTESTED),
     **dict.fromkeys(("yates_bias_squared", "yates_min_variance", "yates_excess_variance", "yates_covariance"), _UNTESTED),

@@ -67,7 +67,6 @@ def test_intervals_are_those_of_a_second_computation(clusters: int) -> None:
         "precision_yes": second_interval(lambda o: o * said, lambda _: said.astype(float), y, cluster),
         "recall_yes": second_interval(lambda o: o * said, lambda o: o, y, cluster),
         "f1_no": second_interval(lambda o: 2 * (1 - o) * ~said, lambda o: 1 - o + ~said, y, cluster),
-        "brier_no": second_interval(lambda o: p**2 * (1 - o), lambda o: 1 - o, y, cluster),
     }
     low, high = second_interval(lambda o: (p - o) ** 2, lambda o: (market - o) ** 2, y, cluster)
     expected["skill_vs_market"] = 1 - high, 1 - low
