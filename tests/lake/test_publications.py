@@ -293,7 +293,7 @@ def test_requests_follow_what_has_changed(lake: Lake, place: str, s3_server: S3S
             assert query(place, "SELECT count(*) FROM clean.prices").item() == (count + 1) * 6
         assert asking.total() <= 1 + count + 1 + 1
         assert "HEAD" not in asking
-    assert found[0] == found[1] <= 10
+    assert found[0] == found[1] <= 12
 
 
 def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
