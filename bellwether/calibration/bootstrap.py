@@ -72,7 +72,7 @@ class Statistic:
 class Bounds:
     """Interval of a statistic and its two-sided p-value against 0; None with the `reason` if they are missing.
 
-    A statistic of 0 that no outcome changes, such as the difference of identical forecasts, has p = 1 and no interval.
+    A statistic that no outcome changes has no interval, and p = 1 if it is 0, such as the difference of identical forecasts, else p = 0.
 
     value: the statistic itself; None if undefined. n_clusters: number of clusters whose outcomes matter to it.
     """
@@ -201,8 +201,8 @@ class _Sums:
     @property
     def bounds(self) -> Bounds:
         """Result without an interval."""
-        tie = 1.0 if self.reason == CONSTANT and abs(self.value) <= _ROUNDING else None
-        return Bounds(None if np.isnan(self.value) else self.value, p=tie, n_clusters=self.n_clusters, reason=self.reason)
+        p = None if self.reason != CONSTANT else float(abs(self.value) <= _ROUNDING)
+        return Bounds(None if np.isnan(self.value) else self.value, p=p, n_clusters=self.n_clusters, reason=self.reason)
 
 
 def _typical_share(sizes: Floats) -> float:

@@ -85,7 +85,7 @@ def test_every_metric_of_a_model_equals_the_scores(inputs: ReportInputs, folder:
     assert scores.height > 100
     for row in scores.iter_rows(named=True):
         metrics = found["metrics"] if row["scope"] == "all" else found["scopes"][row["scope"]]
-        for name in ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated", "n", "n_clusters"):
+        for name in ("value", "lower", "upper", "reason", "expected", "p_calibrated", "n", "n_clusters"):
             assert metrics[row["metric"]][name] == row[name], (row["scope"], row["metric"], name)
     for published, ours in NAMES.items():
         assert found[published] == found["metrics"][ours]["value"]

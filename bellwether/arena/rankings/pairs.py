@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from bellwether.arena.rankings.possible_outcomes import SOLD, Questions, leave_out_interval, limit_ends
-from bellwether.calibration.bootstrap import Bounds, Statistic, bootstrap
+from bellwether.calibration.bootstrap import CONSTANT, Bounds, Statistic, bootstrap
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.calibration.comparison_pairs import holm
 from bellwether.calibration.forecasts import Bools, Floats, Ints
@@ -180,5 +180,5 @@ class _Panel:
         if one.sold or other.sold:
             return leave_out_interval(bounds, SOLD)
         if not self.questions.events.count:
-            return Bounds(0.0, 0.0, 0.0, 1.0)
+            return Bounds(0.0, p=1.0, reason=CONSTANT)
         return limit_ends(bounds, one.values[1:] / one.total - other.values[1:] / other.total)
