@@ -104,7 +104,8 @@ def _render_group(key: tuple[Any, ...], part: pl.DataFrame, shown: Sequence[str]
         cells = (_format_metric(families[name][metric], intervals=index < _INTERVALS) for index, metric in enumerate(shown))
         table.add(name, place, *cells, main[name]["letters"] or "–")
     yield table
-    yield f"{state_leader([name for name in sorted(families) if main[name]['rank'] == 1])} Ranked by {heads[0]}."
+    leaders = [name for name in sorted(families) if main[name]["rank"] == 1]
+    yield f"{state_leader(leaders)} Ranked by {heads[0]}.{_qualify_lead([main[name] for name in leaders])}"
     yield " ".join([*(f"{_HEADS[name][0]}: {_HEADS[name][1]}." for name in shown if name in _HEADS), _NOTE])
     yield from (
         f"{name}: not ranked, {row['unranked_because']}"
@@ -129,6 +130,13 @@ def state_leader(leaders: Sequence[str]) -> str:
     if not leaders:
         return "No leader: no family is ranked."
     return f"Leader: {leaders[0]}." if len(leaders) == 1 else f"No single leader: {', '.join(leaders)} tie."
+
+
+def _qualify_lead(leaders: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence if the only leader is not significantly better than the price."""
+    if len(leaders) != 1 or leaders[0]["metric"] != RELATIVE or (leaders[0]["upper"] is not None and leaders[0]["upper"] < 0):
+        return ""
+    return " It is not significantly better than the price."
 
 
 def _format_title(key: tuple[Any, ...]) -> str:
