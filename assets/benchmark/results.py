@@ -84,9 +84,8 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
         "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
         "significantly. skill: over the share of yes as forecast of all questions;\n"
         "vs mkt: over the market's price at the same time; blank: fewer than three\n"
-        "clusters had one;\n"
-        "p: p-value of the test of calibration by ECE; cov.: share of questions scored.\n"
-        "–: not ranked, as too few questions count." + _interval_note(frame) + _exclusion_note(frame)
+        "clusters had one. p: p-value of the test of calibration by ECE.\n"
+        "cov.: share of questions scored. –: not ranked, as too few questions count." + _interval_note(frame) + _exclusion_note(frame)
     )
     return Group(table, Text(f"\n{explained}", style="dim"))
 
