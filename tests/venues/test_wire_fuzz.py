@@ -7,14 +7,12 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from decimal import Decimal
 from itertools import product
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import BellwetherError, VenueError
@@ -41,7 +39,6 @@ from bellwether.venues.kalshi.stream.frame import Frame, parse_envelope, parse_m
 from bellwether.venues.kalshi.stream.protocol import TradingStatus
 from bellwether.venues.kalshi.wire import ParsedRecords
 from bellwether.venues.polymarket import wire as polymarket
-from bellwether.venues.polymarket.quotes import parse_midpoints
 from bellwether.venues.wire.json_decoding import decode_json, decode_record
 from tests.venues import wire_objects
 from tests.venues.polymarket import objects
@@ -179,18 +176,6 @@ def test_a_time_that_no_calendar_of_ours_reaches_is_a_reject_with_the_reason(nam
     parsed = parse(changed(answer, (key, 0, field.get(name, "created_time")), time))
     assert parsed.rows.is_empty()
     assert parsed.rejects.select("value", "reason").rows() == [(time, "a time outside the years 1970 to 2200")]
-
-
-@given(ANYTHING)
-@example({"T": {"mid": 1}})
-@settings(max_examples=100, deadline=None)
-def test_a_single_midpoint_is_a_price_or_a_clear_error(value: Any):
-    page = VenuePage("GET /midpoint?token_id=7", 200, datetime(2026, 3, 14, tzinfo=UTC), text_of({"mid": value}))
-    try:
-        found = parse_midpoints([page]).get("7")
-    except VenueError:
-        return
-    assert found is None or isinstance(found, Decimal)
 
 
 MESSAGES: dict[str, dict[str, Any]] = {

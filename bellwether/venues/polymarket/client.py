@@ -17,8 +17,6 @@ __all__ = ["ClobClient", "GammaClient", "OffsetLimitError"]
 
 #: Statuses of a server that does not know a route.
 UNKNOWN_ROUTE = frozenset({404, 405, 410})
-#: Statuses with which the CLOB refuses a whole batch, although it may accept its tokens one by one.
-REFUSED_BATCH = frozenset({400, 404, 405, 410, 413, 422})
 
 
 class OffsetLimitError(RefusedError):
@@ -89,19 +87,3 @@ class ClobClient(HttpClient):
     async def books(self, token_ids: Iterable[str]) -> list[VenuePage]:
         """Fetch the order books of any number of tokens, in pages of up to 500 tokens; tokens without a book are left out."""
         return await self.fetch_all(routes.books(token_ids))
-
-    async def midpoints(self, token_ids: Iterable[str]) -> list[VenuePage]:
-        """Fetch the midpoints of any number of tokens, in pages of up to 500 tokens; see `polymarket.quotes.parse_midpoints`.
-
-        If the venue refuses a batch, each of its tokens is requested alone; the page of a token without a book has the status 404.
-        """
-        pages: list[VenuePage] = []
-        calls = routes.midpoints(token_ids)
-        for call, page in zip(calls, await self.fetch_all(calls, accept=REFUSED_BATCH), strict=True):
-            pages += [page] if page.status < 300 else await self._single_midpoints(call)
-        return pages
-
-    async def _single_midpoints(self, batch: VenueCall) -> list[VenuePage]:
-        """Fetch the midpoints of the tokens of a batch one by one."""
-        calls = [routes.midpoint(token_id) for token_id in routes.parse_tokens(batch.body)]
-        return await self.fetch_all(calls, accept=frozenset({404}))

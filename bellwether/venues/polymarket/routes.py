@@ -84,16 +84,6 @@ def books(token_ids: Iterable[str]) -> list[VenueCall]:
     return _batches("/books", token_ids)
 
 
-def midpoint(token_id: str) -> VenueCall:
-    """Build GET /midpoint: the midpoint between best bid and best ask of one token."""
-    return VenueCall("/midpoint", (("token_id", check_token(token_id)),))
-
-
-def midpoints(token_ids: Iterable[str]) -> list[VenueCall]:
-    """Build POST /midpoints: the midpoints of any number of tokens, 500 per call."""
-    return _batches("/midpoints", token_ids)
-
-
 def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_minutes: int) -> VenueCall:
     """Build GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`.
 
@@ -130,7 +120,7 @@ def parse_requested_tokens(page: VenuePage) -> list[str]:
 
 
 def parse_tokens(body: bytes) -> list[str]:
-    """Parse the token ids in the body of a POST built by `books` or `midpoints`."""
+    """Parse the token ids in the body of a POST built by `books`."""
     return [item["token_id"] for item in orjson.loads(body)]
 
 

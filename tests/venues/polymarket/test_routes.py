@@ -32,7 +32,6 @@ CALLS = [
     ),
     (routes.events(closed=True, ids=["5"], limit=500), "GET /events/keyset?closed=true&id=5&limit=500"),
     (routes.use_offsets(routes.markets(closed=True)), "GET /markets?closed=true&limit=100"),
-    (routes.midpoint(TOKEN), f"GET /midpoint?token_id={TOKEN}"),
     (
         routes.prices_history(TOKEN, start=DAY, end=DAY + timedelta(hours=1), fidelity_minutes=60),
         f"GET /prices-history?market={TOKEN}&startTs=1784851200&endTs=1784854800&fidelity=60",
@@ -49,11 +48,10 @@ def test_a_call_reads_as_it_is_sent(call: Any, request_text: str):
 
 def test_tokens_go_five_hundred_in_a_call_in_their_order():
     tokens = [str(number) for number in range(1001)]
-    for build, path in ((routes.books, "/books"), (routes.midpoints, "/midpoints")):
-        calls = build(tokens)
-        assert [(call.method, call.path) for call in calls] == [("POST", path)] * 3
-        assert [len(orjson.loads(call.body)) for call in calls] == [500, 500, 1]
-        assert [token for call in calls for token in routes.parse_tokens(call.body)] == tokens
+    calls = routes.books(tokens)
+    assert [(call.method, call.path) for call in calls] == [("POST", "/books")] * 3
+    assert [len(orjson.loads(call.body)) for call in calls] == [500, 500, 1]
+    assert [token for call in calls for token in routes.parse_tokens(call.body)] == tokens
     assert routes.books([]) == []
 
 
@@ -80,9 +78,9 @@ FORBIDDEN = {
     "end dates without a zone": lambda: routes.markets(closed=True, end_date_min=datetime(2026, 7, 24)),
     "end dates the wrong way round": lambda: routes.markets(closed=True, end_date_min=NEXT, end_date_max=DAY),
     "an empty token": lambda: routes.books(["1", ""]),
-    "a token of 91 digits": lambda: routes.midpoints(["1" * 91]),
+    "a token of 91 digits": lambda: routes.books(["1" * 91]),
     "a token in other digits": lambda: prices("١٢٣"),
-    "a token with a newline": lambda: routes.midpoint("123\n"),
+    "a token with a newline": lambda: routes.books(["123\n"]),
     "past prices every 0 minutes": lambda: prices(minutes=0),
     "past prices without a zone": lambda: prices(start=datetime(2026, 7, 24)),
     "past prices the wrong way round": lambda: prices(start=NEXT, end=DAY),
@@ -109,7 +107,6 @@ def test_closed_has_no_default():
     ("call", "tokens"),
     [
         (routes.books(["1", "22"])[0], ["1", "22"]),
-        (routes.midpoint("7"), ["7"]),
         (prices("8"), ["8"]),
         (routes.time(), []),
     ],
