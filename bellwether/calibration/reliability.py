@@ -33,17 +33,17 @@ def reliability_bins(
     independent forecasts. Raises `ScoringError` for invalid input.
     """
     forecasts = Forecasts.of(p, y, weights=weights)
-    return bins_of(forecasts, None if clusters is None else Clusters.of(clusters, len(forecasts)), Bins.of(bins), level)
+    return bins_of(forecasts, None if clusters is None else Clusters.of(clusters, len(forecasts)), Bins.of(bins), Inference(level))
 
 
-def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILES, level: float = Inference().level) -> pl.DataFrame:
-    """Compute the table of `reliability_bins` from validated forecasts."""
+def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILES, plan: Inference | None = None) -> pl.DataFrame:
+    """Compute the table of `reliability_bins` from validated forecasts. plan: level and seed of the intervals."""
     sums = total_sums(forecasts, bins)
     weight, index = sums["bin_n"], bins.index(forecasts.p)
     mean_forecast, yes_rate = (
         np.divide(sums[name], weight, out=np.full(bins.count, np.nan), where=weight > 0) for name in ("bin_p", "bin_yes")
     )
-    rates = _rates(forecasts, clusters, index, bins.count, Inference(level))
+    rates = _rates(forecasts, clusters, index, bins.count, plan or Inference())
     filled = {
         "mean_forecast": mean_forecast,
         "yes_rate": yes_rate,

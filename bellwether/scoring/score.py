@@ -176,7 +176,7 @@ def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: 
         first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
         frames.append(frame.select(*(pl.lit(value, pl.String).alias(name) for name, value in first.items()), pl.all()))
         if part.by is None:
-            rows = bins_of(forecasts, clusters, bins, plan.level)
+            rows = bins_of(forecasts, clusters, bins, plan)
             reliability.append(rows.select(pl.lit(part.forecaster).alias("forecaster"), pl.all()))
     report(len(parts), len(parts) + 1, "scoring pairs")
     panel = sheet.panel()

@@ -199,6 +199,12 @@ def test_the_interval_of_the_skill_against_the_market_is_that_of_the_second_comp
     assert (found["lower"], found["upper"]) == pytest.approx((1 - upper, 1 - lower), abs=0.06 * (upper - lower))
 
 
+def test_the_seed_is_that_of_every_interval(rows: Rows) -> None:
+    first, second = (score(list(rows), cluster="series", replicates=0, seed=seed) for seed in (1, 2))
+    for name, column in (("scores", "lower"), ("pairs", "lower"), ("reliability", "yes_rate_lower")):
+        assert not getattr(first, name)[column].equals(getattr(second, name)[column]), name
+
+
 def test_groups_are_scored_as_their_rows_alone(rows: Rows) -> None:
     result = score(list(rows), by="category", replicates=0)
     for category in "ABC":

@@ -161,7 +161,7 @@ class _Panel:
             return _Term(values, sizes, float(sizes.sum()), sold=False)
         cohorts, first = np.unique(np.where(cells, self.cohort, -1), return_index=True)
         cash = float(self.cash[family, first[cohorts >= 0]].sum())
-        # Without positions the return is 0, whatever the sizes.
+        # Without positions the return is 0 for all sizes.
         return _Term(values, sizes if len(rows) else self.questions.weight, cash, bool(self.sold[rows].any()))
 
     def _difference(self, one: _Term, other: _Term) -> Statistic:

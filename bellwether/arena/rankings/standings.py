@@ -126,7 +126,7 @@ _INTERVALS = 2
 
 
 def state_leader(leaders: Sequence[str]) -> str:
-    """Return a sentence that names the families with rank 1, or states that there are none or several."""
+    """Return a sentence that names the leader, the tied leaders, or the absence of a leader."""
     if not leaders:
         return "No leader: no family is ranked."
     return f"Leader: {leaders[0]}." if len(leaders) == 1 else f"No single leader: {', '.join(leaders)} tie."
