@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet coverage lint lint-style lint-types lint-imports lint-sql lint-prose golden bench bench-replay constraints docs readme screenshots check-readme clean
+.PHONY: help setup setup-dev demo ui fleet site live test test-all test-browser test-fleet mutate coverage lint lint-style lint-types lint-imports lint-sql lint-prose golden bench bench-replay constraints docs readme screenshots check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,24 +56,28 @@ site: setup ## build the static site of the published warehouse and serve it on 
 live: setup ## the same graph on the real venue: the last 3 days, forecasters that need no key
 	@BELLWETHER_WORLD=live $(BIN)/bellwether run --days 3 --release kalshi-live
 
-test: setup-dev ## run all tests but those of a browser or a fleet
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not fleet"
+PYTEST := $(BIN)/python -m pytest
 
-test-browser: setup-dev ## run the tests of the site in Chromium
-	@$(BIN)/python -m pytest -q -m browser tests/site tests/test_docs.py
+test: setup-dev ## run the tests of a change: six minutes on two cores
+	@$(PYTEST) -n 2 --dist worksteal -m "not nightly and not browser and not fleet" --budgets
 
-test-fleet: setup-dev ## run the tests on Postgres, Redis, an object store and workers, all on loopback
-	@$(BIN)/python -m pytest -q -n 0 -m fleet tests/fleet
+test-all: setup-dev ## run all tests, also the nightly ones: process kills, real recordings, Monte Carlo, the fleet, the browser
+	@NIGHTLY=1 $(PYTEST) -n 2 --dist worksteal -m "not browser and not fleet"
+	@NIGHTLY=1 $(PYTEST) -q -m fleet tests/fleet
+	@NIGHTLY=1 $(PYTEST) -q -m browser tests
 
-# Quick and broad: the rules, the SQL, the questions, the prompts and parsers.
-FAST := tests/checks tests/clean tests/forecasting tests/questions
+test-browser: setup-dev ## open the main pages of the site in Chromium
+	@$(PYTEST) -q -m "browser and not nightly" tests/browser
 
-test-fast: setup-dev ## run the tests of the inner loop, in less than 90 s
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not real" $(FAST)
+test-fleet: setup-dev ## run two workers on Postgres, Redis and an object store, kill one, and compare the tables
+	@$(PYTEST) -q -m "fleet and not nightly" tests/fleet
+
+mutate: setup-dev ## change constants and comparisons one at a time, and list those that no fast test catches
+	@$(BIN)/python -m tests.mutations
 
 TESTS ?= tests
 
-golden: setup-dev ## replay the recorded answers, rewrite the digests of tests/golden and print what changed
+golden: setup-dev ## build the demo home, rewrite the digests of tests/golden and print what changed
 	@$(BIN)/python -m tests.golden
 
 coverage: setup-dev ## measure what the tests cover, in htmlcov/; TESTS=tests/lake for some

@@ -15,7 +15,9 @@ import hypothesis
 import pytest
 
 from deploy import loopback
+from tests.limits import Limits, find_folder
 from tests.shared import shared_folder
+from tests.sizes import EXAMPLES, NIGHTLY
 from tests.stores import bucket, s3_server
 
 if TYPE_CHECKING:
@@ -35,8 +37,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell that runs the tests in the background ignores Ctrl-C for them and for the processes that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# The time to draw an example depends on the load of the machine.
-hypothesis.settings.register_profile("bellwether", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# The time to draw an example depends on the load of the machine. The examples of `make test` are the same in each run.
+hypothesis.settings.register_profile(
+    "bellwether", deadline=None, max_examples=EXAMPLES, derandomize=not NIGHTLY, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("bellwether")
 
 
@@ -52,18 +56,32 @@ def pytest_runtest_protocol() -> None:
 _IN_MEMORY, _ENOUGH = Path("/dev/shm"), 8 * 2**30
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of `tests/limits.py`."""
+    parser.addoption("--costs", help="write the CPU seconds of each test to this file")
+    parser.addoption("--budgets", action="store_true", help="compare seconds and lines per folder with tests/limits.toml")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep temporary folders in memory if there is enough, because lakes and Dagster's databases flush every write to disk."""
+    """Register the limits. Keep temporary folders in memory if there is enough, because lakes and Dagster's databases flush every write to disk."""
+    config.pluginmanager.register(Limits(config), "limits")
     if config.option.basetemp is None and _IN_MEMORY.is_dir():
         free = min(shutil.disk_usage(_IN_MEMORY).free, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
         if free >= _ENOUGH:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 
+#: Folders of the costliest tests.
+_FIRST = ("golden", "graph", "nightly", "processes", "cli")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with slow tests first, so that none is still running alone at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Mark the tests in `nightly/`, and run costly folders first, so that none of their tests is still running alone at the end."""
+    for item in items:
+        if find_folder(item.path) == "nightly":
+            item.add_marker("nightly")
+    items.sort(key=lambda item: find_folder(item.path) not in _FIRST)
 
 
 def pytest_collection_finish() -> None:
