@@ -22,6 +22,7 @@ from tests.stores import bucket, s3_server
 
 if TYPE_CHECKING:
     from tests.captures import Captures
+    from tests.demo_home import World
 
 __all__ = ["bucket", "s3_server"]
 
@@ -116,6 +117,25 @@ def captures(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Capt
     from tests.captures import Captures
 
     return Captures(recordings / "kalshi", shared_folder(tmp_path_factory) / "captures")
+
+
+@pytest.fixture(scope="session")
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo home, which tests only read. It is built once for all processes of the run."""
+    from tests.demo_home import shared_home
+
+    return shared_home(shared_folder(tmp_path_factory))
+
+
+@pytest.fixture
+def demo_copy(demo_home: Path, tmp_path: Path) -> Iterator[World]:
+    """A copy of the demo home for a test that writes, selected in the environment."""
+    from tests.demo_home import open_copy, selected
+
+    with selected(tmp_path / "demo"):
+        world = open_copy(demo_home, tmp_path / "demo")
+        with world.instance:
+            yield world
 
 
 def _served(start: Callable[[loopback.Processes], loopback.Process]) -> Iterator[loopback.Process]:

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from orchestration.runner import Runner
 
 #: Eight days around the day at which Kalshi's archive begins, so that some come from it.
-FIRST, LAST = date(2026, 6, 29), date(2026, 7, 6)
-FORECASTERS = ("market-24h", "always-half", "base-rate", "sandbox-calibrated", "sandbox-noisy", "sandbox-failing")
+FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
+FORECASTERS = ("market-24h", "always-half", "base-rate", "sandbox-calibrated", "sandbox-noisy", "sandbox-malformed")
 AGENTS = ("buy-and-hold", "momentum", "market-maker", "llm")
 #: First weeks of the arena's two cohorts.
-WEEKS = (date(2026, 8, 23), date(2026, 8, 30))
+WEEKS = (date(2026, 5, 17), date(2026, 5, 24))
 RELEASE = "sandbox-2026"
+#: The event of the recording.
+EVENT = "KXTOTALCFB-26JUN28"
 #: Otherwise Dagster writes logs below the user's home folder, which may not be writable.
 SILENT = {"telemetry": {"enabled": False}}
 
@@ -112,11 +114,13 @@ def forecast(runner: Runner) -> None:
 
 
 def trade(runner: Runner) -> None:
-    """Import the shipped capture's first event, and backtest the agents in it."""
-    from assets.replay.runs import import_capture, run_backtests
+    """Record an event, and backtest the agents in it."""
+    from assets.replay.runs import run_backtests
+    from bellwether.recordings.sandbox_recordings import generate_recording
+    from bellwether.sandbox import GeneratedWorld
     from orchestration.run_session import require_success
 
-    import_capture(runner)
+    generate_recording(settings().recordings_path, GeneratedWorld(7), EVENT, hours=3, now=settings().now())
     require_success(run_backtests(runner, AGENTS))
 
 
@@ -154,7 +158,12 @@ def build(home: Path, **changes: object) -> None:
 
 
 def shared_home(folder: Path) -> Path:
-    """Return the demo home below `folder`, which all processes of a test run share and only read. The first of them builds it."""
+    """Return the demo home below `folder`, which all processes of a test run share and only read. The first of them builds it.
+
+    The variable DEMO_HOME names one that was built before, for repeated runs of a few tests.
+    """
+    if "DEMO_HOME" in os.environ:
+        return Path(os.environ["DEMO_HOME"])
     home, done = folder / "demo", folder / "demo.done"
     with FileLock(f"{home}.lock"):
         if not done.exists():
@@ -174,6 +183,15 @@ def copy_home(home: Path, target: Path) -> Path:
 
     shutil.copytree(home, target, copy_function=copy, symlinks=True)
     return target
+
+
+def open_copy(home: Path, target: Path) -> World:
+    """Copy the demo home and open the copy. Its warehouse is published again, because it names the files of its lake."""
+    from bellwether.lake.warehouse import publish as publish_lake
+
+    world = open_world(copy_home(home, target))
+    publish_lake(world.lake, world.config.warehouse_uri)
+    return world
 
 
 if __name__ == "__main__":
