@@ -52,39 +52,38 @@ class Mutation:
 def read_mutations() -> list[Mutation]:
     """Read the listed changes."""
     found = tomllib.loads(LISTED.read_text(encoding="utf-8"))
-    return [
-        Mutation(one["file"], one["line"], one["becomes"], tuple(find_tests(one["file"], found["modules"]))) for one in found["mutation"]
-    ]
+    return [Mutation(one["file"], one["line"], one["becomes"], tuple(find_tests(one["file"], found["tests"]))) for one in found["mutation"]]
 
 
-def find_tests(file: str, modules: Mapping[str, list[str]]) -> list[str]:
+def find_tests(file: str, tests: Mapping[str, list[str]]) -> list[str]:
     """Return the tests of a file: those of the longest listed path that contains it."""
-    return modules[max((path for path in modules if file.startswith(path)), key=len)]
+    return tests[max((path for path in tests if file.startswith(path)), key=len)]
 
 
-def draw(seed: int, count: int) -> Iterator[Mutation]:
-    """Draw changes of numbers and comparisons in the listed modules, each in a line that occurs once in its file."""
-    modules = tomllib.loads(LISTED.read_text(encoding="utf-8"))["modules"]
-    candidates = [change for path in sorted(modules) for file in sorted(_list_files(path)) for change in _find_changes(file, modules)]
+def draw(seed: int, count: int) -> list[Mutation]:
+    """Draw changes of numbers and comparisons in the listed files, each in a line that occurs once in its file."""
+    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
+    candidates = [change for file in listed["drawn"] for change in _find_changes(file, tuple(find_tests(file, listed["tests"])))]
     random.Random(seed).shuffle(candidates)
-    yield from candidates[:count]
+    return candidates[:count]
 
 
-def _list_files(path: str) -> list[str]:
-    whole = ROOT / path
-    return [path] if whole.is_file() else [str(file.relative_to(ROOT)) for file in whole.rglob("*.py")]
-
-
-def _find_changes(file: str, modules: Mapping[str, list[str]]) -> Iterator[Mutation]:
+def _find_changes(file: str, tests: tuple[str, ...]) -> Iterator[Mutation]:
     text = (ROOT / file).read_text(encoding="utf-8")
     lines = text.split("\n")
     stripped = [line.strip() for line in lines]
-    tests = tuple(find_tests(file, modules))
-    for node in ast.walk(ast.parse(text)):
-        for row, start, end, new in _changes_of(node, lines):
+    tree = ast.parse(text)
+    # An index selects an element, and text is for people.
+    skipped = {id(below) for node in ast.walk(tree) if isinstance(node, (ast.Subscript, ast.JoinedStr)) for below in ast.walk(_inner(node))}
+    for node in ast.walk(tree):
+        for row, start, end, new in () if id(node) in skipped else _changes_of(node, lines):
             line = lines[row]
             if stripped.count(stripped[row]) == 1:
                 yield Mutation(file, stripped[row], (line[:start] + new + line[end:]).strip(), tests)
+
+
+def _inner(node: ast.Subscript | ast.JoinedStr) -> ast.AST:
+    return node.slice if isinstance(node, ast.Subscript) else node
 
 
 def _changes_of(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, int, str]]:
@@ -162,7 +161,7 @@ def main(words: list[str]) -> int:
             _print("[[mutation]]\n" + "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in fields.items()))
         return 0
     if words[:1] == ["check"]:
-        return check(list(draw(int(words[1]), int(words[2]))))
+        return check(draw(int(words[1]), int(words[2])))
     return check([one for one in read_mutations() if not words or any(word in one.file for word in words)])
 
 
