@@ -184,8 +184,7 @@ class Connection:
 def try_connections(config: Settings) -> list[Connection]:
     """Test all venues of the world and all keys in the environment, all at once. The results for venues come first.
 
-    Sandbox and playback serve their own venues and models; keys of providers are tested in every world. Raises `ConfigError` if the world
-    cannot be started.
+    The sandbox serves its own venues and models; keys of providers are tested in both worlds.
     """
     with addresses(config) as venues:
         return asyncio.run(_all(venues, live=config.world is World.LIVE))

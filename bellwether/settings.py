@@ -24,10 +24,9 @@ from bellwether.places import place as place_of
 
 
 class World(StrEnum):
-    """Origin of the platform's data: generated (sandbox), recorded (playback) or live."""
+    """Origin of the platform's data: generated (sandbox) or live."""
 
     SANDBOX = "sandbox"
-    PLAYBACK = "playback"
     LIVE = "live"
 
 
@@ -64,7 +63,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BELLWETHER_", env_file=".env", extra="ignore", frozen=True)
 
-    world: World = Field(default=World.SANDBOX, description="sandbox (generated, offline), playback (recorded) or live")
+    world: World = Field(default=World.SANDBOX, description="sandbox (generated, offline) or live")
     home: Path = Field(default=Path(".bellwether"), description="folder of all written files, one sub-folder per world")
     fleet: Fleet | None = Field(
         default=None, description="celery or kubernetes: runs are spread over workers (docs/operating.md); one machine when left out"
@@ -107,7 +106,6 @@ class Settings(BaseSettings):
     reports: str | None = Field(
         default=None, description="folder or object-store URL of reports and exported datasets; <store>/<world>/reports when left out"
     )
-    playback: Path | None = Field(default=None, description="folder of recorded bodies that the playback world serves")
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: AwareDatetime = Field(
         default=datetime(2026, 7, 1, tzinfo=UTC), description="time of the sandbox's clock, which is stopped"
@@ -115,9 +113,6 @@ class Settings(BaseSettings):
     sandbox_faults: str = Field(default="", description="faults of the sandbox, such as `status=0.1,cut=0.05`; docs/sandbox.md lists them")
     sandbox_speed: float = Field(
         default=1.0, gt=0, description="seconds of the sandbox's clock per real second where its clock runs, as for `bellwether record`"
-    )
-    playback_now: AwareDatetime | None = Field(
-        default=None, description="time of playback's clock; that of the newest recording when left out"
     )
     first_day: datetime = Field(default=datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
     kalshi_url: str = Field(default=KALSHI_LIVE_URL, repr=False, description="base URL of Kalshi's REST interface in the live world")

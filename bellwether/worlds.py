@@ -1,4 +1,4 @@
-"""Addresses of the venues in the current world: a local server with generated or recorded data, or the venues themselves."""
+"""Addresses of the venues in the current world: a local server with generated data, or the venues themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Addresses:
 
 @contextmanager
 def addresses(config: Settings, *, running: bool = False, served: bool = True) -> Iterator[Addresses]:
-    """Yield the addresses of the world's venues. In sandbox and playback a local server answers there until the block ends.
+    """Yield the addresses of the world's venues. In the sandbox a local server answers there until the block ends.
 
     running: the sandbox's clock runs at `sandbox_speed` instead of being fixed, for consumers of its streams.
     served: False for a caller that uses only REST, through `transport`: it calls the application without a port, at a third of the cost. With

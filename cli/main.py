@@ -151,5 +151,5 @@ def main() -> None:
     """Measure how well models forecast and trade on prediction markets.
 
     Start with `bellwether demo`: it needs no key and no network. Settings are BELLWETHER_* variables or lines of an .env file
-    (.env.example lists them). BELLWETHER_WORLD chooses sandbox, playback or live.
+    (.env.example lists them). BELLWETHER_WORLD chooses sandbox or live.
     """

@@ -1,4 +1,4 @@
-"""Dagster resources of the venues (Kalshi and Polymarket) in the world of the settings: sandbox, playback or live.
+"""Dagster resources of the venues (Kalshi and Polymarket) in the world of the settings: sandbox or live.
 
 Not here: requests to a venue (bellwether/venues), and tables built from its pages (assets/).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -45,17 +45,15 @@ def _public_url(address: str) -> str | None:
 
 
 class WorldResource(dg.ConfigurableResource):
-    """World whose venues are queried (sandbox, playback or live), and the addresses of these venues."""
+    """World whose venues are queried (sandbox or live), and the addresses of these venues."""
 
-    world: str = Field(default="sandbox", description="sandbox, playback or live")
+    world: str = Field(default="sandbox", description="sandbox or live")
     kalshi_url: str | None = Field(default=None, description=f"Kalshi's base URL in the live world; {_FROM_SETTINGS}")
     gamma_url: str | None = Field(default=None, description=f"base URL of Polymarket's Gamma interface in the live world; {_FROM_SETTINGS}")
     clob_url: str | None = Field(default=None, description=f"base URL of Polymarket's CLOB interface in the live world; {_FROM_SETTINGS}")
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: str | None = Field(default=None, description="ISO time that the sandbox's clock shows")
     sandbox_faults: str = Field(default="", description="faults of the sandbox")
-    playback: str | None = Field(default=None, description="folder of recorded bodies")
-    playback_now: str | None = Field(default=None, description="ISO time that playback's clock shows")
 
     @classmethod
     def of(cls, config: Settings) -> "WorldResource":
@@ -68,8 +66,6 @@ class WorldResource(dg.ConfigurableResource):
             sandbox_seed=config.sandbox_seed,
             sandbox_now=config.sandbox_now.isoformat(),
             sandbox_faults=config.sandbox_faults,
-            playback=str(config.playback) if config.playback else None,
-            playback_now=config.playback_now.isoformat() if config.playback_now else None,
         )
 
     @property
@@ -79,7 +75,7 @@ class WorldResource(dg.ConfigurableResource):
 
     @contextmanager
     def addresses(self, *, served: bool = True) -> Iterator[Addresses]:
-        """Yield the addresses of the venues. served: serve a sandbox or playback on a loopback port until the context ends."""
+        """Yield the addresses of the venues. served: serve the sandbox on a loopback port until the context ends."""
         chosen = {name: value for name, value in self.model_dump(include=set(type(self).model_fields)).items() if value is not None}
         with addresses(Settings(**chosen), served=served) as opened:
             yield opened

@@ -51,12 +51,8 @@ def test_worlds_never_share_a_place(tmp_path: Path) -> None:
 
 
 def test_only_the_sandboxs_lake_may_be_lost_with_the_power(tmp_path: Path) -> None:
-    worlds = [Settings(world=world, home=tmp_path, playback=tmp_path) for world in World]
-    assert {config.world: LakeResource.of(config).durable for config in worlds} == {
-        World.SANDBOX: False,
-        World.PLAYBACK: True,
-        World.LIVE: True,
-    }
+    worlds = [Settings(world=world, home=tmp_path) for world in World]
+    assert {config.world: LakeResource.of(config).durable for config in worlds} == {World.SANDBOX: False, World.LIVE: True}
 
 
 def test_the_sandboxs_present_is_its_own() -> None:

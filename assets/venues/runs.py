@@ -154,7 +154,7 @@ def _outdated_days(work: Runner, wanted: list[str]) -> list[str]:
     state = work.state()
     missing = [day for name in DAY_TABLES for day in state.find_outdated(TableInputs(table(name)), partitions, sound=True)]
     due = {day for (day,) in (*missing, *work.due(CLEAN_TABLES, partitions, state))}
-    # The clocks of sandbox and playback are fixed: no resolution arrives.
+    # The sandbox's clock is fixed: no resolution arrives.
     unresolved = settings().world is World.LIVE
     for venue in settings().venues:
         pages = PageStore(work.lake.storage, venue.value)

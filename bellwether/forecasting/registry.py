@@ -70,7 +70,7 @@ def forecaster(name: str, folder: Path | None = None) -> Forecaster:
 
 
 def available(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return by name the forecasters of this world (sandbox, playback or live): all except language models that are not offered there."""
+    """Return by name the forecasters of this world (sandbox or live): all except language models that are not offered there."""
     world = settings().world
     return {
         name: entry for name, entry in forecasters(folder).items() if not isinstance(entry, LanguageModel) or world in entry.model.worlds

@@ -91,7 +91,7 @@ PUBLICATION = Table(
         Column("place", TEXT, "absolute name under which this file was published"),
         Column("declarations", TEXT, "digest of the declared tables and of DuckDB's version"),
         Column("marks", _LIST, "per table its name and the mark of its folder, which changes with every write"),
-        Column("world", TEXT, "world of the settings that it was published under: sandbox, playback or live"),
+        Column("world", TEXT, "world of the settings that it was published under: sandbox or live"),
     ),
     key=("published_at",),
     mart=True,

@@ -32,7 +32,6 @@ _DAY = "%Y-%m-%d"
 
 _WORLDS = {
     World.SANDBOX: "**Generated.** The questions come from Bellwether's sandbox: events, prices and outcomes are drawn from a seed and are about nothing real.",
-    World.PLAYBACK: "**Recorded.** The questions come from recordings of the venues' interfaces.",
     World.LIVE: "The questions come from the venues' public interfaces.",
 }
 

@@ -133,7 +133,7 @@ def releases(folder: Path | None = None) -> dict[str, Release]:
 
 
 def releases_here() -> dict[str, Release]:
-    """Return by name the releases that belong to this world (sandbox, playback or live)."""
+    """Return by name the releases that belong to this world (sandbox or live)."""
     return {name: release for name, release in releases().items() if settings().world in release.worlds}
 
 

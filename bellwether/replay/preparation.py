@@ -102,7 +102,7 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
 
 
 def _find_world(episode: Episode) -> str:
-    """Return the world (sandbox, playback or live) whose home contains the episode, or sandbox for an episode generated there; empty if unknown."""
+    """Return the world (sandbox or live) whose home contains the episode, or sandbox for an episode generated there; empty if unknown."""
     from bellwether.settings import World
 
     below = episode.folder.absolute().parent

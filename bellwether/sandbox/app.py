@@ -58,11 +58,11 @@ def create_app(
     endpoint know.
 
     Args:
-        source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.
-        polymarket: Polymarket's markets and books: `GeneratedPolymarket` or `RecordedPolymarket`.
-        exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
+        source: Kalshi's series, events, markets and candles.
+        polymarket: Polymarket's markets and books.
+        exchange: Kalshi's books, trades and streams.
         truth: knowledge of the models at the model endpoint.
-        clock: the sandbox's clock; default: the source's own (the real time, or the time of the recording).
+        clock: the sandbox's clock; default: the source's own (the real time).
         faults: random faults; a request can always force a fault by its header.
 
     `state.clock` and `state.keys` of the application are its clock and its API keys.

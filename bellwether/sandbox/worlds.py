@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,13 +12,9 @@ from bellwether.errors import ConfigError
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
-from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
 from bellwether.sandbox.faults import Faults
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.playback import Recordings
-from bellwether.sandbox.polymarket import GeneratedPolymarket, RecordedPolymarket
-from bellwether.sandbox.recorded_files import read_recordings
-from bellwether.sandbox.timestamps import to_datetime
+from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 
@@ -41,33 +36,14 @@ def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **ter
     return create_app(world, polymarket=polymarket, exchange=GeneratedExchange(world), truth=truth, clock=clock, **terms)
 
 
-def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
-    """Build the application that serves the recordings of any venue under `folder`. now: start of the clock; None: the newest recorded
-    response, or the real time if only streams were recorded. rate, terms: as in `build_generated`.
-
-    Raises `ConfigError` for a folder without recordings.
-    """
-    if not folder:
-        raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
-    objects = read_recordings(folder)
-    kalshi, polymarket, exchange = Recordings(objects, required=False), RecordedPolymarket(objects), RecordedExchange(folder)
-    newest = max(kalshi.latest, polymarket.latest)
-    if not newest and not exchange.tickers():
-        raise ConfigError(f"starting playback: nothing under {folder} was recorded from a venue; set BELLWETHER_PLAYBACK to another folder")
-    start = now or (to_datetime(newest) if newest else datetime.now(UTC))
-    return create_app(kalshi, polymarket=polymarket, exchange=exchange, truth=Truth(None), clock=Clock(start, rate=rate), **terms)
-
-
 def build_application(config: Settings, *, running: bool = False) -> Starlette:
     """Build the application of the world in the settings. running: the clock runs at `sandbox_speed`; otherwise it is fixed. Raises
     `ConfigError` for the live world.
     """
     if config.world is World.LIVE:
-        raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox or playback")
+        raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox")
     terms: dict[str, Any] = {
         "rate": config.sandbox_speed if running else 0.0,
         "faults": Faults.parse(config.sandbox_faults, seed=config.sandbox_seed) if config.sandbox_faults else None,
     }
-    if config.world is World.SANDBOX:
-        return build_generated(config.sandbox_seed, config.sandbox_now, **terms)
-    return build_recorded(config.playback, config.playback_now, **terms)
+    return build_generated(config.sandbox_seed, config.sandbox_now, **terms)

@@ -128,7 +128,7 @@ def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
         ('[mine]\ntitle = "t"\n[mine.families]\na = "gpt"\nb = "gpt"\n', "'gpt' represents two families"),
         ('[mine]\ntitle = "t"\n[mine.families]\n"A B" = "gpt"\n', "'A B' cannot be a family"),
         ('[mine]\ntitle = "t"\nmethodology = "v9"\n[mine.families]\na = "gpt"\n', "methodology = 'v9': unknown methodology"),
-        ('[mine]\ntitle = "t"\n[mine.families]\na = "sandbox-calibrated"\n', "is not available in the world playback"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "sandbox-calibrated"\n', "is not available in the world live"),
         ('[mine]\ntitle = "t"\n', "families: is missing"),
         ('[mine]\ntitle = "t"\nspeed = 1\n[mine.families]\na = "gpt"\n', "speed = 1: no such field"),
         ('[mine]\ntitle = "t"\nworlds = ["mars"]\n[mine.families]\na = "gpt"\n', "worlds"),
@@ -144,7 +144,7 @@ def test_a_lineup_that_nobody_asks_for_stops_nobody(tmp_path: Path) -> None:
     text = '[mine]\ntitle = "t"\n[mine.families]\ncalibrated = "sandbox-calibrated"\n'
     (tmp_path / "lineups.toml").write_text(text, encoding="utf-8")
     assert load_lineup("rules", tmp_path).models == ()
-    with pytest.raises(ConfigError, match="is not available in the world playback"):
+    with pytest.raises(ConfigError, match="is not available in the world live"):
         load_lineup("mine", tmp_path)
     (tmp_path / "lineups.toml").write_text(text.replace("[mine.families]", 'worlds = ["sandbox"]\n[mine.families]'), encoding="utf-8")
     assert load_lineup("mine", tmp_path).models == ("sandbox-calibrated",)

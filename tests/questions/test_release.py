@@ -25,7 +25,7 @@ def model(name: str, knowledge_cutoff: str) -> str:
 
 def test_built_in_releases_load_and_carry_their_own_names() -> None:
     built_in = releases()
-    assert {"sandbox-2026", "weather-2026", "kalshi-live"} <= built_in.keys()
+    assert {"sandbox-2026", "kalshi-live"} <= built_in.keys()
     assert all(name == made.name for name, made in built_in.items())
 
 

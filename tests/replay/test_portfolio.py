@@ -315,8 +315,8 @@ def test_episodes_of_folders_are_traded_together(tmp_path: Path) -> None:
 
 
 def test_the_world_of_an_episode_is_that_of_its_home(tmp_path: Path) -> None:
-    made = [prepare(load(folder(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "playback")]
-    assert [one.world for one in made] == ["live", "playback"]
+    made = [prepare(load(folder(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "sandbox")]
+    assert [one.world for one in made] == ["live", "sandbox"]
     generated = prepare(load(folder(tmp_path, "KXMADE", source={"recorded": "import: sandbox"})))
     assert generated.world == "sandbox"
     with pytest.raises(ConfigError, match="different worlds"):

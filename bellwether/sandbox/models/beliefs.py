@@ -146,7 +146,7 @@ class Truth:
     probability that is drawn from the text itself.
 
     Attributes:
-        world: the generated world; None in playback.
+        world: the generated world; None: the models know no market.
         polymarket: the same world as listed by Polymarket.
     """
 

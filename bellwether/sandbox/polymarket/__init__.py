@@ -1,9 +1,8 @@
-"""Polymarket's Gamma and CLOB, over a generated world or recordings."""
+"""Polymarket's Gamma and CLOB, over a generated world."""
 
 from bellwether.sandbox.polymarket.clob import Clob
 from bellwether.sandbox.polymarket.gamma import Gamma
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
-from bellwether.sandbox.polymarket.playback import RecordedPolymarket
 from bellwether.sandbox.polymarket.source import PolymarketSource
 
-__all__ = ["Clob", "Gamma", "GeneratedPolymarket", "PolymarketSource", "RecordedPolymarket"]
+__all__ = ["Clob", "Gamma", "GeneratedPolymarket", "PolymarketSource"]

@@ -27,7 +27,7 @@ PURPOSE = "replay/agent"
 
 @dataclass(frozen=True, slots=True)
 class WorldModels:
-    """Source of model clients that use the journal of this process's world (sandbox, playback or live).
+    """Source of model clients that use the journal of this process's world (sandbox or live).
 
     run: name under which costs are counted. dollars: maximum cost of all runs of that name.
     """
