@@ -110,7 +110,6 @@ class Settings(BaseSettings):
     sandbox_now: AwareDatetime = Field(
         default=datetime(2026, 7, 1, tzinfo=UTC), description="time of the sandbox's clock, which is stopped"
     )
-    sandbox_faults: str = Field(default="", description="faults of the sandbox, such as `status=0.1,cut=0.05`; docs/sandbox.md lists them")
     sandbox_speed: float = Field(
         default=1.0, gt=0, description="seconds of the sandbox's clock per real second where its clock runs, as for `bellwether record`"
     )

@@ -38,8 +38,7 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
     """Yield the addresses of the world's venues. In the sandbox a local server answers there until the block ends.
 
     running: the sandbox's clock runs at `sandbox_speed` instead of being fixed, for consumers of its streams.
-    served: False for a caller that uses only REST, through `transport`: it calls the application without a port, at a third of the cost. With
-    `sandbox_faults`, which are faults of connections, the port is used nevertheless.
+    served: False for a caller that uses only REST, through `transport`: it calls the application without a port, at a third of the cost.
     """
     if config.world is World.LIVE:
         yield Addresses(config.kalshi_url, config.kalshi_stream_url, config.gamma_url, config.clob_url, _own_credentials)
@@ -48,7 +47,7 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
     from bellwether.sandbox.worlds import build_application
 
     app = build_application(config, running=running)
-    if not served and not config.sandbox_faults:
+    if not served:
         import httpx
 
         site = Site("http://sandbox")

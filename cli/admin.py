@@ -131,9 +131,8 @@ def _test_connections(as_json: bool) -> None:
 @click.command()
 @click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0: a free one.")
 @click.option("--seed", type=int, help="Seed of the generated world.  [default: BELLWETHER_SANDBOX_SEED]")
-@click.option("--faults", help="Injected faults, such as status=0.1,cut=0.05.  [default: BELLWETHER_SANDBOX_FAULTS]")
 @click.option("--run/--stand", default=False, show_default=True, help="Advance its clock at BELLWETHER_SANDBOX_SPEED, or stop it.")
-def sandbox(port: int, seed: int | None, faults: str | None, run: bool) -> None:
+def sandbox(port: int, seed: int | None, run: bool) -> None:
     """Serve the sandbox's venues and models on 127.0.0.1 until interrupted, for a browser or your own client."""
     from bellwether.sandbox.server import serve
     from bellwether.sandbox.worlds import build_application
@@ -141,8 +140,6 @@ def sandbox(port: int, seed: int | None, faults: str | None, run: bool) -> None:
     chosen: dict[str, Any] = {"world": World.SANDBOX}
     if seed is not None:
         chosen["sandbox_seed"] = seed
-    if faults is not None:
-        chosen["sandbox_faults"] = faults
     app = build_application(settings().model_copy(update=chosen), running=run)
     with serve(app, port=port) as site:
         for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models", "control"):

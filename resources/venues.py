@@ -53,7 +53,6 @@ class WorldResource(dg.ConfigurableResource):
     clob_url: str | None = Field(default=None, description=f"base URL of Polymarket's CLOB interface in the live world; {_FROM_SETTINGS}")
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: str | None = Field(default=None, description="ISO time that the sandbox's clock shows")
-    sandbox_faults: str = Field(default="", description="faults of the sandbox")
 
     @classmethod
     def of(cls, config: Settings) -> "WorldResource":
@@ -65,7 +64,6 @@ class WorldResource(dg.ConfigurableResource):
             clob_url=_public_url(config.clob_url),
             sandbox_seed=config.sandbox_seed,
             sandbox_now=config.sandbox_now.isoformat(),
-            sandbox_faults=config.sandbox_faults,
         )
 
     @property

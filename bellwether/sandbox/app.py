@@ -15,7 +15,6 @@ from bellwether.sandbox.exchange.books import KalshiBooks
 from bellwether.sandbox.exchange.exchange import Exchange
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.stream import KalshiSocket
-from bellwether.sandbox.faults import FaultMiddleware, Faults
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket import Clob, Gamma, PolymarketSource
@@ -52,7 +51,6 @@ def create_app(
     exchange: Exchange | None = None,
     truth: Truth | None = None,
     clock: Clock | None = None,
-    faults: Faults | None = None,
 ) -> Starlette:
     """Create the application over a world. A service for which no argument supplies data is left out. truth: what the models of the model
     endpoint know.
@@ -63,7 +61,6 @@ def create_app(
         exchange: Kalshi's books, trades and streams.
         truth: knowledge of the models at the model endpoint.
         clock: the sandbox's clock; default: the source's own (the real time).
-        faults: random faults; a request can always force a fault by its header.
 
     `state.clock` and `state.keys` of the application are its clock and its API keys.
     """
@@ -81,7 +78,6 @@ def create_app(
     if polymarket is not None:
         routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
         routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))
-    middleware = [Middleware(DateHeader, clock=clock), Middleware(FaultMiddleware, faults=faults or Faults(), clock=clock)]
-    app = Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})
+    app = Starlette(routes=routes, middleware=[Middleware(DateHeader, clock=clock)], exception_handlers={404: _unknown_path})
     app.state.clock, app.state.keys = clock, keys
     return app

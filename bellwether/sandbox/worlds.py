@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
 
 from starlette.applications import Starlette
 
@@ -12,7 +11,6 @@ from bellwether.errors import ConfigError
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
-from bellwether.sandbox.faults import Faults
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.world import GeneratedWorld
@@ -27,13 +25,13 @@ def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
     return world, polymarket, Truth(world, polymarket)
 
 
-def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
+def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0) -> Starlette:
     """Build the application of the generated world with this seed. now: start of the world's clock; None: the real time. rate: seconds of
-    the clock per real second; 0 is fixed. terms: faults, as in `create_app`.
+    the clock per real second; 0 is fixed.
     """
     world, polymarket, truth = _world(seed)
     clock = Clock(now, rate=rate)
-    return create_app(world, polymarket=polymarket, exchange=GeneratedExchange(world), truth=truth, clock=clock, **terms)
+    return create_app(world, polymarket=polymarket, exchange=GeneratedExchange(world), truth=truth, clock=clock)
 
 
 def build_application(config: Settings, *, running: bool = False) -> Starlette:
@@ -42,8 +40,4 @@ def build_application(config: Settings, *, running: bool = False) -> Starlette:
     """
     if config.world is World.LIVE:
         raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox")
-    terms: dict[str, Any] = {
-        "rate": config.sandbox_speed if running else 0.0,
-        "faults": Faults.parse(config.sandbox_faults, seed=config.sandbox_seed) if config.sandbox_faults else None,
-    }
-    return build_generated(config.sandbox_seed, config.sandbox_now, **terms)
+    return build_generated(config.sandbox_seed, config.sandbox_now, rate=config.sandbox_speed if running else 0.0)

@@ -15,17 +15,24 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.faults import read_body, replay_body
 from bellwether.sandbox.models import Truth
+from tests.faulty_server import FaultyServer, Plan, always, at_first, read_body, replay_body
 
 #: Environment variable of the key for these models, and a key that is easy to find in unwanted places.
 VARIABLE = "TEST_MODELS_KEY"
 KEY = "sandbox-canary-5d1f0c7e9b"
 
-#: Permanent faults of the sandbox, by model.
-FAULTS: Mapping[str, str] = MappingProxyType({"cut": "cut=1000", "down": "status=1000", "page": "html=1000", "storm": "storm=1000"})
-#: Faults that clear when the same request is repeated.
-PASSING: Mapping[str, str] = MappingProxyType({"cut-once": "cut=1", "storm-once": "storm=4"})
+#: Plans of faults by model.
+FAULTS: Mapping[str, Plan] = MappingProxyType(
+    {
+        "cut": always("cut"),
+        "down": always("502"),
+        "page": always("html"),
+        "storm": always("429"),
+        "cut-once": at_first("cut"),
+        "storm-once": at_first("429", 4),
+    }
+)
 
 SURE = "<answer>yes</answer><confidence>90</confidence>"
 #: Complete replies by model: the message and the finish reason.
@@ -50,6 +57,7 @@ class Provider:
 
     def __init__(self, app: ASGIApp, latency: float = 0.0) -> None:
         self._app = app
+        self._faulty = {model: FaultyServer(app, plan) for model, plan in FAULTS.items()}
         self._latency = latency
         self.asked: Counter[tuple[str, str]] = Counter()
 
@@ -75,10 +83,9 @@ class Provider:
             await _send(send, 200, _completion({"content": f"You sent {key}. {SURE}"}, "stop"))
         elif model in REPLIES:
             await _send(send, 200, _completion(*REPLIES[model]))
-        elif (fault := {**FAULTS, **PASSING}.get(model)) is not None:
-            headers = [*scope["headers"], (b"x-sandbox-fault", fault.encode())]
+        elif model in FAULTS:
             good = json.dumps({**chat, "model": "calibrated"}).encode()
-            await self._app({**scope, "headers": headers}, replay_body(good, receive), send)
+            await self._faulty[model](scope, replay_body(good, receive), send)
         else:
             await self._app(scope, replay_body(body, receive), send)
 

@@ -40,7 +40,7 @@ async def ask(client: ModelClient, prompt: str, model: Any = None, **options: An
 
 
 async def test_in_bad_weather_every_call_is_answered_once(journal: Journal) -> None:
-    with provider(rates={"storm": 0.01, "status": 0.1, "cut": 0.1, "html": 0.1}) as (doorman, url):
+    with provider(rates={"429": 0.03, "503": 0.1, "cut": 0.1, "html": 0.1}) as (doorman, url):
         async with asking(journal, url) as client:
             found = await asyncio.gather(*(ask(client, f"Question {number}") for number in range(150)))
             stats = client.stats["sandbox-calibrated"]

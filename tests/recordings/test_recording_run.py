@@ -20,7 +20,6 @@ from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
-from bellwether.sandbox.faults import Faults
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
@@ -52,10 +51,9 @@ def place(world: GeneratedWorld) -> Iterator[Place]:
 
 
 @contextmanager
-def served(world: GeneratedWorld, faults: str = "", rate: float = 0.0) -> Iterator[Place]:
+def served(world: GeneratedWorld, rate: float = 0.0) -> Iterator[Place]:
     clock = Clock(NOW, rate=rate)
-    given = Faults.parse(faults, seed=5) if faults else None
-    app = create_app(world, exchange=GeneratedExchange(world), clock=clock, faults=given)
+    app = create_app(world, exchange=GeneratedExchange(world), clock=clock)
     with serve(app) as site:
         yield Place(app, clock, Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue))
 
@@ -138,29 +136,6 @@ async def test_an_event_is_recorded_whole_and_its_books_agree_with_the_exchange(
         for side, levels in (("yes_dollars", held_now.yes.levels), ("no_dollars", held_now.no.levels)):
             shown = {parse_price(price): parse_size(size) for price, size in book["orderbook_fp"][side] or ()}
             assert shown == levels
-
-
-async def test_what_an_unkind_exchange_leaves_out_is_told_and_books_come_again(world: GeneratedWorld, tmp_path: Path) -> None:
-    with served(world, "gap=0.02,reorder=0.02") as place:
-        recording = await run_until(place, RecordingPlan((await liveliest(place),), pace=AT_ONCE, patience=PATIENCE), tmp_path, 1200)
-    check, gaps = check_books(recording)
-    assert gaps.lost > 0
-    assert gaps.inversions > 0
-    assert check["snapshots"] > len(recording.about.tickers)
-    assert any(outage.cause == "gap" and outage.end is not None for outage in gaps.outages)
-    assert check.is_sound, check.first
-    assert check["unapplied"] > 0
-
-
-async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_between(world: GeneratedWorld, tmp_path: Path) -> None:
-    patience = StreamTimeouts(quiet=0.1, answer=1.0, first=SOON, again=SOON, tick=0.02)
-    with served(world, "disconnect=0.005") as place:
-        recording = await run_until(place, RecordingPlan((await liveliest(place),), pace=AT_ONCE, patience=patience), tmp_path, 900)
-    check, gaps = check_books(recording)
-    assert gaps.connections > 1
-    assert gaps.lost == 0
-    assert {outage.cause for outage in gaps.outages} == {"break"}
-    assert check.is_sound
 
 
 async def test_a_key_that_expires_breaks_the_recording_off_and_a_new_one_goes_on(place: Place, tmp_path: Path) -> None:

@@ -21,12 +21,10 @@ from starlette.routing import Mount
 from bellwether.errors import ConfigError
 from bellwether.sandbox import Clock, GeneratedWorld
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
-from bellwether.sandbox.faults import Faults
 from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.source import ListingFilter as PolymarketWanted
 from bellwether.sandbox.polymarket.source import PriceTimes
-from bellwether.sandbox.services import Service
 from bellwether.sandbox.source import ListingFilter
 from bellwether.sandbox.timestamps import DAY, HOUR, to_datetime, to_instant
 from bellwether.sandbox.world.catalogue import load_catalogue
@@ -94,16 +92,10 @@ def models(world: GeneratedWorld) -> Iterator[bytes]:
     yield asyncio.run(answer())
 
 
-def faults(world: GeneratedWorld) -> Iterator[bytes]:
-    """Return the faults of a few requests."""
-    found = Faults.parse("storm=0.1,status=0.2,cut=0.1,html=0.1,drop=0.1,duplicate=0.1,cursor=0.1,stall=0.1", 5)
-    yield repr([found.decide(Service.KALSHI, bytes([number % 20]) * 16) for number in range(200)]).encode()
-
-
 def digests(seed: int) -> dict[str, str]:
     """Return a digest of each part."""
     world = GeneratedWorld(seed)
-    return {part.__name__: hashlib.sha256(b"\n".join(part(world))).hexdigest() for part in (kalshi, polymarket, models, faults)}
+    return {part.__name__: hashlib.sha256(b"\n".join(part(world))).hexdigest() for part in (kalshi, polymarket, models)}
 
 
 def test_a_process_with_another_hash_seed_and_global_randomness_sees_the_same() -> None:

@@ -18,7 +18,6 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.exchange import BOOKS, CHANNELS, MARKET_CHANNELS, TICKER, Exchange, Interest, StreamMessage
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.wire import MILLISECOND, to_yes_prices
-from bellwether.sandbox.faults import SCOPE_KEY, StreamFaults
 from bellwether.sandbox.params import VenueRefusal
 from bellwether.sandbox.services import KALSHI_STREAM_PATH
 from bellwether.sandbox.timestamps import to_instant
@@ -84,14 +83,13 @@ class KalshiSocket:
     """WebSocket at `/trade-api/ws/v2`.
 
     The handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real time. Each message is sent once, in
-    order, as soon as the clock has passed it. The `StreamFaults` in the scope disturb frames.
+    order, as soon as the clock has passed it.
     """
 
     def __init__(self, exchange: Exchange, clock: Clock, keys: KeyRing) -> None:
         self._exchange = exchange
         self._clock = clock
         self._keys = keys
-        self._connections = count()
 
     def routes(self) -> list[BaseRoute]:
         """Return the route with its complete path, as a mount would require a trailing slash."""
@@ -105,9 +103,8 @@ class KalshiSocket:
             await _deny(websocket, refusal)
             return
         await websocket.accept()
-        plan = websocket.scope.get(SCOPE_KEY)
         with suppress(WebSocketDisconnect):
-            await Connection(websocket, self._exchange, self._clock, plan, next(self._connections)).run()
+            await Connection(websocket, self._exchange, self._clock).run()
 
 
 async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
@@ -121,20 +118,16 @@ async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
 class Connection:
     """Connection of one client. Before it executes a command, it sends all messages that are due by the clock."""
 
-    def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: StreamFaults | None, number: int) -> None:
+    def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock) -> None:
         self._websocket = websocket
         self._exchange = exchange
         self._clock = clock
-        self._plan = plan
-        self._number = number
         self._position = to_instant(clock.now())
         self._subscriptions: dict[int, Subscription] = {}
         self._interest = Interest()
         self._sids = count(1)
         self._commands: asyncio.Queue[str | None] = asyncio.Queue()
         self._frames = 0
-        self._delayed: bytes | None = None
-        self._silent = False
 
     async def run(self) -> None:
         """Serve until the client disconnects."""
@@ -165,8 +158,7 @@ class Connection:
             self._commands.put_nowait(None)
 
     async def _send(self, frame: bytes) -> None:
-        if not self._silent:
-            await self._websocket.send_text(frame.decode())
+        await self._websocket.send_text(frame.decode())
 
     def _encoded(self, frame: Frame) -> bytes:
         return orjson.dumps({**frame, "sending_ts_ms": max(self._position, to_instant(self._clock.now())) // MILLISECOND})
@@ -176,45 +168,25 @@ class Connection:
         await self._send(self._encoded({**({"id": command_id} if command_id else {}), **frame}))
 
     async def _send_message(self, frame: Frame) -> None:
-        """Send a message of a subscription, with its planned fault if any."""
-        fault = self._plan.plan(self._frames, self._number) if self._plan and not self._silent else None
+        """Send a message of a subscription."""
         self._frames += 1
-        if fault == "disconnect":
-            self._silent = True
-        if fault == "gap":
-            return
-        encoded = self._encoded(frame)
-        if fault == "reorder" and self._delayed is None:
-            self._delayed = encoded
-            return
-        await self._send(encoded)
-        await self._release()
+        await self._send(self._encoded(frame))
         if self._frames % _BURST == 0:
             await asyncio.sleep(0)
-
-    async def _release(self) -> None:
-        """Send the frame that a fault has delayed."""
-        if self._delayed is not None:
-            delayed, self._delayed = self._delayed, None
-            await self._send(delayed)
 
     async def _catch_up(self) -> None:
         """Send the messages that have become due since the last call."""
         now = to_instant(self._clock.now())
         if now <= self._position:
-            await self._release()
             return
         if not self._subscriptions:
             self._position = now
             return
-        sent = self._frames
         for message in self._exchange.messages(self._interest, self._position + 1, now + 1):
             for subscription in tuple(self._subscriptions.values()):
                 if subscription.includes(message):
                     await self._send_message(subscription.frame(message))
         self._position = now
-        if self._frames == sent:
-            await self._release()
 
     async def _execute(self, text: str) -> None:
         """Parse and execute a command; an invalid command is answered with an error message."""
