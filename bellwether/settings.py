@@ -108,7 +108,7 @@ class Settings(BaseSettings):
     )
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: AwareDatetime = Field(
-        default=datetime(2026, 7, 1, tzinfo=UTC), description="time of the sandbox's clock, which is stopped"
+        default=datetime(2026, 10, 1, tzinfo=UTC), description="time of the sandbox's clock, which is stopped"
     )
     sandbox_speed: float = Field(
         default=1.0, gt=0, description="seconds of the sandbox's clock per real second where its clock runs, as for `bellwether record`"

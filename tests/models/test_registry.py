@@ -100,7 +100,7 @@ def test_every_personality_of_the_sandbox_is_there_and_only_there(built_in: dict
     assert ours.keys() == PERSONALITIES.keys()
     assert {one.worlds for one in ours.values()} == {(World.SANDBOX,)}
     cutoffs = {name: one.last_known_day for name, one in ours.items()}
-    assert cutoffs == dict.fromkeys(PERSONALITIES, "2025-12-31") | {"overconfident": "2026-04-17", "noisy": "2026-04-05"}
+    assert cutoffs == dict.fromkeys(PERSONALITIES, "2026-03-31") | {"overconfident": "2026-07-17", "noisy": "2026-07-05"}
     assert {(one.input_price, one.output_price) for one in ours.values()} == {(Decimal("0.25"), Decimal(2))}
 
 

@@ -28,7 +28,7 @@ from bellwether.venues.polymarket.resolution import build_resolutions
 
 pytestmark = pytest.mark.slow
 
-DAYS = [date(2026, 6, 20)]
+DAYS = [date(2026, 9, 20)]
 RANGE = {"first_day": DAYS[0], "last_day": DAYS[-1]}
 UNLIMITED = RateLimit(tokens_per_second=1e9)
 

@@ -247,7 +247,7 @@ def parse_agent_key(agent_id: str) -> AgentKey:
         cohort, family = agent_id.split("/")
         return AgentKey(date.fromisoformat(cohort), family)
     except ValueError:
-        raise ConfigError(f"reading {agent_id!r:.120}: not an agent; write COHORT/FAMILY, such as 2026-05-24/calibrated") from None
+        raise ConfigError(f"reading {agent_id!r:.120}: not an agent; write COHORT/FAMILY, such as 2026-08-23/calibrated") from None
 
 
 def parse_decision_key(decision_id: str) -> DecisionKey:
@@ -257,5 +257,5 @@ def parse_decision_key(decision_id: str) -> DecisionKey:
         return DecisionKey(AgentKey(date.fromisoformat(cohort), family), date.fromisoformat(week))
     except ValueError:
         raise ConfigError(
-            f"reading {decision_id!r:.120}: not a decision; write COHORT/FAMILY/WEEK, such as 2026-05-24/calibrated/2026-05-31"
+            f"reading {decision_id!r:.120}: not a decision; write COHORT/FAMILY/WEEK, such as 2026-08-23/calibrated/2026-08-30"
         ) from None
