@@ -11,15 +11,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.control import Control
-from bellwether.sandbox.exchange.books import KalshiBooks
-from bellwether.sandbox.exchange.exchange import Exchange
-from bellwether.sandbox.exchange.keys import KeyRing
-from bellwether.sandbox.exchange.stream import KalshiSocket
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.models import ModelEndpoint, Truth
-from bellwether.sandbox.polymarket import Clob, Gamma, PolymarketSource
+from bellwether.sandbox.polymarket import Clob, Gamma, GeneratedPolymarket
 from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
-from bellwether.sandbox.source import Source
+from bellwether.sandbox.world import GeneratedWorld
 
 
 class DateHeader:
@@ -45,39 +41,28 @@ async def _unknown_path(request: Request, error: Exception) -> Response:
 
 
 def create_app(
-    source: Source,
-    *,
-    polymarket: PolymarketSource | None = None,
-    exchange: Exchange | None = None,
-    truth: Truth | None = None,
-    clock: Clock | None = None,
+    world: GeneratedWorld, *, polymarket: GeneratedPolymarket | None = None, truth: Truth | None = None, clock: Clock | None = None
 ) -> Starlette:
-    """Create the application over a world. A service for which no argument supplies data is left out. truth: what the models of the model
-    endpoint know.
+    """Create the application over a world. A service for which no argument supplies data is left out.
 
     Args:
-        source: Kalshi's series, events, markets and candles.
+        world: Kalshi's series, events, markets, candles, books and trades.
         polymarket: Polymarket's markets and books.
-        exchange: Kalshi's books, trades and streams.
         truth: knowledge of the models at the model endpoint.
-        clock: the sandbox's clock; default: the source's own (the real time).
+        clock: the sandbox's clock; default: the real time.
 
-    `state.clock` and `state.keys` of the application are its clock and its API keys.
+    `state.clock` of the application is its clock.
     """
-    clock = clock or source.default_clock()
-    keys = KeyRing()
-    books = KalshiBooks(exchange, clock).routes() if exchange is not None else []
+    clock = clock or Clock()
     routes: list[BaseRoute] = [
-        Mount(KALSHI_PATH, routes=[*books, *Kalshi(source, clock).routes()]),
+        Mount(KALSHI_PATH, routes=Kalshi(world, clock).routes()),
         Mount(CONTROL_PATH, routes=Control(clock).routes()),
     ]
-    if exchange is not None:
-        routes.extend(KalshiSocket(exchange, clock, keys).routes())
-    if truth is not None:
-        routes.append(Mount(MODELS_PATH, routes=ModelEndpoint(truth, clock).routes()))
     if polymarket is not None:
         routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
         routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))
+    if truth is not None:
+        routes.append(Mount(MODELS_PATH, routes=ModelEndpoint(truth, clock).routes()))
     app = Starlette(routes=routes, middleware=[Middleware(DateHeader, clock=clock)], exception_handlers={404: _unknown_path})
-    app.state.clock, app.state.keys = clock, keys
+    app.state.clock = clock
     return app

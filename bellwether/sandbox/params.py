@@ -1,36 +1,30 @@
-"""Parsing of query parameters, paging cursors, and the error responses of both venues.
+"""Routes that return JSON, with parsed query parameters, paging cursors and error responses.
 
-Instants are microseconds since 1970. A row's sort key or position determines its place in a listing.
+Instants are microseconds since 1970. A row's sort key determines its place in a listing.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 import orjson
 from starlette.datastructures import QueryParams
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from bellwether.sandbox.source import Key
-from bellwether.sandbox.timestamps import SECOND, parse_time
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.timestamps import SECOND, parse_time, to_instant
 
 T = TypeVar("T")
 
-#: Status in a filter -> statuses in responses, of the current format and of 2024.
-STATUSES: dict[str, frozenset[str]] = {
-    "unopened": frozenset({"initialized", "unopened"}),
-    "open": frozenset({"active", "open"}),
-    "paused": frozenset({"inactive", "paused"}),
-    "closed": frozenset({"closed", "determined", "disputed", "amended"}),
-    "settled": frozenset({"finalized", "settled"}),
-}
-EVENT_STATUSES = ("unopened", "open", "closed", "settled")
-PERIODS = (1, 60, 1440)
+#: Takes the query, the path's parameters and the instant `now`; returns the body of the response, or raises `VenueRefusal`.
+Handler = Callable[["Params", dict[str, str], int], Any]
 
-_CURSOR = b"k1:"
 _FLAGS = {"true": True, "false": False}
 
 
@@ -46,38 +40,13 @@ class VenueRefusal(Exception):
         return Response(orjson.dumps(self.body), status_code=self.status, media_type="application/json")
 
 
-def kalshi_error(status: int, code: str, details: str) -> VenueRefusal:
-    """Build an error response of Kalshi."""
-    return VenueRefusal(status, {"error": {"code": code, "message": code.replace("_", " "), "details": details}})
-
-
-def bad_request(details: str) -> VenueRefusal:
-    """Build Kalshi's HTTP 400."""
-    return kalshi_error(400, "bad_request", details)
-
-
-def not_found(details: str) -> VenueRefusal:
-    """Build Kalshi's HTTP 404."""
-    return kalshi_error(404, "not_found", details)
-
-
-def gamma_invalid(error: str) -> VenueRefusal:
-    """Build Gamma's HTTP 422."""
-    return VenueRefusal(422, {"type": "validation error", "error": error})
-
-
-def clob_error(status: int, error: str) -> VenueRefusal:
-    """Build an error response of the CLOB."""
-    return VenueRefusal(status, {"error": error})
-
-
 class Params:
     """Query parameters of a request. An empty value counts as missing; unknown parameters are ignored, as by the venues.
 
     refuse: builds the error for an invalid value from the parameter's name. The methods return None for a missing parameter.
     """
 
-    def __init__(self, query: QueryParams, refuse: Callable[[str], VenueRefusal] = lambda name: bad_request(f"invalid {name}")) -> None:
+    def __init__(self, query: QueryParams, refuse: Callable[[str], VenueRefusal]) -> None:
         self._query = query
         self._refuse = refuse
 
@@ -129,53 +98,46 @@ class Params:
             raise self._refuse(f"{name} filter")
         return value
 
-    def cursor(self, name: str) -> Key | None:
+    def cursor(self, name: str) -> tuple[float, ...] | None:
         """Parse a cursor that `build_cursor` built; return the sort key of the last row before the page."""
-        return self._read(name, _key_of)
-
-    def position(self, name: str) -> tuple[Any, ...] | None:
-        """Parse a cursor that `build_position_cursor` built; return the sort position of the last row before the page."""
-        return self._read(name, _position_of)
+        return self._read(name, _read_cursor)
 
 
-def build_cursor(key: Key) -> str:
-    """Build the cursor of a page from the sort key (integers) of its last row."""
-    return base64.urlsafe_b64encode(_CURSOR + ",".join(map(str, key)).encode()).decode().rstrip("=")
+def build_cursor(key: tuple[float, ...]) -> str:
+    """Build the cursor of a page from the sort key of its last row."""
+    return base64.urlsafe_b64encode(orjson.dumps(key)).decode()
 
 
-def _key_of(cursor: str) -> Key:
-    plain = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-    if not plain.startswith(_CURSOR):
+def _read_cursor(cursor: str) -> tuple[float, ...]:
+    key = orjson.loads(base64.urlsafe_b64decode(cursor))
+    if not isinstance(key, list) or not all(isinstance(part, int | float) for part in key):
         raise ValueError(cursor)
-    return tuple(map(int, plain.removeprefix(_CURSOR).split(b",")))
+    return tuple(key)
 
 
-def build_position_cursor(position: tuple[Any, ...]) -> str:
-    """Build the cursor of a page from the sort position (numbers) of its last row."""
-    return base64.urlsafe_b64encode(orjson.dumps(position)).decode()
+def take_page(rows: Iterator[T], limit: int) -> tuple[list[T], bool]:
+    """Return the next `limit` rows, and True if more rows follow."""
+    page = list(islice(rows, limit))
+    return page, next(rows, None) is not None
 
 
-def _position_of(cursor: str) -> tuple[Any, ...]:
-    position = orjson.loads(base64.urlsafe_b64decode(cursor))
-    if not isinstance(position, list) or not all(isinstance(part, int | float) for part in position):
-        raise ValueError(cursor)
-    return tuple(position)
+def build_routes(handlers: Mapping[str, Handler], clock: Clock, refuse: Callable[[str], VenueRefusal]) -> list[Route]:
+    """Build one GET route per path, which returns the result of the path's handler as JSON. refuse: builds the error for an invalid parameter
+    from its name.
+    """
+
+    def build_endpoint(handler: Handler) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return respond(handler(Params(request.query_params, refuse), request.path_params, to_instant(clock.now())))
+            except VenueRefusal as refusal:
+                return refusal.response()
+
+        return endpoint
+
+    return [Route(path, build_endpoint(handler), methods=["GET"]) for path, handler in handlers.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeFilter:
-    """Filter on the close of a market: strictly after `low` and strictly before `high`."""
-
-    low: int | None
-    high: int | None
-
-    @classmethod
-    def of(cls, params: Params) -> TimeFilter:
-        """Build the filter from the parameters min_close_ts and max_close_ts."""
-        return cls(params.seconds("min_close_ts"), params.seconds("max_close_ts"))
-
-    def matches(self, value: int | None) -> bool:
-        """Return True if an instant is within the bounds; None, a missing close, matches only if there are no bounds."""
-        if self.low is None and self.high is None:
-            return True
-        return value is not None and (self.low is None or value > self.low) and (self.high is None or value < self.high)
+def respond(body: Any) -> Response:
+    """Build a response with a JSON body."""
+    return Response(orjson.dumps(body), media_type="application/json")

@@ -1,4 +1,4 @@
-"""Construction of the sandbox's application from the settings of a world."""
+"""Construction of the sandbox's application from the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from starlette.applications import Starlette
 from bellwether.errors import ConfigError
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.world import GeneratedWorld
@@ -26,12 +25,11 @@ def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
 
 
 def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0) -> Starlette:
-    """Build the application of the generated world with this seed. now: start of the world's clock; None: the real time. rate: seconds of
-    the clock per real second; 0 is fixed.
+    """Build the application of the world with this seed. now: start of the world's clock; None: the real time. rate: seconds of the clock
+    per real second; 0 is fixed.
     """
     world, polymarket, truth = _world(seed)
-    clock = Clock(now, rate=rate)
-    return create_app(world, polymarket=polymarket, exchange=GeneratedExchange(world), truth=truth, clock=clock)
+    return create_app(world, polymarket=polymarket, truth=truth, clock=Clock(now, rate=rate))
 
 
 def build_application(config: Settings, *, running: bool = False) -> Starlette:

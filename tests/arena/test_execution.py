@@ -19,7 +19,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided, query_week_status
 from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
-from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
+from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables

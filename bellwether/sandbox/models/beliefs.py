@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.sandbox.polymarket.source import ListingFilter
 from bellwether.sandbox.timestamps import DAY, to_datetime
-from bellwether.sandbox.world.latent_paths import Combo, PathClaim
+from bellwether.sandbox.world.events import LONGEST_LIFE
+from bellwether.sandbox.world.latent_paths import PathClaim
 from bellwether.sandbox.world.model import Market, to_day_number
 from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
-from bellwether.sandbox.world.timetable import LONGEST_LIFE
 
 if TYPE_CHECKING:
-    from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
+    from bellwether.sandbox.polymarket import GeneratedPolymarket
     from bellwether.sandbox.polymarket.model import ListedMarket
     from bellwether.sandbox.world import GeneratedWorld
 
@@ -70,7 +69,7 @@ class _Candidate:
     """Market that a text may be about. Its rules, close and label tell it from markets with the same question."""
 
     id: str
-    latent: PathClaim | Combo
+    latent: PathClaim
     created: int
     opens: int
     close: int | None
@@ -160,7 +159,7 @@ class Truth:
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
         """Yield (question, market id) for the markets of day number `home`, in the venue's wording and in that of the clean tables."""
         for event in self._world.day(home).events if self._world else ():
-            for market in event.markets if not event.is_combo else ():
+            for market in event.markets:
                 title, label = market.terms["title"], market.terms["yes_sub_title"]
                 yield title, market.ticker
                 yield f"{title} — {label}", market.ticker
@@ -196,7 +195,7 @@ class Truth:
             return None
         return MarketEstimate(hash_text(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
 
-    def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim | Combo] | None:
+    def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim] | None:
         """Return the id of an arena market, the outcome it is about, its creation, and the claim that determines its probability."""
         market = self._polymarket.listed(market_id) if self._polymarket else None
         if market is not None:
@@ -219,16 +218,8 @@ class Truth:
     def _at_polymarket(self, name: str, now: int) -> _Candidate | None:
         if self._polymarket is None:
             return None
-        names = frozenset({name})
-        wanted = (
-            ListingFilter(condition_ids=names)
-            if name.startswith("0x")
-            else ListingFilter(tokens=names)
-            if len(name) > 20
-            else ListingFilter(ids=names)
-        )
-        row = next(self._polymarket.markets(wanted, now), None)
-        return _of_polymarket(self._polymarket.market(row.id), now) if row else None
+        market = self._polymarket.listed(name)
+        return _of_polymarket(market, now) if market else None
 
     def _best(self, ids: Iterable[str], context: str, now: int) -> Subject | None:
         """Return the market that fits the text `context` best. If several fit equally, return one subject without id, with their mean

@@ -18,7 +18,7 @@ from bellwether.sandbox.models.beliefs import Truth, hash_text
 from bellwether.sandbox.models.personalities import PERSONALITIES
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter, cut_reply
 from bellwether.sandbox.models.request import BadRequest, ChatRequest, read_request
-from bellwether.sandbox.services import OpenAIError, Service, build_refusal
+from bellwether.sandbox.services import OpenAIError
 from bellwether.sandbox.timestamps import SECOND, to_instant
 
 #: Characters of every token.
@@ -44,7 +44,11 @@ def _refuse_key(authorization: str) -> Response | None:
         return OpenAIError(401, message, "invalid_request_error", "invalid_api_key").response()
     if key == "sandbox-expired":
         return OpenAIError(401, "Your API key has expired.", "invalid_request_error", "expired_api_key").response()
-    return build_refusal(Service.MODELS, 402) if key == "sandbox-broke" else None
+    if key == "sandbox-broke":
+        return OpenAIError(
+            402, "Insufficient credits: add credit to your account to go on.", "insufficient_quota", "insufficient_credits"
+        ).response()
+    return None
 
 
 class ModelEndpoint:

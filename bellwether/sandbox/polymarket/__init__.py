@@ -1,8 +1,6 @@
-"""Polymarket's Gamma and CLOB, over a generated world."""
+"""Polymarket's Gamma and CLOB over the generated world."""
 
-from bellwether.sandbox.polymarket.clob import Clob
-from bellwether.sandbox.polymarket.gamma import Gamma
-from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
-from bellwether.sandbox.polymarket.source import PolymarketSource
+from bellwether.sandbox.polymarket.listing import GeneratedPolymarket
+from bellwether.sandbox.polymarket.routes import Clob, Gamma
 
-__all__ = ["Clob", "Gamma", "GeneratedPolymarket", "PolymarketSource"]
+__all__ = ["Clob", "Gamma", "GeneratedPolymarket"]

@@ -1,315 +1,239 @@
-"""Events that Polymarket lists in the sandbox, by day: most events of the generated world, and short markets that only Polymarket has.
-
-Days are numbered from 2025-01-01, which is 0. The day of an event (`home`) is the one on which its last question is answered.
-"""
+"""The generated world as listed by Polymarket: the same events with the same truth, but with other texts, ids, quotes and resolutions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
+from datetime import date, datetime
 from functools import lru_cache
 
-from bellwether.sandbox.polymarket.fees import choose_fees
-from bellwether.sandbox.polymarket.ids import Ids, build_slug
-from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Recurrence, Tag, event_number, market_number
-from bellwether.sandbox.polymarket.resolution_steps import (
-    HALF,
-    NO,
-    YES,
-    ResolutionStep,
-    draw_delay,
-    draw_legacy,
-    resolve_automatically,
-    resolve_by_uma,
-    resolve_silently,
-)
-from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, midnight, to_datetime
+import numpy as np
+
+from bellwether.errors import BellwetherError
+from bellwether.sandbox.polymarket.ids import Ids
+from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, MarketFees
+from bellwether.sandbox.polymarket.resolution import HALF, LATEST_RESOLUTION, NO, YES, draw_delay, draw_steps
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, midnight, to_instant
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.catalogue import QuestionFamily, load_catalogue
-from bellwether.sandbox.world.events import draw_trading, format_day
-from bellwether.sandbox.world.latent_paths import SLOT, Path, PathClaim
-from bellwether.sandbox.world.model import FIRST_DAY, WorldEvent, to_day_number
-from bellwether.sandbox.world.random_draws import DrawCache, RandomDraws
-from bellwether.sandbox.world.timetable import FAR_FUTURE, LONGEST_LIFE
+from bellwether.sandbox.world.events import FAR_FUTURE, LONGEST_LIFE
+from bellwether.sandbox.world.model import Key, Market, WorldEvent, to_day_number
+from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
+from bellwether.sandbox.world.tape import draw_trading
 
-#: Maximum days from the day of an event's last answer to the announced end, from the announced end to that day, and from a market's
-#: creation to that day. Listings rely on these bounds.
-LATEST_END, EARLIEST_END, EARLIEST_CREATION = 48, 1, LONGEST_LIFE + 1
+#: Maximum days from the day on which an event is answered to its announced end, and from the announced end to that day.
+LATEST_END, EARLIEST_END = 48, 1
 
-_SHARE = 0.93
-#: Number of markets on Protocol V2 among 256 created since `V2_SINCE`.
-_V2_SHARE = 51
-_GAMES = ("Games", "Soccer", "Totals", "Player props")
+#: Bits of the index of an event, and of the position of a market, in the number of a market.
+_INDEX_BITS, _POSITION_BITS = 4, 4
+_DAYS = 1 << 16
+
+#: Instants from which markets are created on Protocol V2, state fees, and pay the raised fees of sports.
+_V2_SINCE, _FEES_SINCE, _SPORTS_RAISED = (midnight(date(2026, month, 1)) for month in (10, 4, 7))
+_V2_SHARE = 0.2
+#: Category of the generated world -> name in the venue's fee types, and rate of the schedule.
+_FEES = {
+    "Sports": ("sports", 0.03),
+    "Crypto": ("crypto", 0.07),
+    "Financials": ("finance", 0.04),
+    "Companies": ("finance", 0.04),
+    "Politics": ("politics", 0.04),
+    "Elections": ("politics", 0.04),
+    "Science and Technology": ("tech", 0.04),
+    "Economics": ("economics", 0.05),
+    "Entertainment": ("culture", 0.05),
+    "Climate and Weather": ("weather", 0.05),
+}
 _LABELS = {"Climate and Weather": "Weather", "Economics": "Economy", "Financials": "Finance", "Science and Technology": "Tech"}
-_RECURRING_TAGS = ("Crypto", "Recurring", "Up or Down")
-_FIRST_RECURRING = 8
-_EASTERN = 5 * HOUR
-_LONGEST_NOTICE = 5 * HOUR
 _CONDITION = ("If ", ", then the market resolves to Yes.")
 _UNANSWERED = "If the question cannot be answered by the source, or has no answer, this market will resolve 50-50."
 
 
-class Purpose(IntEnum):
-    """Use of a random stream; part of the stream's seed. The values differ from those of the generated world."""
-
-    EVENT = 101
-    MARKET = 102
-    TRADING = 103
-    BOOK = 104
-    RECURRING = 105
-    PATH = 106
+def build_slug(text: str, number: str) -> str:
+    """Build a slug from a text, with a number that makes it unique."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:70].strip("-")
+    return f"{slug}-{number}" if slug else number
 
 
-@lru_cache(maxsize=1)
-def tags() -> dict[str, Tag]:
-    """Build all tags by label."""
-    families = {series.family.prefix: series.family for series in load_catalogue().series}.values()
-    labels = {_label(family.category) for family in families}.union(_RECURRING_TAGS, *(family.tags for family in families))
-    return {label: Tag(str(101 + place), label, label.lower().replace(" ", "-")) for place, label in enumerate(sorted(labels))}
+def choose_fees(category: str, created: int) -> MarketFees:
+    """Choose the fees of a market. category: in the generated world. created: instant of the market's creation."""
+    name, rate = _FEES.get(category, ("", 0.0))
+    if not rate or created < _FEES_SINCE:
+        return MarketFees()
+    if name == "sports" and created >= _SPORTS_RAISED:
+        return MarketFees("sports_fees_v2", 0.05, 0.15)
+    return MarketFees("crypto_fees_v2", rate, 0.2) if name == "crypto" else MarketFees(f"{name}_fees", rate, 0.25)
 
 
-def _created(claim: PathClaim, draw: RandomDraws) -> int:
-    """Draw the instant at which an event is created, shortly before its markets are."""
-    return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
-
-
-def _label(category: str) -> str:
-    """Return the tag's label for a category."""
-    return _LABELS.get(category, category)
-
-
-@dataclass(frozen=True, slots=True)
-class _EventPlan:
-    """Properties that all markets of an event share, from which they are built.
-
-    ends, starts: as in `ListedMarket`. delay: from the answer to its proposal.
-    """
-
-    seed: int
-    ids: Ids
-    home: int
-    index: int
-    category: str
-    group: str
-    void: bool
-    delay: int
-    created: int
-    ends: int | None
-    starts: int | None
-    recurring: bool = False
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Sort key of the event in listings: events of the latest creation day first, within a day by id."""
-        return -to_day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
-
-    def build(
-        self, title: str, labels: Iterable[str], markets: tuple[ListedMarket, ...], source: str, recurrence: Recurrence | None = None
-    ) -> ListedEvent:
-        """Build the event with its markets."""
-        number = event_number(self.home, self.index)
-        return ListedEvent(
-            key=self.key,
-            number=number,
-            id=self.ids.event(number),
-            slug=build_slug(title, self.ids.event(number)),
-            title=title,
-            description=markets[0].description,
-            source=source,
-            tags=tuple(tags()[label] for label in labels),
-            group=self.group,
-            recurrence=recurrence,
-            created=self.created,
-            markets=markets,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _MarketTexts:
-    """Texts of a market."""
-
-    question: str
-    description: str
-    group_title: str
-    outcomes: tuple[str, str]
-
-
-def _market(plan: _EventPlan, position: int, claim: PathClaim, texts: _MarketTexts) -> ListedMarket:
-    """Draw one market of the event. position: its number in the event."""
-    ids, number = plan.ids, market_number(plan.home, plan.index, position)
-    draw = RandomDraws(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
-    created = claim.opens - draw.integer(10 * MINUTE, _LONGEST_NOTICE)
-    grid = "deci_cent" if draw.chance(0.85) else "linear_cent"
-    trading = draw_trading((plan.seed, Purpose.TRADING, plan.home, plan.index, position), grid, False, draw)
-    swapped = draw.chance(0.04) and texts.outcomes == ("Yes", "No")
-    # Not drawn: no draw depends on it.
-    is_v2 = created >= V2_SINCE and ids.digest("condition", number)[0] < _V2_SHARE
-    hides_prices = draw.chance(0.004)
-    legacy = draw_legacy(claim.closes, draw)
-    value = HALF if plan.void else YES if claim.pays else NO
-    steps: tuple[ResolutionStep, ...]
-    if plan.recurring:
-        steps = resolve_automatically(claim.closes, value, draw)
-    elif legacy:
-        steps = resolve_silently(claim.closes, value, legacy, draw)
-    else:
-        steps = resolve_by_uma(claim.closes + plan.delay + draw.integer(0, 3 * MINUTE), value, draw)
-    return ListedMarket(
-        key=(*plan.key, position),
-        number=number,
-        id=ids.market(number),
-        condition_id=ids.structured_condition(number) if is_v2 else ids.text("condition", number),
-        question_id=f"{plan.group[:-2]}{position:02x}" if plan.group else ids.text("question", number),
-        slug=build_slug(texts.question, ids.market(number)),
-        question=texts.question,
-        description=texts.description,
-        group_title=texts.group_title,
-        outcomes=("No", "Yes") if swapped else texts.outcomes,
-        tokens=(ids.position(0, number), ids.position(1, number)) if is_v2 else (ids.token(0, number), ids.token(1, number)),
-        version="v2" if is_v2 else "v1",
-        yes=int(swapped),
-        claim=claim,
-        trading=trading,
-        created=created,
-        ends=plan.ends,
-        starts=plan.starts,
-        steps=steps,
-        fees=choose_fees(plan.category, created, plan.recurring),
-        recurring=plan.recurring,
-        legacy="" if plan.recurring else legacy,
-        hides_prices=hides_prices,
-        # Drawn last: no other draw depends on it.
-        lacks_token=draw.chance(0.02) and plan.recurring,
-    )
-
-
-def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple[int | None, int | None]:
-    """Draw the announced end of an event and, for a game, the start; None if missing."""
-    closes, scheduled = max(market.life.closes for market in event.markets), event.markets[0].life.scheduled
-    luck = draw.unit()
-    if scheduled == FAR_FUTURE or luck < 0.006:
-        return None, None
-    if family.tags[0] in _GAMES:
-        starts = (closes - draw.integer(2 * HOUR, 4 * HOUR)) // HOUR * HOUR
-        return starts, starts
+def _draw_end(family: QuestionFamily, market: Market, draw: RandomDraws) -> int | None:
+    """Draw the announced end of an event; None if it announces none."""
+    luck, life = draw.unit(), market.life
+    if life.scheduled == FAR_FUTURE or luck < 0.006:
+        return None
+    end = life.scheduled if family.early == "deadline" else life.closes
     if family.early == "result" or luck < 0.15:
-        return (scheduled if family.early == "deadline" else closes) // (12 * HOUR) * (12 * HOUR), None
-    exact = scheduled if family.early == "deadline" else closes
-    return (exact if luck < 0.7 else -(-exact // DAY) * DAY), None
+        return end // (12 * HOUR) * (12 * HOUR)
+    return end if luck < 0.7 else -(-end // DAY) * DAY
 
 
-def _texts(event: WorldEvent, family: QuestionFamily) -> Iterator[tuple[PathClaim, _MarketTexts]]:
-    """Yield the claim and the texts of each market of an event. The two markets of a game between two opponents become one."""
-    markets = event.markets
-    first, last = _CONDITION
-    if family.pair and family.category == "Sports":
-        sides = (markets[0].terms["yes_sub_title"], markets[1].terms["yes_sub_title"])
+def _texts(event: WorldEvent, market: Market, is_game: bool) -> tuple[str, str, str, tuple[str, str]]:
+    """Return question, rules, label in the event, and outcomes of a market."""
+    if is_game:
+        sides = (event.markets[0].terms["yes_sub_title"], event.markets[1].terms["yes_sub_title"])
         rules = " ".join(f"If {side} wins, this market will resolve to “{side}”." for side in sides)
-        question = event.body["title"].replace(" vs ", " vs. ")
-        yield _claim(markets[0].latent), _MarketTexts(question, f"{rules}\n\n{_UNANSWERED}", "", sides)
-        return
-    for market in markets:
-        condition = market.terms["rules_primary"].removeprefix(first).removesuffix(last)
-        rules = f"This market will resolve to “Yes” if {condition}. Otherwise, this market will resolve to “No”."
-        label = market.terms["yes_sub_title"] if len(markets) > 1 else ""
-        yield _claim(market.latent), _MarketTexts(market.terms["title"], f"{rules}\n\n{_UNANSWERED}", label, ("Yes", "No"))
+        return event.body["title"].replace(" vs ", " vs. "), f"{rules}\n\n{_UNANSWERED}", "", sides
+    first, last = _CONDITION
+    condition = market.terms["rules_primary"].removeprefix(first).removesuffix(last)
+    rules = f"This market will resolve to “Yes” if {condition}. Otherwise, this market will resolve to “No”."
+    label = market.terms["yes_sub_title"] if len(event.markets) > 1 else ""
+    return market.terms["title"], f"{rules}\n\n{_UNANSWERED}", label, ("Yes", "No")
 
 
-def _claim(latent: object) -> PathClaim:
-    if not isinstance(latent, PathClaim):
-        raise TypeError(f"Polymarket lists no combos, but was given {latent!r}")
-    return latent
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Properties that all markets of an event share. proposed: instant from which its resolution is proposed."""
+
+    event: WorldEvent
+    is_game: bool
+    ends: int | None
+    void: bool
+    proposed: int
+    fees: MarketFees
 
 
-def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
-    """Convert an event of the generated world to an event of Polymarket."""
-    home, index = event.home, event.index
-    number, family = event_number(home, index), load_catalogue().by_ticker[event.series_ticker].family
-    draw = RandomDraws(seed, Purpose.EVENT, home, index)
-    texts = list(_texts(event, family))
-    ends, starts = _ends(family, event, draw)
-    plan = _EventPlan(
-        seed=seed,
-        ids=ids,
-        home=home,
-        index=index,
-        category=family.category,
-        group=ids.text("group", number)[:-2] + "00" if event.body["mutually_exclusive"] and len(texts) > 1 else "",
-        void=any(market.determination.result in ("void", "scalar") for market in event.markets) or draw.chance(0.004),
-        delay=draw_delay(draw),
-        created=_created(texts[0][0], draw),
-        ends=ends,
-        starts=starts,
-    )
-    markets = tuple(_market(plan, position, claim, market_texts) for position, (claim, market_texts) in enumerate(texts))
-    title = markets[0].question if len(markets) == 1 else event.body["title"]
-    return plan.build(title, (_label(family.category), *family.tags), markets, family.source[1])
-
-
-def _clock_text(at: int) -> str:
-    """Format an instant in US Eastern time: Apr 10, 2025, 3PM ET."""
-    local = to_datetime(at - _EASTERN)
-    return f"{format_day(local.date())}, {local.hour % 12 or 12}{'AM' if local.hour < 12 else 'PM'} ET"
-
-
-def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) -> ListedEvent:
-    """Draw a short market that only Polymarket has: whether a coin rises or falls within an hour or a day."""
-    begin = midnight(FIRST_DAY) + home * DAY
-    coin = draw.choose([series.name for series in load_catalogue().series if series.family.prefix == "COIN"])
-    period, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
-    closes = begin + draw.integer(1, 23) * HOUR
-    path = Path((seed, Purpose.PATH, home, index), draw.normal(), 3, 0.0, (closes - length - DAY) // SLOT * SLOT, closes)
-    title = f"{coin} Up or Down - {_clock_text(closes - length) if length == HOUR else _clock_text(closes)}"
-    rules = f"This market will resolve to “Up” if the price of {coin} is not lower at the end of the {period[:-2]} named in the title"
-    claim = PathClaim(path, lower=0.0)
-    plan = _EventPlan(
-        seed=seed,
-        ids=ids,
-        home=home,
-        index=index,
-        category="Crypto",
-        group="",
-        void=False,
-        delay=0,
-        created=_created(claim, draw),
-        ends=closes,
-        starts=closes - length,
-        recurring=True,
-    )
-    texts = _MarketTexts(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
-    market = _market(plan, 0, claim, texts)
-    name = f"{coin} Up or Down {period.capitalize()}"
-    series = Recurrence(str(10_000 + sum(name.encode())), name.lower().replace(" ", "-"), name, period)
-    return plan.build(title, _RECURRING_TAGS, (market,), "https://prices.example", series)
-
-
-class Listing:
-    """Events of each day, drawn from (seed, day) on first use and cached.
-
-    `day(home)` returns the events whose last question is answered on that day, `created(day)` those created on that day.
-    """
+class GeneratedPolymarket:
+    """Polymarket over a generated world. At any instant it lists all markets created by then."""
 
     def __init__(self, world: GeneratedWorld) -> None:
         self._world = world
-        self.ids = Ids(world.seed)
-        self.day = DrawCache(self._draw_day, 1024)
-        self.created = DrawCache(self._collect_created, 1024)
+        self._ids = Ids(world.seed, world.code)
+        self._event = lru_cache(maxsize=1 << 14)(self._draw_event)
 
-    def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
-        """Draw the events of day number `home`."""
-        seed = self._world.seed
-        draw = RandomDraws(seed, Purpose.RECURRING, home)
-        events = [
-            _listed(seed, self.ids, event)
-            for event in self._world.day(home).events
-            if not event.is_combo and RandomDraws(seed, Purpose.EVENT, home, event.index, 0).chance(_SHARE)
-        ]
-        added = range(_FIRST_RECURRING, _FIRST_RECURRING + draw.integer(3, 6))
-        return (*events, *(_recurring(seed, self.ids, home, index, draw) for index in added))
+    def _draw_event(self, event: WorldEvent) -> ListedEvent:
+        """Convert an event of the generated world to an event of Polymarket. The two markets of a game between two opponents become one."""
+        family = load_catalogue()[event.series_ticker].family
+        draw = RandomDraws(self._world.seed, Purpose.POLYMARKET, event.home, event.index)
+        is_game = family.pair and family.category == "Sports"
+        plan = _Plan(
+            event=event,
+            is_game=is_game,
+            ends=_draw_end(family, event.markets[0], draw),
+            void=any(market.determination.result in ("void", "scalar") for market in event.markets) or draw.chance(0.004),
+            proposed=event.markets[0].life.closes + draw_delay(draw),
+            fees=choose_fees(family.category, event.created),
+        )
+        markets = tuple(self._draw_market(plan, market, draw) for market in event.markets[: 1 if is_game else None])
+        event_id = self._ids.event(event.home << _INDEX_BITS | event.index)
+        title = markets[0].question if len(markets) == 1 else event.body["title"]
+        return ListedEvent(
+            key=event.key,
+            id=event_id,
+            slug=build_slug(title, event_id),
+            title=title,
+            tag=_LABELS.get(family.category, family.category),
+            exclusive=event.body["mutually_exclusive"] and len(markets) > 1,
+            created=event.created,
+            markets=markets,
+        )
 
-    def _collect_created(self, day: int) -> tuple[ListedEvent, ...]:
-        """Return the events created on day number `day`, by sort key."""
-        homes = range(max(day, 0), day + EARLIEST_CREATION + 1)
-        events = (event for home in homes for event in self.day(home) if to_day_number(event.created) == day)
-        return tuple(sorted(events, key=lambda event: event.key))
+    def _draw_market(self, plan: _Plan, market: Market, draw: RandomDraws) -> ListedMarket:
+        """Draw one market of an event."""
+        event, seed = plan.event, self._world.seed
+        place = (event.home, event.index, market.key[-1])
+        number = (event.home << _INDEX_BITS | event.index) << _POSITION_BITS | market.key[-1]
+        question, description, label, outcomes = _texts(event, market, plan.is_game)
+        swapped = draw.chance(0.04) and not plan.is_game
+        is_v2 = draw.chance(_V2_SHARE) and event.created >= _V2_SINCE
+        grid = "deci_cent" if draw.chance(0.85) else "linear_cent"
+        value = HALF if plan.void else YES if market.latent.pays else NO
+        market_id = self._ids.market(number)
+        return ListedMarket(
+            key=market.key,
+            number=number,
+            id=market_id,
+            condition_id=self._ids.condition(number, is_v2),
+            question_id=self._ids.question(number),
+            slug=build_slug(question, market_id),
+            question=question,
+            description=description,
+            group_title=label,
+            outcomes=(outcomes[1], outcomes[0]) if swapped else outcomes,
+            tokens=self._ids.tokens(number, is_v2),
+            is_v2=is_v2,
+            yes=int(swapped),
+            claim=market.latent,
+            trading=draw_trading((seed, Purpose.POLYMARKET_TRADING, *place), grid, draw),
+            created=event.created,
+            ends=plan.ends,
+            steps=draw_steps(plan.proposed + draw.integer(0, 3 * MINUTE), value, draw),
+            fees=plan.fees,
+            lacks_token=draw.chance(0.006),
+        )
+
+    def day(self, home: int) -> tuple[ListedEvent, ...]:
+        """Return the events whose questions are answered on day number `home`."""
+        return tuple(self._event(event) for event in self._world.day(home).events)
+
+    def events(
+        self, now: int, *, closed: bool | None = None, ends: tuple[int | None, int | None] = (None, None), after: Key | None = None
+    ) -> Iterator[ListedEvent]:
+        """Yield the events created by `now`, by sort key.
+
+        closed: events without a market that is (or is not) closed may be left out. ends: likewise those without a market that ends within
+        these instants. after: likewise those without a market that has a later key.
+        """
+        low, high = ends
+        first, last = 0, to_day_number(now) + LONGEST_LIFE + 1
+        if low is not None:
+            first = max(first, to_day_number(low) - LATEST_END)
+        if high is not None:
+            last = min(last, to_day_number(high) + EARLIEST_END)
+        if closed is False:
+            first = max(first, to_day_number(now) - LATEST_RESOLUTION)
+        if closed is True:
+            last = min(last, to_day_number(now))
+        return (self._event(event) for event in self._world.listed(now, range(first, last + 1), after))
+
+    def _numbered(self, number: int | None) -> ListedEvent | None:
+        """Return the event with this number, even if it is not listed yet; None for an unknown number."""
+        if number is None or not 0 <= number >> _INDEX_BITS < _DAYS:
+            return None
+        events = self._world.day(number >> _INDEX_BITS).events
+        return next((self._event(event) for event in events if event.index == number & ((1 << _INDEX_BITS) - 1)), None)
+
+    def find_event(self, event_id: str) -> ListedEvent | None:
+        """Return the event with this id, even if it is not listed yet; None for an unknown id."""
+        return self._numbered(self._ids.event_number(event_id))
+
+    def find_pair(self, name: str) -> tuple[ListedEvent, ListedMarket] | None:
+        """Return the event and the market with this id, condition id or token id, even if they are not listed yet; None for an unknown one."""
+        number = self._ids.market_number(name)
+        event = self._numbered(None if number is None else number >> _POSITION_BITS)
+        market = next((market for market in event.markets if market.number == number), None) if event else None
+        if event is None or market is None:
+            return None
+        names = (market.id, market.condition_id, market.condition_id.ljust(66, "0"), *market.tokens)
+        return (event, market) if name in names else None
+
+    def listed(self, name: str) -> ListedMarket | None:
+        """Return the market with this id, condition id or token id, even if it is not listed yet; None for an unknown one."""
+        pair = self.find_pair(name)
+        return pair[1] if pair else None
+
+    def market(self, market_id: str) -> ListedMarket:
+        """Return the market with this id. Raises `BellwetherError` for an unknown id."""
+        market = self.listed(market_id)
+        if market is None:
+            raise BellwetherError(
+                f"look up Polymarket's market {market_id}: the world of seed {self._world.seed} has no market of this id; take an id that it listed"
+            )
+        return market
+
+    def truth(self, market_id: str, at: datetime) -> float:
+        """Return the latent probability of the first outcome as of an instant; 1 or 0 from the answer on."""
+        market = self.market(market_id)
+        yes = float(market.claim.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
+        return 1.0 - yes if market.yes else yes

@@ -1,62 +1,49 @@
 """Polymarket's events and markets in the generated world, with all later events of their lives.
 
-A market's claim (`PathClaim`) determines its probability and outcome. The answer is the instant at which the outcome becomes known.
+A market's claim (`PathClaim`) determines its probability and outcome. The answer is the instant at which the outcome becomes known; from
+then on quotes are next to the expected value.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Literal
+from functools import lru_cache
 
-from bellwether.sandbox.polymarket.fees import MarketFees
-from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, ResolutionStep, find_close, find_step
-from bellwether.sandbox.source import Key
-from bellwether.sandbox.timestamps import midnight
-from bellwether.sandbox.world.latent_paths import PathClaim
-from bellwether.sandbox.world.tape import TradingProfile
+import numpy as np
+from numpy.typing import NDArray
 
-#: Bits of the index of an event, and of the position of a market, in the number of a market.
-INDEX_BITS, POSITION_BITS = 4, 4
-#: Instant from which markets are created on Protocol V2.
-V2_SINCE = midnight(date(2026, 10, 1))
-
-
-def event_number(home: int, index: int) -> int:
-    """Return the number that identifies an event. home: number of its day. index: its place in the day."""
-    return home << INDEX_BITS | index
-
-
-def market_number(home: int, index: int, position: int) -> int:
-    """Return the number that identifies a market. home, index: as in `event_number`. position: its place in the event."""
-    return event_number(home, index) << POSITION_BITS | position
+from bellwether.sandbox.polymarket.resolution import HALF, YES, ResolutionStep
+from bellwether.sandbox.world.latent_paths import SLOT, PathClaim
+from bellwether.sandbox.world.model import Key
+from bellwether.sandbox.world.tape import DOLLAR, GRIDS, Level, MarketTape, TradingProfile, list_bids, record_tape, reserve_size
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
-    """Topic of events."""
+class MarketFees:
+    """Fees of a market since April 2026. type: name of the fee type; None without fees."""
 
-    id: str
-    label: str
-    slug: str
+    type: str | None = None
+    rate: float = 0.0
+    rebate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Recurrence:
-    """Series of recurring events."""
+class Quote:
+    """Quote of YES: prices in tenths of a cent, sizes in hundredths of a share. last: price of the last trade; 0 without one."""
 
-    id: str
-    slug: str
-    title: str
-    frequency: str
+    bid: int
+    ask: int
+    bid_size: int
+    ask_size: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedMarket:
     """Market whose outcome number `yes` (0 or 1) wins if its claim comes true.
 
-    starts: start of its game or period. tokens: position ids on Protocol V2. lacks_token: its object states only one token, which is
-    invalid. hides_prices: its object has no prices while it trades.
+    ends: announced end; None if it announces none. tokens: position ids on Protocol V2. lacks_token: its object states only one token,
+    which is invalid.
     """
 
     key: Key
@@ -70,18 +57,14 @@ class ListedMarket:
     group_title: str
     outcomes: tuple[str, str]
     tokens: tuple[str, str]
-    version: Literal["v1", "v2"]
+    is_v2: bool
     yes: int
     claim: PathClaim
     trading: TradingProfile
     created: int
     ends: int | None
-    starts: int | None
     steps: tuple[ResolutionStep, ...]
     fees: MarketFees
-    recurring: bool
-    legacy: Legacy
-    hides_prices: bool
     lacks_token: bool
 
     @property
@@ -95,18 +78,23 @@ class ListedMarket:
         return self.claim.closes
 
     @property
-    def truth(self) -> int | None:
-        """Final value of YES in tenths of a cent; None for a market that never resolves."""
+    def truth(self) -> int:
+        """Final value of YES in tenths of a cent."""
         return self.steps[-1].value
 
     @property
     def closes(self) -> int:
         """Instant at which the market closes, and trading ends."""
-        return find_close(self.steps)
+        return next(step.at for step in self.steps if step.closed)
+
+    @property
+    def tick(self) -> int:
+        """Price step in tenths of a cent."""
+        return GRIDS[self.trading.grid][0][2]
 
     def step(self, at: int) -> ResolutionStep | None:
         """Return the state of the market's resolution at an instant; None before the first step, such as a proposal."""
-        return find_step(self.steps, at)
+        return next((step for step in reversed(self.steps) if step.at <= at), None)
 
     def closed(self, at: int) -> bool:
         """Return True if the market is closed at an instant."""
@@ -115,43 +103,80 @@ class ListedMarket:
     def winner(self, at: int) -> int | None:
         """Return the number of the outcome that has won by an instant; None before the resolution, or if none has won."""
         step = self.step(at)
-        if step is None or not step.final or step.value not in (YES, NO):
+        if step is None or not step.final or step.value == HALF:
             return None
         return self.yes if step.value == YES else 1 - self.yes
 
-    @property
-    def tick(self) -> int:
-        """Price step in tenths of a cent."""
-        return 10 if self.trading.grid == "linear_cent" else 1
+    def tape(self) -> MarketTape:
+        """Return the market's quotes and trades from its opening to the answer."""
+        return record_tape(self.claim, self.trading)
+
+    def _pins(self) -> list[tuple[int, int, int]]:
+        """Return the changes of the quote from the answer on, as (instant, bid, ask): next to the correct value, then to the proposed one."""
+        values = [(self.answered, self.truth), *((step.at, step.value) for step in self.steps)]
+        tick = self.tick
+        low, high = tick, DOLLAR - 2 * tick
+        return [(at, bid, bid + tick) for at, value in values for bid in (min(max(value - tick, low), high),)]
+
+    def quote(self, at: int) -> Quote | None:
+        """Return the quote at an instant; None before the opening and from the close on."""
+        if not self.opens <= at < self.closes:
+            return None
+        tape = self.tape()
+        slot = tape.at(at)
+        if at < self.answered:
+            return Quote(*(int(getattr(tape, name)[slot]) for name in Quote.__slots__))
+        _, bid, ask = next(pin for pin in reversed(self._pins()) if pin[0] <= at)
+        size = 5_000 * self.trading.size + reserve_size(self.tick)
+        return Quote(bid, ask, size, size, int(tape.last[slot]))
+
+    def levels(self, at: int) -> tuple[list[Level], list[Level]]:
+        """Return the bids and asks of YES at an instant, best first; empty without a quote."""
+        quote = self.quote(at)
+        if quote is None:
+            return [], []
+        grid = self.trading.grid
+        asks = list_bids(grid, DOLLAR - quote.ask, quote.ask_size)
+        return list_bids(grid, quote.bid, quote.bid_size), [(DOLLAR - price, size) for price, size in asks]
+
+    def twice_prices(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return twice the mid price of YES at each of `times`, at which the market must trade."""
+        tape = self.tape()
+        slots = np.clip((times - self.opens) // SLOT, 0, len(tape.price) - 1)
+        prices = (tape.bid + tape.ask)[slots]
+        for at, bid, ask in self._pins():
+            prices = np.where(times >= at, bid + ask, prices)
+        return prices
+
+    def turnover(self, at: int) -> int:
+        """Return the dollars traded up to an instant, in 1/100000: a tenth of a cent times a hundredth of a share."""
+        return _compute_turnover(self, min(at, self.answered))
+
+
+@lru_cache(maxsize=8192)
+def _compute_turnover(market: ListedMarket, at: int) -> int:
+    tape = market.tape()
+    end = tape.at(at) + 1
+    return int((tape.price[:end] * tape.size[:end]).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedEvent:
-    """Event with its markets. group: id of mutually exclusive markets; empty for other events."""
+    """Event with its markets. exclusive: at most one of them is answered with yes. tag: its topic."""
 
     key: Key
-    number: int
     id: str
     slug: str
     title: str
-    description: str
-    source: str
-    tags: tuple[Tag, ...]
-    group: str
-    recurrence: Recurrence | None
+    tag: str
+    exclusive: bool
     created: int
     markets: tuple[ListedMarket, ...] = field(repr=False)
 
     @property
-    def opens(self) -> int:
-        """Instant at which its first market starts trading."""
-        return min(market.opens for market in self.markets)
-
-    @property
     def ends(self) -> int | None:
-        """Latest announced end; None if a market announces none."""
-        ends = [market.ends for market in self.markets if market.ends is not None]
-        return max(ends) if len(ends) == len(self.markets) else None
+        """Announced end, the same for all markets."""
+        return self.markets[0].ends
 
     @property
     def closes(self) -> int:

@@ -1,287 +1,23 @@
-"""Gamma objects of the generated world as of an instant."""
+"""Objects of Gamma and of the CLOB as of an instant."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date
+import hashlib
+from typing import Any
 
+import numpy as np
 import orjson
 
-from bellwether.sandbox.polymarket import quotes
-from bellwether.sandbox.polymarket.ids import Ids
-from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Recurrence, Tag
-from bellwether.sandbox.polymarket.quotes import MONEY, MarketQuote, Turnover
-from bellwether.sandbox.polymarket.resolution_steps import HALF, YES
-from bellwether.sandbox.polymarket.source import Object
-from bellwether.sandbox.timestamps import MINUTE, SECOND, format_time, midnight, to_datetime
+from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
+from bellwether.sandbox.polymarket.resolution import HALF
+from bellwether.sandbox.timestamps import MINUTE, SECOND, format_time, to_datetime
 from bellwether.sandbox.world.latent_paths import SLOT
-from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
+from bellwether.sandbox.world.tape import DOLLAR, Level
 
-_FIRST_Z_UMA_END = midnight(date(2025, 10, 1))
-_FRAYED = ("0.9999989871426158", "0.0000010128573842")
+Body = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class MarketFigures:
-    """Quote, turnover and liquidity (1/100000 dollars) of a market at an instant."""
-
-    quote: MarketQuote | None
-    turnover: Turnover
-    liquidity: int
-
-
-def compute_figures(market: ListedMarket, seed: int, at: int) -> MarketFigures:
-    """Compute quote, turnover and liquidity of a market at an instant; after the close they no longer change."""
-    at = min(at, market.closes)
-    quote = quotes.compute_quote(market, at)
-    liquidity = 0
-    if quote is not None and not market.closed(at):
-        bids, asks = quotes.build_levels(market, seed, quote)
-        liquidity = sum(price * size for price, size in bids) + sum((DOLLAR - price) * size for price, size in asks)
-    return MarketFigures(quote, quotes.compute_turnover(market, at), liquidity)
-
-
-def _texts(values: tuple[str, str] | tuple[str, ...]) -> str:
-    """Format texts as the venue does: as a JSON list inside a string."""
-    return "[" + ", ".join(orjson.dumps(value).decode() for value in values) + "]"
-
-
-def _in_order(market: ListedMarket, yes: str, no: str) -> tuple[str, str]:
-    """Return the values for YES and NO in the order of the market's outcomes."""
-    return (yes, no) if market.yes == 0 else (no, yes)
-
-
-def _prices(market: ListedMarket, figures: MarketFigures, at: int) -> tuple[str, str] | None:
-    """Return the texts of the outcomes' prices; None if the object has no prices."""
-    step = market.step(at)
-    if step is not None and step.closed:
-        if step.value is None:
-            return "0", "0"
-        if step.value == HALF:
-            return "0.5", "0.5"
-        corner = _FRAYED if market.legacy == "frayed" else ("1", "0")
-        return _in_order(market, *(corner if step.value == YES else (corner[1], corner[0])))
-    if figures.quote is None or market.hides_prices:
-        return None
-    yes = 5 * figures.quote.twice_price
-    return _in_order(market, format_decimal(yes, 4), format_decimal(10_000 - yes, 4))
-
-
-def _quotes(market: ListedMarket, figures: MarketFigures, at: int) -> Object:
-    """Build the fields with the quote and price changes of the first outcome. Without a bid the field is left out; without an ask it is
-    1.
-    """
-    quote = figures.quote
-    if quote is None:
-        return {"spread": 1, "lastTradePrice": 0, "bestAsk": 1}
-    bid, ask, last, sign = quote.bid, quote.ask, quote.last, 1
-    if market.yes:
-        bid, ask, last, sign = DOLLAR - ask, DOLLAR - bid, DOLLAR - last if last else 0, -1
-    fields: Object = {name: sign * change / (2 * DOLLAR) for name, change in quotes.compute_changes(market, at).items() if change}
-    fields |= {"spread": (ask - bid) / DOLLAR, "lastTradePrice": last / DOLLAR}
-    if bid > NO_BID:
-        fields["bestBid"] = bid / DOLLAR
-    return {**fields, "bestAsk": ask / DOLLAR if ask < NO_ASK else 1}
-
-
-def _volumes(traded: Turnover, suffix: str = "") -> Object:
-    names = {"volume24hr": traded.day, "volume1wk": traded.week, "volume1mo": traded.month, "volume1yr": traded.year}
-    return {name + suffix: to_dollars(amount) for name, amount in names.items()}
-
-
-def _updated(market: ListedMarket, at: int) -> int:
-    """Return the instant of the object's last change: while the market trades that of its quotes, later that of its resolution."""
-    step = market.step(at)
-    if step is not None:
-        return step.at
-    if at < market.opens:
-        return market.created
-    return max(market.opens, (min(at, market.answered) - market.opens) // SLOT * SLOT + market.opens)
-
-
-def _resolution(market: ListedMarket, at: int) -> Object:
-    """Build the fields with the state of the resolution."""
-    step = market.step(at)
-    if market.version == "v2":
-        status = "resolved" if step and step.final else "active" if at >= market.opens else "inactive"
-        fields: Object = {"resolutionStatus": status}
-    else:
-        fields = {"umaResolutionStatuses": _texts(step.history if step else ())}
-    if step is None:
-        return fields
-    if step.status is not None and market.version == "v1":
-        fields["umaResolutionStatus"] = step.status
-    if step.closed:
-        fields["closedTime"] = format_spaced(market.closes)
-    if step.final:
-        ended = next(later.at for later in market.steps if later.final)
-        fields["umaEndDate"] = format_seconds(ended) if ended >= _FIRST_Z_UMA_END else format_spaced(ended)
-        fields["automaticallyResolved"] = market.recurring
-    return fields
-
-
-def _times(market: ListedMarket, at: int) -> Object:
-    fields: Object = {
-        "startDate": format_milliseconds(market.opens + 500_000),
-        "startDateIso": format_date(market.opens),
-        "createdAt": format_time(market.created),
-        "updatedAt": format_time(_updated(market, at)),
-        "acceptingOrdersTimestamp": format_seconds(market.opens - MINUTE),
-    }
-    if market.ends is not None:
-        fields |= {"endDate": format_seconds(market.ends), "endDateIso": format_date(market.ends)}
-    if market.starts is not None and market.recurring:
-        fields["eventStartTime"] = format_seconds(market.starts)
-    elif market.starts is not None:
-        fields["gameStartTime"] = format_spaced(market.starts)
-    return fields
-
-
-def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
-    """Build the fields with trading ids: token ids on Protocol V1, position ids on V2. Some V1 markets also have position ids, for use in
-    combos.
-    """
-    tokens = market.tokens[:1] if market.lacks_token else market.tokens
-    if market.version == "v2":
-        return {"version": "v2", "clobTokenIds": "", "positionIds": tokens}
-    fields: Object = {"clobTokenIds": _texts(tokens)}
-    if at < V2_SINCE:
-        return fields
-    combos = {} if market.number % 2 else {"positionIds": [ids.position(side, market.number) for side in (0, 1)]}
-    return {**fields, "version": "v1", **combos}
-
-
-def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, figures: MarketFigures, at: int) -> Object:
-    """Build a market's object, without its event and tags."""
-    closed, prices = market.closed(at), _prices(market, figures, at)
-    body: Object = {
-        "id": market.id,
-        "question": market.question,
-        "conditionId": market.condition_id,
-        "slug": market.slug,
-        "resolutionSource": event.source if market.recurring else "",
-        "image": f"https://images.example/{int(market.id) % 97}.png",
-        "icon": f"https://images.example/{int(market.id) % 97}.png",
-        "description": market.description,
-        "outcomes": _texts(market.outcomes),
-    }
-    if prices is not None:
-        body["outcomePrices"] = _texts(prices)
-    body |= {
-        "active": True,
-        "closed": closed,
-        "archived": _archived(market, at),
-        "new": False,
-        "featured": False,
-        "restricted": True,
-        "marketMakerAddress": "",
-        "submitted_by": ids.address("address", event.number),
-        "groupItemTitle": market.group_title,
-        "groupItemThreshold": str(market.key[2]),
-        "questionID": market.question_id,
-        "enableOrderBook": True,
-        "orderPriceMinTickSize": market.tick / DOLLAR,
-        "orderMinSize": 5,
-        **_trading_ids(market, ids, at),
-        "umaBond": "500",
-        "umaReward": "2" if market.recurring else "5",
-        "acceptingOrders": at >= market.opens - MINUTE and not closed,
-        "negRisk": bool(event.group),
-        "negRiskOther": False,
-        "negRiskRequestID": ids.text("request", market.number) if event.group else "",
-        **({"negRiskMarketID": event.group} if event.group else {}),
-        "ready": False,
-        "funded": False,
-        "approved": True,
-        "hasReviewedDates": True,
-        "clearBookOnStart": not market.recurring,
-        "rewardsMinSize": 50 if market.recurring else 20,
-        "rewardsMaxSpread": 4.5 if market.recurring else 3.5,
-        **_times(market, at),
-        **_quotes(market, figures, at),
-        **_resolution(market, at),
-        **market.fees.fields(),
-    }
-    if figures.turnover.total:
-        total = figures.turnover.total
-        body |= {"volume": format_decimal(total, 5), "volumeNum": to_dollars(total), "volumeClob": to_dollars(total)}
-        body |= {**_volumes(figures.turnover), **_volumes(figures.turnover, "Clob")}
-    liquidity = figures.liquidity
-    return {
-        **body,
-        "liquidity": format_decimal(liquidity, 5),
-        "liquidityNum": to_dollars(liquidity),
-        "liquidityClob": to_dollars(liquidity),
-    }
-
-
-def _archived(market: ListedMarket, at: int) -> bool:
-    return market.legacy == "zero" and market.closed(at)
-
-
-def build_event(event: ListedEvent, figures: dict[int, MarketFigures], at: int) -> Object:
-    """Build an event's object, without markets and tags. figures: quote, turnover and liquidity of its listed markets, by number."""
-    markets = [market for market in event.markets if market.number in figures]
-    traded = [figures[market.number].turnover for market in markets]
-    total = Turnover(*(sum(getattr(turnover, name) for turnover in traded) for name in Turnover.__slots__))
-    liquidity = sum(figures[market.number].liquidity for market in markets)
-    closed = find_close(event, at) is not None
-    body: Object = {
-        "id": event.id,
-        "ticker": event.slug,
-        "slug": event.slug,
-        "title": event.title,
-        "description": event.description,
-        "resolutionSource": event.source if event.recurrence else "",
-        "startDate": format_time(event.opens + 900_000),
-        "creationDate": format_time(event.opens + 899_000),
-        "image": f"https://images.example/e{int(event.id) % 89}.png",
-        "icon": f"https://images.example/e{int(event.id) % 89}.png",
-        "active": True,
-        "closed": closed,
-        "archived": closed and all(_archived(market, at) for market in markets),
-        "new": False,
-        "featured": False,
-        "restricted": True,
-        "liquidity": to_dollars(liquidity),
-        "volume": to_dollars(total.total),
-        "openInterest": 0,
-        "createdAt": format_time(event.created),
-        "updatedAt": format_time(max([event.created, *(_updated(market, at) for market in markets)])),
-        **_volumes(total),
-        "enableOrderBook": True,
-        "liquidityClob": to_dollars(liquidity),
-        "negRisk": bool(event.group),
-        "enableNegRisk": bool(event.group),
-        "commentCount": int(event.id) % 53,
-        "showAllOutcomes": True,
-        "showMarketImages": False,
-    }
-    if event.ends is not None:
-        body["endDate"] = format_seconds(event.ends)
-    if event.group:
-        body["negRiskMarketID"] = event.group
-    if closed:
-        body["closedTime"] = format_seconds(event.closes)
-    if event.recurrence:
-        body["seriesSlug"] = event.recurrence.slug
-    return body
-
-
-def find_close(event: ListedEvent, at: int) -> int | None:
-    """Return the instant at which the event closed, because its last market did; None while it is open."""
-    return event.closes if at >= event.closes else None
-
-
-def build_tag(tag: Tag) -> Object:
-    """Build the object of a tag."""
-    return {"id": tag.id, "label": tag.label, "slug": tag.slug, "forceShow": False, "createdAt": "2024-12-01T12:00:00Z"}
-
-
-def build_series(series: Recurrence) -> list[Object]:
-    """Build the list of series of a recurring event, which has one object."""
-    names = {"id": series.id, "ticker": series.slug, "slug": series.slug, "title": series.title}
-    return [{**names, "seriesType": "single", "recurrence": series.frequency, "active": True, "closed": False}]
+#: Amounts are integers of 1/100000 dollar.
+MONEY = 100_000
 
 
 def format_decimal(value: int, digits: int) -> str:
@@ -290,26 +26,234 @@ def format_decimal(value: int, digits: int) -> str:
     return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".")
 
 
-def to_dollars(amount: int) -> float:
-    """Convert 1/100000 dollars to dollars."""
-    return amount / MONEY
-
-
-def format_date(at: int) -> str:
-    """Format the UTC date of an instant."""
-    return to_datetime(at).date().isoformat()
-
-
 def format_seconds(at: int) -> str:
     """Format an instant as 2026-07-24T00:00:16Z."""
-    return f"{to_datetime(at // SECOND * SECOND).isoformat()[:19]}Z"
+    return format_time(at // SECOND * SECOND)
 
 
-def format_milliseconds(at: int) -> str:
-    """Format an instant as 2026-07-24T00:00:16.500Z."""
-    return f"{to_datetime(at).isoformat(timespec='milliseconds')[:23]}Z"
+def _list_text(values: tuple[str, ...]) -> str:
+    """Format texts as the venue does: as a JSON list inside a string."""
+    return "[" + ", ".join(orjson.dumps(value).decode() for value in values) + "]"
 
 
-def format_spaced(at: int) -> str:
-    """Format an instant as 2026-07-24 00:00:16+00."""
-    return f"{to_datetime(at // SECOND * SECOND).isoformat(sep=' ')[:19]}+00"
+def _twice_yes(market: ListedMarket, at: int) -> int | None:
+    """Return the price of YES in 1/2000 dollar: twice the proposed or final value of a closed market, else twice the mid price; None before
+    the opening.
+    """
+    step, quote = market.step(at), market.quote(at)
+    if step is not None and step.closed:
+        return 2 * step.value
+    return quote.bid + quote.ask if quote else None
+
+
+def _outcome_prices(market: ListedMarket, at: int) -> tuple[int, int] | None:
+    """Return the prices of both outcomes in 1/2000 dollar; None before the opening."""
+    yes = _twice_yes(market, at)
+    if yes is None:
+        return None
+    no = 2 * DOLLAR - yes
+    return (no, yes) if market.yes else (yes, no)
+
+
+def _quote_fields(market: ListedMarket, at: int) -> Body:
+    """Build the fields with the quote of the first outcome. Without a bid the field is left out; without an ask it is 1."""
+    quote = market.quote(at)
+    if quote is None:
+        return {"spread": 1, "bestAsk": 1}
+    bid, ask, last = quote.bid, quote.ask, quote.last
+    if market.yes:
+        bid, ask, last = DOLLAR - ask, DOLLAR - bid, DOLLAR - last if last else 0
+    return {"spread": (ask - bid) / DOLLAR, "bestBid": bid / DOLLAR, "bestAsk": ask / DOLLAR, "lastTradePrice": last / DOLLAR}
+
+
+def _resolution_fields(market: ListedMarket, at: int) -> Body:
+    """Build the fields with the state of the resolution."""
+    step = market.step(at)
+    fields: Body = {}
+    if market.is_v2:
+        fields["resolutionStatus"] = "resolved" if step and step.final else "active"
+    else:
+        fields["umaResolutionStatuses"] = _list_text(step.history if step else ())
+        if step is not None:
+            fields["umaResolutionStatus"] = step.status
+    if step is not None and step.closed:
+        fields["closedTime"] = f"{to_datetime(market.closes).isoformat(sep=' ')[:19]}+00"
+    if step is not None and step.final:
+        fields["umaEndDate"] = format_seconds(next(later.at for later in market.steps if later.final))
+    return fields
+
+
+def _trading_ids(market: ListedMarket) -> Body:
+    """Build the fields with trading ids: token ids on Protocol V1, position ids on V2."""
+    tokens = market.tokens[:1] if market.lacks_token else market.tokens
+    return {"version": "v2", "clobTokenIds": "", "positionIds": tokens} if market.is_v2 else {"clobTokenIds": _list_text(tokens)}
+
+
+def _fee_fields(market: ListedMarket) -> Body:
+    fees = market.fees
+    if fees.type is None:
+        return {"feesEnabled": False, "feeType": None}
+    schedule = {"rate": fees.rate, "exponent": 1, "takerOnly": True, "rebateRate": fees.rebate}
+    return {"makerBaseFee": 1000, "takerBaseFee": 1000, "feesEnabled": True, "feeType": fees.type, "feeSchedule": schedule}
+
+
+def _liquidity(market: ListedMarket, at: int) -> int:
+    """Return the dollars in the book, in 1/100000."""
+    bids, asks = market.levels(at)
+    return sum(price * size for price, size in bids) + sum((DOLLAR - price) * size for price, size in asks)
+
+
+def _updated(market: ListedMarket, at: int) -> int:
+    """Return the instant of the object's last change: while the market trades that of its quotes, later that of its resolution."""
+    step = market.step(at)
+    if step is not None:
+        return step.at
+    return market.created if at < market.opens else market.opens + (min(at, market.answered) - market.opens) // SLOT * SLOT
+
+
+def build_market(market: ListedMarket, event: ListedEvent, at: int) -> Body:
+    """Build a market's object in Gamma, without its event and tags."""
+    prices, volume, liquidity = _outcome_prices(market, at), market.turnover(at), _liquidity(market, at)
+    body: Body = {
+        "id": market.id,
+        "question": market.question,
+        "conditionId": market.condition_id,
+        "slug": market.slug,
+        "resolutionSource": "",
+        "description": market.description,
+        "outcomes": _list_text(market.outcomes),
+        "active": True,
+        "closed": market.closed(at),
+        "archived": False,
+        "groupItemTitle": market.group_title,
+        "questionID": market.question_id,
+        "enableOrderBook": True,
+        "orderPriceMinTickSize": market.tick / DOLLAR,
+        "orderMinSize": 5,
+        "acceptingOrders": market.opens - MINUTE <= at < market.closes,
+        "negRisk": event.exclusive,
+        "startDate": format_time(market.opens),
+        "createdAt": format_time(market.created),
+        "updatedAt": format_time(_updated(market, at)),
+        **_trading_ids(market),
+        **_quote_fields(market, at),
+        **_resolution_fields(market, at),
+        **_fee_fields(market),
+        "liquidity": format_decimal(liquidity, 5),
+        "liquidityNum": liquidity / MONEY,
+    }
+    if prices is not None:
+        body["outcomePrices"] = _list_text(tuple(format_decimal(5 * price, 4) for price in prices))
+    if market.ends is not None:
+        body["endDate"] = format_seconds(market.ends)
+    if volume:
+        body |= {"volume": format_decimal(volume, 5), "volumeNum": volume / MONEY}
+    return body
+
+
+def build_event(event: ListedEvent, at: int) -> Body:
+    """Build an event's object in Gamma, without markets and tags."""
+    closed = at >= event.closes
+    body: Body = {
+        "id": event.id,
+        "ticker": event.slug,
+        "slug": event.slug,
+        "title": event.title,
+        "description": event.markets[0].description,
+        "resolutionSource": "",
+        "startDate": format_time(event.markets[0].opens),
+        "active": True,
+        "closed": closed,
+        "archived": False,
+        "liquidity": sum(_liquidity(market, at) for market in event.markets) / MONEY,
+        "volume": sum(market.turnover(at) for market in event.markets) / MONEY,
+        "createdAt": format_time(event.created),
+        "updatedAt": format_time(max(_updated(market, at) for market in event.markets)),
+        "enableOrderBook": True,
+        "negRisk": event.exclusive,
+    }
+    if event.ends is not None:
+        body["endDate"] = format_seconds(event.ends)
+    if closed:
+        body["closedTime"] = format_seconds(event.closes)
+    return body
+
+
+def build_tags(event: ListedEvent) -> list[Body]:
+    """Build the objects of an event's tags."""
+    return [{"id": str(100 + sum(event.tag.encode())), "label": event.tag, "slug": event.tag.lower().replace(" ", "-")}]
+
+
+def build_clob_market(market: ListedMarket, event: ListedEvent, at: int) -> Body:
+    """Build a market's object in the CLOB; its tokens have no winner before the resolution."""
+    closed, winner, step = market.closed(at), market.winner(at), market.step(at)
+    prices = _outcome_prices(market, at) or (DOLLAR, DOLLAR)
+    fee = 1000 if market.fees.type else 0
+    return {
+        "enable_order_book": not closed,
+        "active": True,
+        "closed": closed,
+        "archived": False,
+        "accepting_orders": market.opens - MINUTE <= at < market.closes,
+        "minimum_order_size": 5,
+        "minimum_tick_size": market.tick / DOLLAR,
+        "condition_id": market.condition_id,
+        "question_id": market.question_id,
+        "question": market.question,
+        "market_slug": market.slug,
+        "end_date_iso": format_seconds(market.ends) if market.ends is not None else None,
+        "maker_base_fee": fee,
+        "taker_base_fee": fee,
+        "neg_risk": event.exclusive,
+        "is_50_50_outcome": step is not None and step.final and step.value == HALF,
+        "tokens": [
+            {"token_id": market.tokens[side], "outcome": market.outcomes[side], "price": price / (2 * DOLLAR), "winner": side == winner}
+            for side, price in enumerate(prices)
+        ],
+        "tags": [event.tag, "All"],
+    }
+
+
+def _wire_levels(levels: list[Level]) -> list[Body]:
+    """Format levels as in a response, best last."""
+    return [{"price": format_decimal(price, 3), "size": format_decimal(size, 2)} for price, size in reversed(levels)]
+
+
+def build_book(market: ListedMarket, event: ListedEvent, side: int, at: int) -> Body | None:
+    """Build the order book of one outcome's token (0 or 1, `side`); None before the opening and from the close on."""
+    quote = market.quote(at)
+    if quote is None:
+        return None
+    bids, asks = market.levels(at)
+    last = quote.last
+    if side != market.yes:
+        bids, asks = ([(DOLLAR - price, size) for price, size in levels] for levels in (asks, bids))
+        last = DOLLAR - last if last else 0
+    body = {
+        "market": market.condition_id,
+        "asset_id": market.tokens[side],
+        "timestamp": str(_updated(market, at) // 1000),
+        "bids": _wire_levels(bids),
+        "asks": _wire_levels(asks),
+        "min_order_size": "5",
+        "tick_size": format_decimal(market.tick, 3),
+        "neg_risk": event.exclusive,
+        "last_trade_price": f"{last / DOLLAR:.3f}" if last else "",
+    }
+    return {**body, "hash": hashlib.sha1(orjson.dumps(body), usedforsecurity=False).hexdigest()}
+
+
+def build_prices(market: ListedMarket, side: int, first: int, last: int, step: int) -> list[Body]:
+    """Build the price history of one outcome's token (0 or 1, `side`): the prices at the multiples of `step` within [first, last] at which
+    the market trades.
+    """
+    begin = -(-max(first, market.opens) // step)
+    end = min(last, market.closes - 1) // step
+    if begin > end:
+        return []
+    times = np.arange(begin, end + 1, dtype=np.int64) * step
+    doubled = market.twice_prices(times)
+    if side != market.yes:
+        doubled = 2 * DOLLAR - doubled
+    seconds, prices = (times // SECOND).tolist(), (doubled / (2 * DOLLAR)).tolist()
+    return [{"t": at, "p": price} for at, price in zip(seconds, prices, strict=True)]

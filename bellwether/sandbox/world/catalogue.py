@@ -14,17 +14,12 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from bellwether.errors import ConfigError
-
-Kind = Literal["single", "ladder", "brackets", "contest", "members"]
+Kind = Literal["single", "ladder", "brackets", "contest"]
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Quantity about which the markets of a ladder or of brackets ask, in the unit of the question.
-
-    half: integer outcomes with strikes between them. whole: integer outcomes with ranges that include both ends.
-    """
+    """Quantity about which the markets of a ladder or of brackets ask, in the unit of the question."""
 
     centre: tuple[float, float]
     spread: float
@@ -32,14 +27,10 @@ class Quantity:
     prefix: str = ""
     suffix: str = ""
     decimals: int = 0
-    thousands: bool = False
-    half: bool = False
-    whole: bool = False
 
-    def text(self, value: Decimal) -> str:
-        """Format a value as in the question, with prefix, suffix and decimals."""
-        digits = 1 if self.half else self.decimals
-        return f"{self.prefix}{value:{',' if self.thousands else ''}.{digits}f}{self.suffix}"
+    def text(self, value: Decimal, digits: int = 0) -> str:
+        """Format a value as in the question, with `digits` more decimals."""
+        return f"{self.prefix}{value:,.{self.decimals + digits}f}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +42,27 @@ class QuestionFamily:
     kind: Kind
     series: str
     event: str
-    question: tuple[str, ...]
+    question: str
     claim: str
-    source: tuple[str, str]
+    source: str
     life: tuple[int, int]
     hours: tuple[int, int]
-    share: float
-    frequency: str
-    tags: tuple[str, ...]
     options: tuple[str, ...] = ()
     number: Quantity | None = None
     early: Literal["", "result", "deadline"] = ""
     pace: int = 1
     pair: bool = False
-    tie: bool = False
 
     @property
     def late(self) -> bool:
-        """True if markets close between midnight and 6:00 UTC, so that tickers and texts name the previous, American day."""
+        """True if markets close between midnight and 6:00 UTC, so that texts name the previous, American day."""
         return self.hours[0] < 6
+
+    @property
+    def sources(self) -> list[dict[str, str]]:
+        """Sources that decide the outcome, in the format of the venue."""
+        name, _, url = self.source.partition("|")
+        return [{"name": name, "url": url}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,66 +80,35 @@ class QuestionSeries:
         return self.family.series.format(name=self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
-    """All series. shares: by series, the fraction of all events that belong to it."""
-
-    series: tuple[QuestionSeries, ...]
-    shares: tuple[float, ...]
-    by_ticker: Mapping[str, QuestionSeries]
-
-
-def _code(name: str) -> str:
-    """Return the first six letters and digits of a name, in upper case and without accents."""
+def build_code(name: str, length: int) -> str:
+    """Build a part of a ticker from the letters and digits of a name, without accents, or from its code points if it has no Latin letters."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return "".join(letter for letter in plain.upper() if letter.isalnum())[:6]
+    code = "".join(letter for letter in plain.upper() if letter.isalnum())[:length]
+    return code or "".join(f"{ord(letter):X}" for letter in name if letter.isalnum())[: 2 * length]
 
 
-def build_option_code(name: str) -> str:
-    """Build the ticker suffix of a named option, such as a team, from its letters, or from its code points if it has no Latin letters."""
-    return _code(name)[:4] or "".join(f"{ord(letter):X}" for letter in name if letter.isalnum())[:8]
-
-
-def _number(entry: dict[str, Any]) -> Quantity:
-    low, high = entry.pop("centre")
-    return Quantity(centre=(float(low), float(high)), step=Decimal(str(entry.pop("step"))), **entry)
-
-
-def _family(entry: dict[str, Any], pools: dict[str, list[str]]) -> tuple[QuestionFamily, list[str]]:
-    entry = dict(entry)
-    entities, options = entry.pop("entities"), entry.pop("options", [])
-    source, address = entry.pop("source").split("|")
-    number = entry.pop("number", None)
-    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    family = QuestionFamily(
-        **plain,
-        source=(source, address),
-        options=tuple(pools[options] if isinstance(options, str) else options),
-        number=_number(number) if number else None,
-    )
-    return family, pools[entities] if isinstance(entities, str) else entities
+def _family(entry: dict[str, Any], pools: Mapping[str, list[str]]) -> tuple[QuestionFamily, list[str]]:
+    """Build a family from its entry in the catalogue; return it with its entities."""
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items() if name != "entities"}
+    plain["options"] = tuple(pools[entry["options"]]) if "options" in entry else ()
+    if number := entry.get("number"):
+        centre = (float(number["centre"][0]), float(number["centre"][1]))
+        plain["number"] = Quantity(**{**number, "centre": centre, "step": Decimal(str(number["step"]))})
+    entities = entry["entities"]
+    return QuestionFamily(**plain), pools[entities] if isinstance(entities, str) else entities
 
 
 def _series(family: QuestionFamily, entity: str) -> QuestionSeries:
     parts = entity.split("|")
     name = parts[1] if len(parts) > 1 else parts[0]
-    code = parts[0] if len(parts) > 1 else _code(name)
+    code = parts[0] if len(parts) > 1 else build_code(name, 6)
     return QuestionSeries(f"KX{family.prefix}{code}", family, name, Decimal(parts[2]) if len(parts) > 2 else Decimal(1))
 
 
 @lru_cache(maxsize=1)
-def load_catalogue() -> Catalogue:
-    """Load the built-in catalogue."""
+def load_catalogue() -> Mapping[str, QuestionSeries]:
+    """Load the built-in catalogue: all series by ticker."""
     content = tomllib.loads(files("bellwether.sandbox.world").joinpath("catalogue.toml").read_text("utf-8"))
-    series: list[QuestionSeries] = []
-    shares: list[float] = []
-    for entry in content["family"]:
-        family, entities = _family(entry, content["pools"])
-        series += [_series(family, entity) for entity in entities]
-        shares += [family.share / len(entities)] * len(entities)
-    by_ticker = {item.ticker: item for item in series}
-    if len(by_ticker) != len(series):
-        twice = next(item.ticker for item in series if by_ticker[item.ticker] is not item)
-        raise ConfigError(f"read the sandbox's catalogue.toml: two series have the ticker {twice}; give one of the entities its own code")
-    total = sum(shares)
-    return Catalogue(tuple(series), tuple(share / total for share in shares), by_ticker)
+    families = [_family(entry, content["pools"]) for entry in content["family"]]
+    series = [_series(family, entity) for family, entities in families for entity in entities]
+    return {one.ticker: one for one in series}

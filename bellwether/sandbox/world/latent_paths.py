@@ -1,6 +1,6 @@
 """Truth of the generated world: Brownian paths, and the probabilities of outcomes given the path so far.
 
-Paths are computed at the start of each slot of ten minutes.
+Paths are computed at the start of each slot of half an hour.
 
 Each event has a latent Brownian motion W on [0, 1]; a market asks whether lower < W(1) <= upper. Given the path up to s, W(1) is normal
 with mean W(s) and variance 1 - s, so the probability of yes is Phi((upper - W(s)) / sqrt(1 - s)) - Phi((lower - W(s)) / sqrt(1 - s)): an
@@ -20,7 +20,7 @@ from bellwether.sandbox.timestamps import MINUTE
 from bellwether.sandbox.world.random_draws import create_generator
 
 #: Latent probabilities, quotes and trades change only at multiples of this since the opening (microseconds).
-SLOT = 10 * MINUTE
+SLOT = 30 * MINUTE
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.intp]
@@ -115,40 +115,3 @@ class PathClaim:
         """Compute the probability of YES at these instants: before the opening that at the opening, from the close on 0 or 1."""
         slots = np.clip((times - self.opens) // SLOT, 0, self.slots - 1)
         return np.where(times < self.closes, self.probabilities(slots), float(self.pays))
-
-
-@dataclass(frozen=True, slots=True)
-class Combo:
-    """Claim on several paths: it pays one dollar if the claim of every leg has its required outcome. Legs are independent.
-
-    legs: claim, and True if its outcome must be YES.
-    """
-
-    legs: tuple[tuple[PathClaim, bool], ...]
-    opens: int
-    closes: int
-
-    @property
-    def pays(self) -> bool:
-        """True if every leg has its required outcome."""
-        return all(claim.pays == side for claim, side in self.legs)
-
-    @property
-    def slots(self) -> int:
-        """Number of slots that begin before the close."""
-        return -((self.opens - self.closes) // SLOT)
-
-    def probabilities(self) -> Floats:
-        """Compute the probability of YES at the start of each slot."""
-        return self.probabilities_at(self.opens + SLOT * np.arange(self.slots, dtype=np.int64))
-
-    def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
-        """Compute the probability of YES at these instants; before the opening that at the opening."""
-        product = np.ones(len(times))
-        for claim, side in self.legs:
-            probability = claim.probabilities_at(np.maximum(times, self.opens))
-            product *= probability if side else 1.0 - probability
-        return product
-
-
-Latent = PathClaim | Combo

@@ -7,23 +7,20 @@ ask which of several ranges it falls into.
 from __future__ import annotations
 
 import math
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-from bellwether.sandbox.world.catalogue import Quantity, QuestionSeries, build_option_code
+from bellwether.sandbox.world.catalogue import Quantity, QuestionSeries, build_code
 from bellwether.sandbox.world.random_draws import NORMAL, RandomDraws
-
-_NAMES = uuid.UUID("6f1c0f0e-3c55-4f0e-9d55-9a1f6d1c7b11")
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Market to be drawn for an event: YES wins if lower < W(1) <= upper on the event's path number `path`. words: values of the texts'
-    placeholders. strike: fields of the market object. suffix: of the ticker; empty for the event's own ticker.
+    """Market to be drawn for an event: YES wins if lower < W(1) <= upper. words: values of the texts' placeholders. strike: fields of the
+    market object. suffix: of the ticker; empty for the event's own ticker.
     """
 
     lower: float
@@ -32,7 +29,6 @@ class Leg:
     label: str
     words: dict[str, str] = field(default_factory=dict)
     strike: dict[str, Any] = field(default_factory=dict)
-    path: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,81 +41,32 @@ class Legs:
     words: dict[str, str] = field(default_factory=dict)
 
 
-def _no_answer(_: float) -> str:
-    """Return the empty text, for events whose outcome has no name or number."""
-    return ""
-
-
-def _prior(draw: RandomDraws) -> float:
-    """Draw the initial probability of YES in (0, 1), with a mean of about 0.4."""
-    return 0.03 + 0.94 * draw.unit() ** 1.55
-
-
 def _single(series: QuestionSeries, draw: RandomDraws) -> Legs:
-    """Draw the only market of an event."""
-    prior = _prior(draw)
-    suffix = "" if draw.chance(0.7) else "Y"
-    return Legs((Leg(NORMAL.inv_cdf(1 - prior), math.inf, suffix, series.name),), False, _no_answer)
-
-
-def _members(series: QuestionSeries, draw: RandomDraws) -> Legs:
-    """Draw one independent market per option."""
-    options = draw.sample(series.family.options, draw.integer(2, 6))
-    codes = _codes(options)
-    legs = tuple(
-        Leg(
-            NORMAL.inv_cdf(1 - _prior(draw)),
-            math.inf,
-            codes[option],
-            option,
-            {"option": option},
-            {"custom_strike": {"Word": option}, "strike_type": "custom"},
-            path,
-        )
-        for path, option in enumerate(options)
-    )
-    return Legs(legs, False, _no_answer)
-
-
-def _codes(options: list[str]) -> dict[str, str]:
-    """Build a short ticker code for each option; codes that would be equal are numbered."""
-    codes: dict[str, str] = {}
-    for option in options:
-        code = build_option_code(option)
-        codes[option] = code if code not in codes.values() else f"{code[:3]}{len(codes)}"
-    return codes
+    """Draw the only market of an event, with an initial probability of about 0.4 on average."""
+    prior = 0.03 + 0.94 * draw.unit() ** 1.55
+    return Legs((Leg(NORMAL.inv_cdf(1 - prior), math.inf, "", series.name),), False, lambda _: "")
 
 
 def _contest(series: QuestionSeries, draw: RandomDraws) -> Legs:
-    """Draw one market per option, of which at most one wins."""
+    """Draw one market per option, of which at most one wins. Some events do not list every possible winner."""
     family = series.family
-    ordered = len(family.options) <= 5
-    count = 2 if family.pair else draw.integer(2, min(6, len(family.options)))
-    options = list(family.options) if ordered else draw.sample(family.options, count)
-    listed = 1.0 if family.pair or ordered or draw.chance(0.7) else draw.uniform(0.7, 0.95)
+    options = draw.sample(family.options, 2 if family.pair else draw.integer(3, 6))
+    listed = 1.0 if family.pair or draw.chance(0.7) else draw.uniform(0.7, 0.95)
     weights = [(draw.unit() + 0.08) ** 2 for _ in options]
     edges, reached = [-math.inf], 0.0
     for weight in weights:
         reached += listed * weight / sum(weights)
         edges.append(NORMAL.inv_cdf(reached) if reached < 1 - 1e-9 else math.inf)
-    codes = _codes(options)
-    legs = tuple(
-        Leg(
-            lower,
-            upper,
-            codes[option],
-            option,
-            {"option": option},
-            {"custom_strike": {"competitor": str(uuid.uuid5(_NAMES, option))}, "strike_type": "structured"},
-        )
-        for option, (lower, upper) in zip(options, pairwise(edges), strict=True)
-    )
-    pair = {"a": options[0], "b": options[1]} if family.pair else {}
+    legs: list[Leg] = []
+    for option, (lower, upper) in zip(options, pairwise(edges), strict=True):
+        code = build_code(option, 4)
+        suffix = f"{code}{len(legs)}" if code in {leg.suffix for leg in legs} else code
+        legs.append(Leg(lower, upper, suffix, option, {"option": option}, {"custom_strike": {"option": option}, "strike_type": "custom"}))
 
     def answer(end: float) -> str:
         return next((leg.label for leg in legs if leg.lower < end <= leg.upper), "")
 
-    return Legs(legs, True, answer, pair)
+    return Legs(tuple(legs), True, answer, {"a": options[0], "b": options[1]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +78,27 @@ class _Scale:
     spread: float
     step: Decimal
 
+    @classmethod
+    def draw(cls, series: QuestionSeries, draw: RandomDraws) -> _Scale:
+        number = series.family.number
+        if number is None:
+            raise ValueError(f"family {series.family.prefix} of the catalogue has no number")
+        factor = float(series.scale)
+        return cls(number, draw.uniform(*number.centre) * factor, number.spread * factor, number.step * series.scale)
+
+    def strikes(self, count: int, draw: RandomDraws) -> list[Decimal]:
+        """Draw neighbouring strikes around the mean."""
+        middle = round((self.mean + self.spread * 0.5 * draw.normal()) / float(self.step))
+        lowest = max(middle - count // 2, 1)
+        return [(lowest + rung) * self.step for rung in range(count)]
+
     def at(self, strike: Decimal) -> float:
         """Return the value of W(1) at which the quantity is `strike`."""
         return (float(strike) - self.mean) / self.spread
 
     def answer(self, end: float) -> str:
         """Return the text of the quantity for the path's end W(1)."""
-        value = Decimal(repr(round(self.mean + self.spread * end, 6)))
-        return f"{value:.0f}" if self.number.half else self.number.text(value)
-
-
-def _scale(series: QuestionSeries, draw: RandomDraws) -> tuple[_Scale, Quantity]:
-    number = series.family.number
-    if number is None:
-        raise ValueError(f"family {series.family.prefix} of the catalogue has no number")
-    factor = float(series.scale)
-    return _Scale(number, draw.uniform(*number.centre) * factor, number.spread * factor, number.step * series.scale), number
+        return self.number.text(Decimal(repr(round(self.mean + self.spread * end, 8))), 1)
 
 
 def _plain(value: Decimal) -> str:
@@ -156,65 +108,40 @@ def _plain(value: Decimal) -> str:
 
 def _ladder(series: QuestionSeries, draw: RandomDraws) -> Legs:
     """Draw markets that ask whether a quantity exceeds each of several strikes."""
-    scale, number = _scale(series, draw)
-    count = draw.integer(2, 6)
-    middle = scale.mean + scale.spread * (0.2 + 0.5 * draw.normal())
-    lowest = max(Decimal(round(middle / float(scale.step)) - count // 2), Decimal(1))
+    scale = _Scale.draw(series, draw)
     legs = []
-    for rung in range(count):
-        strike = (lowest + rung) * scale.step - (Decimal("0.5") if number.half else 0)
-        words = {"value": number.text(strike), "least": f"{strike + Decimal('0.5'):.0f}"}
-        label = f"{words['least']}+" if number.half else f"Above {words['value']}"
-        legs.append(
-            Leg(scale.at(strike), math.inf, f"T{_plain(strike)}", label, words, {"floor_strike": float(strike), "strike_type": "greater"})
-        )
+    for strike in scale.strikes(draw.integer(2, 6), draw):
+        value = scale.number.text(strike)
+        fields = {"floor_strike": float(strike), "strike_type": "greater"}
+        legs.append(Leg(scale.at(strike), math.inf, f"T{_plain(strike)}", f"Above {value}", {"value": value}, fields))
     return Legs(tuple(legs), False, scale.answer)
 
 
 def _brackets(series: QuestionSeries, draw: RandomDraws) -> Legs:
-    """Draw markets that ask whether a quantity falls into each of several ranges."""
-    scale, number = _scale(series, draw)
-    inner = draw.integer(1, 5)
-    tails = not draw.chance(0.3)
-    middle = scale.mean + scale.spread * 0.5 * draw.normal()
-    lowest = max(Decimal(round(middle / float(scale.step)) - (inner + 1) // 2), Decimal(1)) * scale.step
-    edges = [lowest + rung * scale.step for rung in range(inner + 1)]
-    offset, last = (Decimal("0.5"), Decimal(1)) if number.whole else (Decimal(0), Decimal(0))
-    legs = []
-    if tails:
-        legs.append(_tail_below(scale, edges[0], offset))
+    """Draw markets that ask into which of several ranges a quantity falls; the first and the last range are open."""
+    scale = _Scale.draw(series, draw)
+    edges = scale.strikes(draw.integer(2, 5), draw)
+    first, last = edges[0], edges[-1]
+    below, above = f"{scale.number.text(first)} or below", f"above {scale.number.text(last)}"
+    lowest = {"cap_strike": float(first), "strike_type": "less_or_equal"}
+    highest = {"floor_strike": float(last), "strike_type": "greater"}
+    legs = [Leg(-math.inf, scale.at(first), f"L{_plain(first)}", below, {"range": below}, lowest)]
     for low, high in pairwise(edges):
-        least, most = number.text(low), number.text(high - last)
-        strike = {"cap_strike": float(high - last), "floor_strike": float(low), "strike_type": "between"}
-        suffix = f"B{_plain((low + high - last) / 2)}"
-        words = {"range": f"between {least} and {most}"}
-        legs.append(Leg(scale.at(low - offset), scale.at(high - offset), suffix, f"{least} to {most}", words, strike))
-    if tails:
-        legs.append(_tail_above(scale, edges[-1], offset))
+        label = f"{scale.number.text(low)} to {scale.number.text(high)}"
+        strike = {"floor_strike": float(low), "cap_strike": float(high), "strike_type": "between"}
+        legs.append(Leg(scale.at(low), scale.at(high), f"B{_plain((low + high) / 2)}", label, {"range": label}, strike))
+    legs.append(Leg(scale.at(last), math.inf, f"T{_plain(last)}", above.capitalize(), {"range": above}, highest))
     return Legs(tuple(legs), True, scale.answer)
 
 
-def _tail_below(scale: _Scale, edge: Decimal, offset: Decimal) -> Leg:
-    text = f"below {scale.number.text(edge)}"
-    strike = {"cap_strike": float(edge), "strike_type": "less"}
-    return Leg(-math.inf, scale.at(edge - offset), f"T{_plain(edge)}", text.capitalize(), {"range": text}, strike)
-
-
-def _tail_above(scale: _Scale, edge: Decimal, offset: Decimal) -> Leg:
-    text = f"{scale.number.text(edge)} or above"
-    strike = {"floor_strike": float(edge - 2 * offset), "strike_type": "greater" if offset else "greater_or_equal"}
-    return Leg(scale.at(edge - offset), math.inf, f"T{_plain(edge - 2 * offset)}", text, {"range": text}, strike)
-
-
-_MAKERS: dict[str, Callable[[QuestionSeries, RandomDraws], Legs]] = {
+_KINDS: dict[str, Callable[[QuestionSeries, RandomDraws], Legs]] = {
     "single": _single,
     "ladder": _ladder,
     "brackets": _brackets,
     "contest": _contest,
-    "members": _members,
 }
 
 
 def draw_legs(series: QuestionSeries, draw: RandomDraws) -> Legs:
     """Draw the markets of an event of this series."""
-    return _MAKERS[series.family.kind](series, draw)
+    return _KINDS[series.family.kind](series, draw)

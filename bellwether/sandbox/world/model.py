@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from bellwether.sandbox.source import Key
 from bellwether.sandbox.timestamps import DAY, midnight
-from bellwether.sandbox.world.latent_paths import Latent
+from bellwether.sandbox.world.latent_paths import PathClaim
 from bellwether.sandbox.world.tape import MarketTape, TradingProfile, record_tape
 
 #: First UTC day on which events of the world close.
 FIRST_DAY = date(2025, 1, 1)
+
+#: Sort key of a row in a listing; listings are in ascending order.
+Key = tuple[int, ...]
 
 
 def to_day_number(at: int) -> int:
@@ -25,9 +27,10 @@ def to_day_number(at: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Instants of a market's life, from its creation to its settlement.
+    """Instants of the life of an event's markets, from their creation to their settlement.
 
-    scheduled: close that is announced until the market closes. disputed: None without a dispute.
+    scheduled: close that is announced until the market closes. disputed: None without a dispute. corrected: instant of a second settlement
+    with another result; None without one.
     """
 
     created: int
@@ -37,6 +40,7 @@ class Life:
     determined: int
     disputed: int | None
     settled: int
+    corrected: int | None
 
     def status(self, at: int) -> str:
         """Return the venue's status of the market at an instant."""
@@ -54,10 +58,21 @@ class Life:
         """Return the close that the market states at an instant: the scheduled close until the market has closed, then the actual one."""
         return self.closes if at >= self.closes else self.scheduled
 
+    def settlement(self, at: int) -> int | None:
+        """Return the instant of the last settlement up to `at`; None before the first."""
+        if self.corrected is not None and at >= self.corrected:
+            return self.corrected
+        return self.settled if at >= self.settled else None
+
     def updated(self, at: int) -> int:
         """Return the instant of the last status change up to `at`."""
-        changes = (self.settled, self.disputed, self.determined, self.closes, self.created)
-        return next(change for change in changes if change is not None and (change <= at or change == self.created))
+        changes = (self.corrected, self.settled, self.disputed, self.determined, self.closes)
+        return next((change for change in changes if change is not None and change <= at), self.created)
+
+    @property
+    def final(self) -> int:
+        """Instant from which the market's object no longer changes."""
+        return max(self.settled, self.corrected or 0, self.closes + DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +86,37 @@ class Determination:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """Market of the generated world. latent: claim that determines its probability. terms: fields of its JSON object that never change."""
+    """Market of the generated world. latent: claim that determines its probability. terms: fields of its JSON object that never change.
+
+    determination: how it ends. mistaken: the first determination of a market that is corrected; None for others.
+    """
 
     key: Key
     ticker: str
     event_ticker: str
     series_ticker: str
-    latent: Latent
+    latent: PathClaim
     trading: TradingProfile
     life: Life
     determination: Determination
+    mistaken: Determination | None
     terms: dict[str, Any]
-    is_combo: bool = False
 
     def tape(self) -> MarketTape:
         """Return the market's quotes and trades."""
         return record_tape(self.latent, self.trading)
 
+    def determined(self, at: int) -> Determination | None:
+        """Return the determination that is valid at an instant; None before the first."""
+        if at < self.life.determined:
+            return None
+        return self.mistaken if self.life.corrected is not None and at < self.life.corrected else self.determination
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldEvent:
-    """Event of the generated world. body: its JSON object without markets. home: number of the day of its last close. index: its number in
-    that day.
+    """Event of the generated world. body: its JSON object without markets. home: number of the day of its close. index: its number in that
+    day.
 
     key: sort key in listings, latest creation day first; it does not reveal the day of the close.
     """
@@ -105,19 +129,3 @@ class WorldEvent:
     created: int
     body: dict[str, Any]
     markets: tuple[Market, ...]
-    is_combo: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WorldDay:
-    """All events whose last market closes on one UTC day."""
-
-    events: tuple[WorldEvent, ...]
-    by_event: dict[str, WorldEvent]
-    by_market: dict[str, Market]
-
-    @classmethod
-    def of(cls, events: tuple[WorldEvent, ...]) -> WorldDay:
-        """Build a day from its events, with lookup tables of events and markets by ticker."""
-        markets = {market.ticker: market for event in events for market in event.markets}
-        return cls(events, {event.ticker: event for event in events}, markets)

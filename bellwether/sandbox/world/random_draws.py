@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from functools import lru_cache
 from statistics import NormalDist
-from threading import RLock
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,12 +20,10 @@ class Purpose(IntEnum):
     EVENT = 2
     PATH = 3
     TRADING = 4
-    COMBO = 5
     CODE = 6
-    FLOW = 7
-    ERROR = 8
-    FAULT = 20
     MODEL = 21
+    POLYMARKET = 101
+    POLYMARKET_TRADING = 103
 
 
 def create_generator(*entropy: int) -> np.random.Generator:
@@ -76,15 +72,18 @@ class RandomDraws:
         return [pool.pop(self.integer(0, len(pool) - 1)) for _ in range(min(count, len(pool)))]
 
 
-class DrawCache(Generic[T]):
-    """Thread-safe cache of the function `draw`, with its last `most` results."""
+class NumberCode:
+    """Scrambling of numbers by a key that follows from the seed, for ids that do not reveal the day they belong to."""
 
-    def __init__(self, draw: Callable[[int], T], most: int) -> None:
-        self._lock = RLock()
-        self._cached = lru_cache(maxsize=most)(draw)
-        self.cache_info = self._cached.cache_info
+    def __init__(self, seed: int) -> None:
+        draw = RandomDraws(seed, Purpose.CODE)
+        self._factor = 2 * draw.integer(1 << 34, (1 << 38) - 1) + 1
+        self._offset = draw.integer(0, (1 << 40) - 1)
 
-    def __call__(self, number: int) -> T:
-        """Return `draw(number)`, from the cache if possible."""
-        with self._lock:
-            return self._cached(number)
+    def hide(self, number: int, bits: int) -> int:
+        """Scramble a number of `bits` bits: times an odd factor plus an offset, modulo a power of two; `show` reverses this."""
+        return (number * self._factor + self._offset) % (1 << bits)
+
+    def show(self, hidden: int, bits: int) -> int:
+        """Return the number from which `hide` made `hidden`."""
+        return (hidden - self._offset) * pow(self._factor, -1, 1 << bits) % (1 << bits)

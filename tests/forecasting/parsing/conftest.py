@@ -37,7 +37,7 @@ def truth(world: GeneratedWorld) -> Truth:
 @pytest.fixture(scope="session")
 def markets(world: GeneratedWorld) -> list[Market]:
     """One market of each event of several days."""
-    return [event.markets[0] for day in range(60, 90) for event in world.day(day).events if not event.is_combo]
+    return [event.markets[0] for day in range(60, 90) for event in world.day(day).events]
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,6 @@ from typing import Any
 import httpx
 import polars as pl
 import pytest
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
 from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import (
@@ -25,7 +23,6 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
 from bellwether.venues.polymarket.resolution import build_resolutions
 from tests.venues.polymarket.clients import clob, gamma
@@ -192,35 +189,6 @@ async def test_a_venue_that_knows_no_keyset_is_listed_by_offset(session: Callabl
 
     world._gamma = by_offset  # type: ignore[method-assign]
     assert sorted(everything(await session(world).day())["markets"]["market_id"]) == OURS
-
-
-async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_says(tmp_path: Path):
-    from bellwether.sandbox.clock import Clock
-    from bellwether.sandbox.polymarket import Clob, Gamma, GeneratedPolymarket
-    from bellwether.sandbox.polymarket.source import ListingFilter
-    from bellwether.sandbox.timestamps import to_instant
-    from bellwether.sandbox.world import GeneratedWorld
-
-    now, day = datetime(2026, 7, 1, tzinfo=UTC), date(2026, 3, 14)
-    source, clock = GeneratedPolymarket(GeneratedWorld(7)), Clock(now)
-    app = Starlette(routes=[Mount("/gamma", routes=Gamma(source, clock).routes()), Mount("/clob", routes=Clob(source, clock).routes())])
-    transport = httpx.ASGITransport(app)
-    async with (
-        GammaClient("http://sandbox/gamma", transport=transport) as first,
-        ClobClient("http://sandbox/clob", transport=transport) as second,
-    ):
-        pull = await pull_day(first, second, PageStore(open_storage(str(tmp_path)), venue="polymarket"), day, plan=PricePlan(markets=5))
-    found = everything(pull)
-    start = datetime.combine(day, datetime.min.time(), UTC)
-    listed = source.markets(ListingFilter(ends=(to_instant(start), to_instant(start + timedelta(days=1)) - 1)), to_instant(now))
-    truth = {row.id: source.clob_market(row.condition_id, to_instant(now)) for row in listed}
-    assert sorted(found["markets"]["market_id"]) == sorted(truth)
-    assert found["rejects"].is_empty()
-    assert found["prices"]["market_id"].n_unique() == min(5, len(truth))
-    verdicts = build_resolutions(found["markets"].lazy(), found["winners"].lazy())
-    assert dict(verdicts.select("market_id", "winner").iter_rows()) == {
-        name: next((one["outcome"] for one in market["tokens"] if one["winner"]), None) for name, market in truth.items() if market
-    }
 
 
 def ending_v2(number: int, end: str, **changes: Any) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""The clock: real, fixed, running, or moved over HTTP, and never backwards."""
+"""The clock: real, fixed, running, or moved over HTTP, and never backwards; and the server."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import socket
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.sandbox import GeneratedWorld, create_app, serve
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.control import Control
 
@@ -121,51 +123,80 @@ def test_threads_that_advance_it_together_lose_nothing() -> None:
 class Remote:
     """A clock and its HTTP control."""
 
-    def __init__(self, clock: Clock, runner: asyncio.Runner) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._runner = runner
-        app = Starlette(routes=[Mount("/sandbox", routes=Control(clock).routes())])
-        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sandbox")
+        self._app = Starlette(routes=[Mount("/sandbox", routes=Control(clock).routes())])
+
+    async def _request(self, method: str, **kwargs: Any) -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(self._app), base_url="http://sandbox") as http:
+            return await http.request(method, "/sandbox/clock", **kwargs)
 
     def get(self) -> dict[str, Any]:
-        return self._runner.run(self._http.get("/sandbox/clock")).json()
+        return asyncio.run(self._request("GET")).json()
 
     def post(self, **kwargs: Any) -> httpx.Response:
-        return self._runner.run(self._http.post("/sandbox/clock", **kwargs))
+        return asyncio.run(self._request("POST", **kwargs))
 
 
-@pytest.fixture
-def remote(runner: asyncio.Runner) -> Remote:
-    return Remote(Clock(START), runner)
-
-
-def test_it_sets_advances_and_runs_the_clock(remote: Remote) -> None:
+def test_it_sets_advances_and_runs_the_clock() -> None:
+    remote = Remote(Clock(START))
     assert remote.post(json={"now": "2025-06-15T15:00:00+02:00"}).json()["now"] == "2025-06-15T13:00:00Z"
     assert remote.post(json={"advance_seconds": 90.5}).json()["now"] == "2025-06-15T13:01:30.5Z"
     assert remote.clock.now() == datetime(2025, 6, 15, 13, 1, 30, 500_000, tzinfo=UTC)
     assert remote.post(json={"rate": 60}).json()["rate"] == 60.0
 
 
-@pytest.mark.parametrize(
-    ("sent", "says"),
-    [
-        ({"content": b"{"}, "send one of"),
-        ({"json": []}, "send one of"),
-        ({"json": {"now": "2025-06-15T13:00:00Z", "rate": 1}}, "send one of"),
-        ({"json": {"later": 1}}, "send one of"),
-        ({"json": {"now": 5}}, "send one of"),
-        ({"json": {"now": "tomorrow"}}, "tomorrow"),
-        ({"json": {"now": "2025-06-16"}}, "time zone"),
-        ({"json": {"now": "2025-06-15T11:59:59Z"}}, "only moves forward"),
-        ({"json": {"advance_seconds": -1}}, "only moves forward"),
-        ({"json": {"advance_seconds": "5"}}, "send one of"),
-        ({"json": {"advance_seconds": 1e300}}, "send one of"),
-        ({"json": {"advance_seconds": 1e12}}, "9999"),
-        ({"json": {"rate": -2}}, "rate"),
-    ],
+INVALID = (
+    {"content": b"{"},
+    {"json": []},
+    {"json": {"now": "2025-06-15T13:00:00Z", "rate": 1}},
+    {"json": {"later": 1}},
+    {"json": {"now": 5}},
+    {"json": {"now": "tomorrow"}},
+    {"json": {"now": "2025-06-16"}},
+    {"json": {"now": "2025-06-15T11:59:59Z"}},
+    {"json": {"advance_seconds": -1}},
+    {"json": {"advance_seconds": "5"}},
+    {"json": {"advance_seconds": 1e300}},
+    {"json": {"advance_seconds": 1e12}},
+    {"json": {"rate": -2}},
 )
-def test_what_it_cannot_do_is_a_400_that_says_why(remote: Remote, sent: dict[str, Any], says: str) -> None:
-    answer = remote.post(**sent)
-    assert answer.status_code == 400
-    assert says in answer.json()["error"]["message"]
-    assert remote.get() == {"now": "2025-06-15T12:00:00Z", "rate": 0.0, "real": False}
+
+
+def test_an_invalid_request_is_a_400_and_does_not_move_the_clock() -> None:
+    remote = Remote(Clock(START))
+    for sent in INVALID:
+        answer = remote.post(**sent)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request"), sent
+        assert remote.get() == {"now": "2025-06-15T12:00:00Z", "rate": 0.0, "real": False}
+
+
+def test_a_page_of_another_origin_cannot_move_the_clock() -> None:
+    remote, order = Remote(Clock(START)), {"advance_seconds": 60}
+    refused = remote.post(json=order, headers={"Origin": "http://evil.example"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+    assert remote.clock.now() == START
+    assert remote.post(json=order, headers={"Origin": "http://sandbox"}).status_code == 200
+
+
+# --- the server --------------------------------------------------------------------------------------------------------
+
+
+def test_the_server_answers_in_the_block_alone_and_only_to_its_own_host() -> None:
+    with serve(create_app(GeneratedWorld(1), clock=Clock(START))) as site:
+        status = f"{site.kalshi}/exchange/status"
+        port = site.root.rpartition(":")[2]
+        for host, code in ((f"127.0.0.1:{port}", 200), (f"localhost:{port}", 200), ("attacker.example", 400), ("", 400)):
+            assert httpx.get(status, headers={"Host": host}).status_code == code, host
+        assert httpx.get(status).headers.get_list("date") == ["Sun, 15 Jun 2025 12:00:00 GMT"]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(status)
+    assert not [thread for thread in threading.enumerate() if thread.name == "bellwether-sandbox"]
+
+
+def test_a_taken_port_is_an_error() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(BellwetherError), serve(create_app(GeneratedWorld(1)), port=taken.getsockname()[1]):
+            raise AssertionError("it must not start")
