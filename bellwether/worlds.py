@@ -52,10 +52,19 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
 
         site = Site("http://sandbox")
         transport = httpx.ASGITransport(app)
-        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue, site.models, transport)
+        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, _create_credentials, site.models, transport)
         return
     with serve(app) as site:
-        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue, site.models)
+        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, _create_credentials, site.models)
+
+
+def _create_credentials() -> Credentials:
+    """Create a Kalshi key; the sandbox accepts any."""
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    from bellwether.venues.kalshi.stream.signing import Credentials
+
+    return Credentials("sandbox", rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 
 def _own_credentials() -> Credentials:

@@ -49,7 +49,7 @@ GROWING = 5
 #: Second half over first half of the weeks after those: 1 where a week takes the same.
 MOST_GROWTH = 1.5
 FAMILIES = {
-    **{name: f"sandbox-{name}" for name in ("calibrated", "overconfident", "noisy", "malformed")},
+    **{name: f"sandbox-{name}" for name in ("calibrated", "overconfident", "noisy", "failing")},
     **{name: f"rule/{name}" for name in ("favourite", "hold", "proportional", "random")},
 }
 LINEUP = '[eight]\ntitle = "four models and the four rules"\nworlds = ["sandbox"]\n\n[eight.families]\n' + "".join(

@@ -279,24 +279,6 @@ def _store(config: Settings) -> None:
         ) from error
 
 
-@recordings.command()
-@click.argument("events", nargs=-1, metavar="[EVENT]...")
-@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(max=8784), help="Hours before the last close.")
-def generate(events: tuple[str, ...], *, hours: float) -> None:
-    """Generate recordings of finished EVENTs of the sandbox; of a few recent ones by default."""
-    from bellwether.recordings.sandbox_recordings import generate_recordings
-    from bellwether.sandbox import GeneratedWorld
-
-    config = settings()
-    if config.world is not World.SANDBOX:
-        raise ConfigError(
-            f"generating a recording: BELLWETHER_WORLD is {config.world}; only the sandbox knows its past. Use `bellwether record`"
-        )
-    world = GeneratedWorld(config.sandbox_seed)
-    for recording in generate_recordings(config.recordings_path, world, events, hours=hours, now=config.now()):
-        _say(f"{recording.name}: {_format_frames(recording)}, {len(recording.about.tickers)} markets")
-
-
 @click.command()
 @click.argument("sql")
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; repeatable.")

@@ -1,6 +1,6 @@
 """Compilation at the end of an installation: `python -m orchestration.precompile`.
 
-Imports all modules of the project, which stores their bytecode, and replays a short event of the sandbox, which stores numba's machine code.
+Imports all modules of the project, which stores their bytecode, and replays an event of the sandbox, which stores numba's machine code.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from types import ModuleType
 import dagster as dg
 
 from bellwether.errors import BellwetherError
-from bellwether.recordings.sandbox_recordings import generate_recordings, settled_events
+from bellwether.recordings.capture_import import import_captures
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.baselines import BuyAndHold
 from bellwether.replay.episode import write
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books
 from bellwether.replay.results.metrics import metrics
-from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.replayer import CAPTURES
 
 PACKAGES = ("bellwether", "assets", "resources", "orchestration", "cli")
 #: Packages that take seconds to import and that most commands do not need.
 _RARE = ("great_expectations", "litellm")
-#: Hours of the replayed event, and a time after its end.
-_HOURS, _NOW = 0.5, datetime(2026, 7, 1, tzinfo=UTC)
+#: Time of the computed tables; any will do.
+_NOW = datetime(2026, 10, 1, tzinfo=UTC)
 
 
 def import_all(packages: Iterable[str]) -> list[str]:
@@ -68,10 +68,10 @@ def _imports(module: ModuleType) -> set[str]:
 
 
 def compile_replay() -> None:
-    """Replay a recording of the sandbox once, so that numba compiles all code from episode to metrics and stores it."""
-    world = GeneratedWorld(7)
+    """Replay the shortest capture once, so that numba compiles all code from episode to metrics and stores it."""
+    capture = min(CAPTURES.glob("*.json.gz"), key=lambda path: path.stat().st_size)
     with tempfile.TemporaryDirectory() as folder:
-        (recording,) = generate_recordings(Path(folder) / "recordings", world, settled_events(world, _NOW, 1), hours=_HOURS, now=_NOW)
+        (recording,) = import_captures(Path(folder) / "recordings", capture)
         for draft in build_recording(recording):
             episode = write(Path(folder) / draft.metadata.episode_id, draft)
             metrics(run(episode, BuyAndHold()))

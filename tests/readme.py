@@ -28,7 +28,7 @@ CHARTS = {
     ROOT / "docs" / "images" / "reliability.png": (
         "benchmark/sandbox-2026/index.html",
         "Reliability diagrams",
-        ("sandbox-calibrated", "sandbox-timid"),
+        ("sandbox-calibrated", "sandbox-overconfident"),
     ),
 }
 #: Width of the terminal, in columns.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
+from cryptography.hazmat.primitives.hashes import SHA256
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -20,11 +22,11 @@ from starlette.routing import Route
 from bellwether import doctor
 from bellwether.doctor import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
 from bellwether.sandbox import serve
-from bellwether.sandbox.exchange.keys import KeyRing
-from bellwether.sandbox.params import VenueRefusal
 from bellwether.sandbox.worlds import build_application
 from bellwether.settings import Settings, World, settings
 from cli.main import main
+from tests.recordings.stream_faults import Faults
+from tests.venues.stream.peer import CREDENTIALS
 
 KEY = "sk-verysecret-0123456789abcdef"
 DEAD = "http://127.0.0.1:9"
@@ -192,22 +194,23 @@ def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_key_of_kalshi_is_tried_with_a_signed_call():
-    keys = KeyRing()
+    valid = {CREDENTIALS.key_id}
 
     async def limits(request: Request) -> Response:
-        try:
-            keys.verify(request.headers, request.method, request.url.path, time.time_ns() // 1_000_000)
-        except VenueRefusal as refusal:
-            return JSONResponse({"error": {"code": "authentication_error", "details": str(refusal)}}, status_code=401)
+        headers, scheme = request.headers, PSS(mgf=MGF1(SHA256()), salt_length=PSS.DIGEST_LENGTH)
+        signed = f"{headers['KALSHI-ACCESS-TIMESTAMP']}{request.method}{request.url.path}".encode()
+        signature = b64decode(headers["KALSHI-ACCESS-SIGNATURE"])
+        CREDENTIALS.private_key.public_key().verify(signature, signed, scheme, SHA256())
+        if headers["KALSHI-ACCESS-KEY"] not in valid:
+            return JSONResponse({"error": {"code": "authentication_error"}}, status_code=401)
         return JSONResponse({"usage_tier": "basic"})
 
-    credentials = keys.issue()
     with serve(Starlette(routes=[Route(f"/trade-api/v2{KALSHI_KEY_PATH}", limits)])) as site:
-        assert asyncio.run(try_kalshi_key(site.kalshi, credentials)).status == "ok"
-        keys.expire(credentials.key_id)
-        refused = asyncio.run(try_kalshi_key(site.kalshi + "/", credentials))
+        assert asyncio.run(try_kalshi_key(site.kalshi, CREDENTIALS)).status == "ok"
+        valid.clear()
+        refused = asyncio.run(try_kalshi_key(site.kalshi + "/", CREDENTIALS))
     assert refused.status == "refused"
-    assert credentials.key_id not in str(asdict(refused))
+    assert CREDENTIALS.key_id not in str(asdict(refused))
 
 
 def by_name(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -255,8 +258,7 @@ def test_something_configured_that_fails_is_an_exit_code_and_an_advice(command: 
 
 
 def test_a_live_world_is_tried_at_its_own_addresses_with_its_own_key(command: Any):
-    app = build_application(Settings(world=World.SANDBOX, _env_file=None))
-    credentials = app.state.keys.issue()
+    app = Faults(build_application(Settings(world=World.SANDBOX, _env_file=None)))
     with serve(app) as site:
         live = {
             "BELLWETHER_WORLD": "live",
@@ -264,16 +266,16 @@ def test_a_live_world_is_tried_at_its_own_addresses_with_its_own_key(command: An
             "BELLWETHER_KALSHI_STREAM_URL": site.kalshi_stream,
             "BELLWETHER_GAMMA_URL": site.gamma,
             "BELLWETHER_CLOB_URL": site.clob,
-            "KALSHI_API_KEY_ID": credentials.key_id,
-            "KALSHI_PRIVATE_KEY": pem_of(credentials),
+            "KALSHI_API_KEY_ID": CREDENTIALS.key_id,
+            "KALSHI_PRIVATE_KEY": pem_of(CREDENTIALS),
         }
         _, output = command("--json", **live)
         assert {name for name, status in by_name(json.loads(output)).items() if status == "ok"} >= VENUES
-        app.state.keys.expire(credentials.key_id)
+        app.refuses = True
         code, output = command("--json", **live)
     assert code == 1
     assert by_name(json.loads(output))["Kalshi WebSocket"] == "refused"
-    assert credentials.key_id not in output
+    assert CREDENTIALS.key_id not in output
 
 
 def nowhere() -> Settings:

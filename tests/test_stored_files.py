@@ -20,19 +20,20 @@ from bellwether.forecasting.registry import forecasters
 from bellwether.places import filesystem, place
 from bellwether.publish import export
 from bellwether.publish.card import is_export
+from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
 from bellwether.recordings.gap_summary import store_gap_summary
 from bellwether.recordings.recorder import Recorder
 from bellwether.recordings.recording import Recording, RecordingStatus
-from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Trajectory
-from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.replayer import CAPTURES
 from bellwether.settings import Settings, World, settings
 from bellwether.site import build, contents, read_site_state
 from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from cli.main import main
 from resources.reports import ReportsResource
+from tests.captured_events import GAME, SHORT, import_event
 from tests.cli.test_recordings import an_event
 from tests.lake.s3_server import S3Server
 from tests.publish.rows import questions
@@ -43,7 +44,6 @@ from tests.site.world import Size, published
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-EVENT = "KXHIGHLAX-26JUN27"
 SAID = (snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), trade(A, 1, price="0.9900", **at(2)))
 
 
@@ -69,24 +69,23 @@ def content(recording: Recording) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()) for path in recording.segments]
 
 
-def test_a_generated_recording_is_the_one_of_a_folder_and_made_once(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, root = GeneratedWorld(7), place(f"{bucket}/recordings")
-    local = generate_recording(tmp_path, world, EVENT, hours=1, now=NOW)
-    stored = generate_recording(root, world, EVENT, hours=1, now=NOW)
+def test_an_imported_recording_is_the_one_of_a_folder_and_made_once(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = place(f"{bucket}/recordings")
+    local, stored = import_event(tmp_path, SHORT), import_event(root, SHORT)
     assert stored.status is RecordingStatus.FINISHED and stored.about == local.about and stored.size == local.size
     assert content(stored) == content(local) and list(stored.frames()) == list(local.frames())
     assert store_gap_summary(stored) == store_gap_summary(local)
-    assert [one.name for one in list_recordings(root)] == [EVENT]
+    assert [one.name for one in list_recordings(root)] == [SHORT]
     sent = requests_of(root, monkeypatch)
     assert [(one.about, one.done) for one in list_recordings(root)] == [(local.about, local.done)]
     first = len(sent)
     assert [(one.about, one.done) for one in list_recordings(root)] == [(local.about, local.done)]
     assert len(sent) == first + 1, "a listing: files of finished recordings are read once per process"
-    again = generate_recording(root, world, EVENT, hours=1, now=NOW)
+    again = import_event(root, SHORT)
     assert content(again) == content(local)
     with pytest.raises(ConfigError, match="is taken by another recording"):
-        generate_recording(root, world, EVENT, hours=2, now=NOW)
-    with pytest.raises(ConfigError, match=f"below s3://.* there are {EVENT}"):
+        import_captures(root, CAPTURES / f"{GAME}.json.gz", name=SHORT)
+    with pytest.raises(ConfigError, match=f"below s3://.* there are {SHORT}"):
         find_recording(root, "other")
 
 

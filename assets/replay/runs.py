@@ -11,20 +11,19 @@ from assets.venues.jobs import RECORDINGS
 from assets.venues.partitions import RECORDING
 from assets.venues.recordings import RECORDING_TABLES
 from bellwether.errors import BellwetherError
-from bellwether.recordings import sandbox_recordings
+from bellwether.recordings.capture_import import import_captures
 from bellwether.replay.episode_builder.sources import outdated_episodes
-from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.replayer import CAPTURES
 from bellwether.settings import settings
 from orchestration.runner import Runner
 from resources.recordings import RecordingsResource
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Generate recordings of the latest settled events of the sandbox, and backtest the automatic agents in them. days: not used."""
+    """Import the captures that the sandbox ships, and backtest the automatic agents in them. days: not used."""
     from bellwether.replay.registry import competitors
 
-    config = settings()
-    sandbox_recordings.generate_recordings(config.recordings_path, GeneratedWorld(config.sandbox_seed), now=config.now())
+    import_captures(settings().recordings_path, CAPTURES)
     return run_backtests(work, list(competitors()))
 
 

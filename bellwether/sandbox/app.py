@@ -14,6 +14,7 @@ from bellwether.sandbox.control import Control
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket import Clob, Gamma, GeneratedPolymarket
+from bellwether.sandbox.replayer import Replayer
 from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.world import GeneratedWorld
 
@@ -41,23 +42,32 @@ async def _unknown_path(request: Request, error: Exception) -> Response:
 
 
 def create_app(
-    world: GeneratedWorld, *, polymarket: GeneratedPolymarket | None = None, truth: Truth | None = None, clock: Clock | None = None
+    world: GeneratedWorld,
+    *,
+    polymarket: GeneratedPolymarket | None = None,
+    replayer: Replayer | None = None,
+    truth: Truth | None = None,
+    clock: Clock | None = None,
 ) -> Starlette:
     """Create the application over a world. A service for which no argument supplies data is left out.
 
     Args:
         world: Kalshi's series, events, markets, candles, books and trades.
         polymarket: Polymarket's markets and books.
+        replayer: Kalshi's stream, from captures.
         truth: knowledge of the models at the model endpoint.
         clock: the sandbox's clock; default: the real time.
 
     `state.clock` of the application is its clock.
     """
     clock = clock or Clock()
+    captured = [] if replayer is None else replayer.rest_routes()
     routes: list[BaseRoute] = [
-        Mount(KALSHI_PATH, routes=Kalshi(world, clock).routes()),
+        Mount(KALSHI_PATH, routes=[*captured, *Kalshi(world, clock).routes()]),
         Mount(CONTROL_PATH, routes=Control(clock).routes()),
     ]
+    if replayer is not None:
+        routes.extend(replayer.stream_routes())
     if polymarket is not None:
         routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
         routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))

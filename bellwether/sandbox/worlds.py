@@ -12,6 +12,7 @@ from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.polymarket import GeneratedPolymarket
+from bellwether.sandbox.replayer import Replayer
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 
@@ -29,7 +30,8 @@ def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0) -> St
     per real second; 0 is fixed.
     """
     world, polymarket, truth = _world(seed)
-    return create_app(world, polymarket=polymarket, truth=truth, clock=Clock(now, rate=rate))
+    clock = Clock(now, rate=rate)
+    return create_app(world, polymarket=polymarket, replayer=Replayer(clock), truth=truth, clock=clock)
 
 
 def build_application(config: Settings, *, running: bool = False) -> Starlette:

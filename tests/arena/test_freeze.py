@@ -27,7 +27,7 @@ from cli import arena as commands
 from tests.arena.test_queries import _row as row_of
 from tests.arena.weeks import SEVEN, WEEK, Arena
 
-MODELS = '[third]\nmodel = "sandbox/noisy"\nworlds = ["sandbox"]\n\n[first]\nmodel = "sandbox/timid"\nworlds = ["sandbox"]\n\n[second]\nmodel = "sandbox/overconfident"\nworlds = ["sandbox"]\n'
+MODELS = '[third]\nmodel = "sandbox/noisy"\nworlds = ["sandbox"]\n\n[first]\nmodel = "sandbox/contrarian"\nworlds = ["sandbox"]\n\n[second]\nmodel = "sandbox/overconfident"\nworlds = ["sandbox"]\n'
 FIRST = '[rising]\ntitle = "Rising"\n[rising.releases.first]\nreleased = 2026-01-01\ninput_price = 2\noutput_price = 4\n'
 BOTH = FIRST.replace("= 4", "= 40") + "[rising.releases.second]\nreleased = 2026-04-20\ninput_price = 3\noutput_price = 6\n"
 #: A family that keeps its release when its price changes.
@@ -46,7 +46,7 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     arena = Arena(tmp_path_factory.mktemp("arena"), lineup="pair")
     _register(arena.registry, "first", FIRST + STEADY.format(5))
     arena.decide(WEEK)
-    _register(arena.registry, "second", BOTH + STEADY.format(7), MODELS.replace("timid", "random"))
+    _register(arena.registry, "second", BOTH + STEADY.format(7), MODELS.replace("contrarian", "slow"))
     arena.decide(WEEK + SEVEN)
     return arena
 
@@ -54,7 +54,7 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Arena:
 def test_a_cohort_keeps_its_release_and_prices_and_the_next_one_has_the_new_ones(upgraded: Arena) -> None:
     rows = upgraded.read(tables.AGENTS).filter(pl.col("family") == "rising").sort("week")
     assert rows["model"].to_list() == ["first", "second"]
-    assert rows["model_id"].to_list() == ["sandbox/timid", "sandbox/overconfident"]
+    assert rows["model_id"].to_list() == ["sandbox/contrarian", "sandbox/overconfident"]
     assert rows.select("input_price", "output_price").rows() == [(Decimal(2), Decimal(4)), (Decimal(3), Decimal(6))]
 
 
@@ -63,7 +63,7 @@ def test_calls_of_the_old_cohort_go_to_its_model_at_its_prices(upgraded: Arena) 
         attempts = journal.export()["attempts"].filter(pl.col("purpose") == "arena/decisions")
     made = {row["scope"]: row for row in attempts.iter_rows(named=True)}
     later = WEEK + SEVEN
-    assert made[f"{WEEK}/rising/{later}"]["model"] == made[f"{WEEK}/rising/{WEEK}"]["model"] == "sandbox/timid"
+    assert made[f"{WEEK}/rising/{later}"]["model"] == made[f"{WEEK}/rising/{WEEK}"]["model"] == "sandbox/contrarian"
     assert made[f"{later}/rising/{later}"]["model"] == "sandbox/overconfident"
     rising = {f"{WEEK}/rising/{later}": (2, 4), f"{later}/rising/{later}": (3, 6)}
     steady = {f"{WEEK}/steady/{later}": (5, 8), f"{later}/steady/{later}": (7, 8)}

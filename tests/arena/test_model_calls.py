@@ -98,9 +98,9 @@ def test_a_dead_endpoint_leaves_its_decision_open_and_a_fallback_is_recorded(tmp
 
 PRICED_MODELS = "".join(
     f'[{name}]\nmodel = "sandbox/{name}"\nworlds = ["sandbox"]\ninput_price = {price}\noutput_price = {price}\n'
-    for name, price in (("timid", 1), ("noisy", 2))
+    for name, price in (("contrarian", 1), ("noisy", 2))
 )
-PRICED_LINEUP = '[pair]\ntitle = "t"\nmethodology = "small"\nworlds = ["sandbox"]\n[pair.families]\ncalibrated = "sandbox-calibrated"\ncheap = "timid"\ndear = "noisy"\n'
+PRICED_LINEUP = '[pair]\ntitle = "t"\nmethodology = "small"\nworlds = ["sandbox"]\n[pair.families]\ncalibrated = "sandbox-calibrated"\ncheap = "contrarian"\ndear = "noisy"\n'
 CENT = Decimal("0.01")
 
 
@@ -135,12 +135,12 @@ def test_budgets_stop_before_money_is_spent_and_a_raised_one_goes_on(arena: Aren
     assert states.pop("dear") == "open", "a model's own budget concerns that model alone"
     assert set(states.values()) == {"finished"}
     assert f"model sandbox/noisy, scope …/{WEEK} is $0.040000" in reasons["dear"]
-    spent = money["sandbox/timid: dollars spent"]
+    spent = money["sandbox/contrarian: dollars spent"]
     assert 0 < spent < 0.04
     both = spent + money["sandbox/calibrated: dollars spent"]
     assert money["week: dollars spent"] == pytest.approx(both)
     assert money["week: dollars left"] == pytest.approx(10 - both)
-    assert money["sandbox/timid: dollars left"] == pytest.approx(0.04 - spent)
+    assert money["sandbox/contrarian: dollars left"] == pytest.approx(0.04 - spent)
 
     states, _, money = _decide(arena, WeekBudgets(week=Decimal(10), model=Decimal(1)), "three")
     assert set(states.values()) == {"finished"}
@@ -149,7 +149,7 @@ def test_budgets_stop_before_money_is_spent_and_a_raised_one_goes_on(arena: Aren
         assert journal.spent(week_scope(WEEK + SEVEN)).committed == 0, "another week has its own budget"
         whole, models = compute_week_spending(journal, WEEK, WeekBudgets())
     assert whole.left is None
-    assert set(models) == {"sandbox/calibrated", "sandbox/timid", "sandbox/noisy"}
+    assert set(models) == {"sandbox/calibrated", "sandbox/contrarian", "sandbox/noisy"}
 
 
 def test_a_week_without_calls_has_cost_nothing(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_prices_are_dollars_per_million_tokens_and_unknown_ones_are_null() -> No
     everyone = listed()
     assert (everyone["gpt-4o"]["input_price"], everyone["gpt-4o"]["output_price"]) == ("2.5", "10")
     assert everyone["o1-mini"]["input_price"] is None
-    assert everyone["sandbox-timid"]["output_price"] == "2"
+    assert everyone["sandbox-noisy"]["output_price"] == "2"
     assert everyone["smollm2-135m"]["output_price"] == "0"
 
 
@@ -87,7 +87,7 @@ def test_an_unknown_provider_is_an_error_that_lists_the_known_ones() -> None:
 def test_the_sandboxs_models_are_not_ready_in_the_live_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_WORLD", "live")
     settings.cache_clear()
-    assert listed()["sandbox-timid"]["readiness"] == "other world"
+    assert listed()["sandbox-noisy"]["readiness"] == "other world"
 
 
 def test_a_model_of_ones_own_is_listed_with_its_endpoint_as_provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

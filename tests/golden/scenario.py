@@ -47,6 +47,7 @@ def replay(home: Path) -> None:
 def record(home: Path) -> None:
     """Run the commands on the generated world, and replace the recorded answers and captures."""
     from bellwether.recordings.sandbox_recordings import generate_recording
+
     from bellwether.sandbox.worlds import build_application
 
     answers: dict[str, dict[str, Any]] = {}

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 from bellwether.sandbox.exchange.keys import KeyRing
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 #: Headers that do not change the meaning of an answer.
 _OF_THE_TRANSPORT = ("content-length", "server", "connection")

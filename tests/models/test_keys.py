@@ -76,8 +76,8 @@ def test_a_provider_that_the_table_does_not_have_is_asked_with_a_key_named_after
 
 
 def test_the_sandboxs_models_are_asked_in_their_world_alone() -> None:
-    timid = model("sandbox-timid")
-    assert endpoint(timid, WORLD) == Endpoint(WORLD, SANDBOX_KEY)
-    assert status(timid, world=World.LIVE).readiness == "other world"
-    with pytest.raises(ConfigError, match=r"sandbox-timid.*BELLWETHER_WORLD=sandbox"):
-        endpoint(timid, None)
+    noisy = model("sandbox-noisy")
+    assert endpoint(noisy, WORLD) == Endpoint(WORLD, SANDBOX_KEY)
+    assert status(noisy, world=World.LIVE).readiness == "other world"
+    with pytest.raises(ConfigError, match=r"sandbox-noisy.*BELLWETHER_WORLD=sandbox"):
+        endpoint(noisy, None)

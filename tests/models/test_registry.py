@@ -91,7 +91,7 @@ def test_a_documented_cutoff_is_taken_instead_of_the_published_one(built_in: dic
 
 def test_nobody_is_asked_for_money_without_being_named(built_in: dict[str, Model]) -> None:
     automatic = {name for name, one in built_in.items() if one.automatic}
-    assert automatic == {f"sandbox-{name}" for name in PERSONALITIES} - {"sandbox-slow", "sandbox-random"}
+    assert automatic == {f"sandbox-{name}" for name in PERSONALITIES} - {"sandbox-slow"}
     assert all(built_in[name].worlds == (World.SANDBOX,) for name in automatic), "their prices are made up"
 
 
@@ -206,7 +206,7 @@ def test_an_unknown_model_is_an_error_with_the_names_that_come_close() -> None:
         (f"{PAID}concurrency = 0\n", ["concurrency = 0"]),
         (f"{PAID}timeout = 0\n", ["timeout = 0"]),
         (f"{PAID}tempature = 1\n", ["tempature = 1", "no such field", "temperature"]),
-        ('[mine]\nmodel = "sandbox/timid"\napi_base = "http://x/v1"\n', ["has its own address"]),
+        ('[mine]\nmodel = "sandbox/noisy"\napi_base = "http://x/v1"\n', ["has its own address"]),
         ('["gpt-4o"]\nmodel = "openai/gpt-4o"\n', ["[gpt-4o]", "already defined"]),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
+from bellwether.recordings.sandbox_recordings import generate_recording
 
 from assets.replay.jobs import BACKTEST
 from assets.replay.runs import run_backtests
@@ -16,7 +17,6 @@ from assets.replay.sensors import recorded_episodes
 from assets.venues.jobs import RECORDINGS
 from assets.venues.sensors import finished_recordings
 from bellwether.lake import Lake
-from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.episode_builder.sources import Sources, outdated_episodes
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings

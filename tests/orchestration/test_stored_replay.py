@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
+from bellwether.recordings.sandbox_recordings import generate_recording
 from click.testing import CliRunner
 
 from assets.replay.jobs import BACKTEST
@@ -14,7 +15,6 @@ from assets.replay.runs import run_backtests
 from bellwether.files import folders
 from bellwether.places import place
 from bellwether.recordings.recording import DONE
-from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from types import MappingProxyType
-from typing import Any
-
-#: Characters of the answer that is far too long.
-HUGE = 1 << 20
 
 _OF_P = ("p_yes", "probability", "probability_yes", "yes_probability", "prob", "forecast")
-_THOUGHTS = (
-    "Questions of this kind resolve yes about four times in ten, which is where I start. What is said about this one moves me to {p}.",
-    "The rules leave little room for interpretation, so the matter itself decides. Weighing what speaks for it and against it, I come to {p}.",
-    "Two things count here: how much can still happen before the close, and where things stand. Together they suggest {p} for yes.",
-    "I know of nothing decisive. The outside view and the details given here agree on roughly {p}.",
-)
-
-
+_THOUGHTS = "Two things count here: how much can still happen before the close, and where things stand. Together they suggest {p} for yes."
 _FIELDS = "p_yes|p_no|probability|probability_yes|yes_probability|prob|forecast|prediction|answer|outcome|confidence|reasoning|rationale|explanation"
 _FIELD = re.compile(rf"[\"'`]({_FIELDS})[\"'`]")
 _BARE_FIELD = re.compile(r"\b(p_yes)\b")
@@ -33,11 +21,10 @@ _TAGS = re.compile(r"<(answer|confidence|probability)>")
 
 
 class AnswerForm(Enum):
-    """Kind of answer: tags, a JSON object, an arena decision (JSON), or prose."""
+    """Kind of answer: tags, a JSON object, or prose."""
 
     TAGS = "tags"
     OBJECT = "object"
-    DECISION = "decision"
     PROSE = "prose"
 
 
@@ -67,9 +54,9 @@ def read_answer_format(text: str, *, as_object: bool) -> AnswerFormat:
     return AnswerFormat(AnswerForm.PROSE, of_yes, percent)
 
 
-def write_thoughts(p: float, key: int) -> str:
-    """Write some sentences of reasoning that end with the probability. key: selects the wording."""
-    return _THOUGHTS[key % len(_THOUGHTS)].format(p=f"{100 * p:.0f}%")
+def write_thoughts(p: float) -> str:
+    """Write some sentences of reasoning that end with the probability."""
+    return _THOUGHTS.format(p=f"{100 * p:.0f}%")
 
 
 def format_number(value: float) -> str:
@@ -79,22 +66,20 @@ def format_number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Content of an answer to be formatted. wish: the requested format. p: probability of yes. thinks: include the reasoning. answer,
-    number: replace the values derived from `p`, for wrong answers.
+    """Content of an answer to be formatted. wish: the requested format. p: probability of yes. thinks: include the reasoning. number: replaces
+    the stated number, for malformed answers.
     """
 
     wish: AnswerFormat
     p: float
     thoughts: str
-    decision: Mapping[str, Any] | None = None
     thinks: bool = True
-    answer: str | None = None
     number: str | None = None
 
     @property
     def label(self) -> str:
         """The answer: "yes" or "no"."""
-        return self.answer if self.answer is not None else "yes" if self.p >= 0.5 else "no"
+        return "yes" if self.p >= 0.5 else "no"
 
     def _number(self, value: float, *, percent: bool) -> str:
         return self.number if self.number is not None else format_number(100 * value if percent else value)
@@ -126,75 +111,27 @@ class Statement:
         members = ", ".join(f'"{name}": {self._member(name)}' for name in self.wish.fields or ("p_yes", "reasoning"))
         return f"{{{members}}}"
 
-    def _decision(self) -> str:
-        text = json.dumps(self.decision or {"action": "HOLD", "reasoning": self.thoughts})
-        if self.number is None:
-            return text
-        return json.dumps({"action": "BET", "bets": [{"market_id": "1", "side": "YES", "amount": 0}], "reasoning": self.thoughts}).replace(
-            '"amount": 0', f'"amount": {self.number}'
-        )
-
     def text(self) -> str:
         """Format the answer as text."""
         if self.wish.form is AnswerForm.TAGS:
             return self._tags()
         if self.wish.form is AnswerForm.OBJECT:
             return self._object()
-        if self.wish.form is AnswerForm.DECISION:
-            return self._decision()
         return f"{self.thoughts}\n\nProbability of yes: {self._number(self.p, percent=True)}%"
-
-
-def _other_form(statement: Statement) -> Statement:
-    """Return the same content with a format that was not requested."""
-    form = AnswerForm.TAGS if statement.wish.form in (AnswerForm.OBJECT, AnswerForm.DECISION) else AnswerForm.OBJECT
-    return replace(statement, wish=AnswerFormat(form, statement.wish.of_yes, form is AnswerForm.TAGS))
 
 
 def _unclosed(statement: Statement) -> str:
     """Format an answer without its closing tags or brackets."""
-    text = statement.text()
-    return text.replace("</answer>", "").replace("</confidence>", "").replace("</probability>", "").rstrip("}%. ")
+    return re.sub(r"</\w+>", "", statement.text()).rstrip("}%. ")
 
 
-def _contradiction(statement: Statement) -> str:
-    """Format an answer that is followed by the opposite answer."""
-    opposite = replace(statement, p=round(1 - statement.p, 4), decision={"action": "HOLD", "reasoning": "Or rather not."})
-    return f"{statement.text()}\n\nOn second thought:\n\n{opposite.text()}"
-
-
-#: Wrong formats by name: functions that convert the right answer.
-MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
-    {
-        "prose": lambda right: f"{right.thoughts} So I lean {right.label}, though it is hard to put a number on it.",
-        "out of range": lambda right: replace(right, number="250").text(),
-        "negative": lambda right: replace(right, number="-5").text(),
-        "not a number": lambda right: replace(right, number="NaN").text(),
-        "in words": lambda right: replace(right, number="about seventy").text(),
-        "contradiction": _contradiction,
-        "unclosed": _unclosed,
-        "code fence": lambda right: f"Sure! Here is my answer:\n\n```json\n{right.text()}\n```\n\nLet me know if you need anything else.",
-        "other form": lambda right: _other_form(right).text(),
-        "empty": lambda right: "",
-        "null": lambda right: "null",
-        "neither": lambda right: replace(right, answer="maybe", decision={"action": "WAIT", "reasoning": right.thoughts}).text(),
-        "huge": lambda right: (f"{right.thoughts} " * (HUGE // (len(right.thoughts) + 1) + 1))[:HUGE],
-        "other language": lambda right: (
-            f"Ich halte das für {'wahrscheinlich' if right.p >= 0.5 else 'unwahrscheinlich'}. 我的信心不高，无法给出确切的数字。"
-        ),
-    }
+#: Malformed answers: functions that convert the right answer.
+MALFORMED: tuple[Callable[[Statement], str], ...] = (
+    lambda right: f"{right.thoughts} So I lean {right.label}, though it is hard to put a number on it.",
+    lambda right: replace(right, number="250").text(),
+    lambda right: replace(right, number="NaN").text(),
+    _unclosed,
+    lambda right: "",
 )
 
-
-def choose_malformed(key: int, sample: int) -> str:
-    """Choose which wrong format an answer gets. key: hash of the question. sample: number of the answer; consecutive samples get different
-    formats.
-    """
-    return list(MALFORMED)[(key + sample) % len(MALFORMED)]
-
-
-REFUSALS = (
-    "I'm sorry, but I can't help with predicting the outcome of real-world events.",
-    "I can't assist with that. Forecasts of this kind could be used for gambling.",
-    "I'm not able to give a probability for this. Please consult a qualified expert.",
-)
+REFUSAL = "I'm sorry, but I can't help with predicting the outcome of real-world events."

@@ -8,11 +8,11 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether.sandbox.replayer import captured_results
 from bellwether.sandbox.timestamps import DAY, to_datetime
 from bellwether.sandbox.world.events import LONGEST_LIFE
 from bellwether.sandbox.world.latent_paths import PathClaim
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 #: A model knows the probability as of this time before the close (microseconds).
 LEAD = DAY
 
-_TICKER = re.compile(r"\bKX[A-Z0-9]+-[A-Z0-9.]+(?:-[A-Z0-9.]+)*")
-_TOKEN = re.compile(r"\b(?:0x[0-9a-f]{62}(?:[0-9a-f]{2})?|[0-9]{60,78})\b")
 _LABELLED = re.compile(r"^\W*(?:question|market|title)\b\W*[:=]\s*(.+)$", re.IGNORECASE)
-_QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“(.{8,}?)”(?=[\s.,;:)]|$)")
-_LONGEST_SEARCHED = 40_000
 
 
 def normalize_text(text: str) -> str:
@@ -46,11 +42,8 @@ def hash_text(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Subject of a question. id: the market's; "" for no market or several. key: seed of the model's noise. probability: of YES, as the
-    model knows it.
-    """
+    """Subject of a question. key: seed of the model's noise. probability: of YES, as the model knows it."""
 
-    id: str
     key: int
     probability: float
 
@@ -66,37 +59,30 @@ class MarketEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Market that a text may be about. Its rules, close and label tell it from markets with the same question."""
+    """Market that a text may be about. Its rules, close and label distinguish it from markets with the same question."""
 
     id: str
-    latent: PathClaim
+    claim: PathClaim
     created: int
     opens: int
-    close: int | None
+    close: int
     rules: str
     label: str
 
-    def known_at(self, now: int, at: int | None) -> int:
-        """Return the instant as of which a model knows the probability: `at`, by default a day before the close, but not before the opening
-        or after `now`.
-        """
-        if at is None:
-            at = now if self.close is None else self.close - LEAD
-        return min(now, max(self.opens, at))
-
     def probability(self, now: int, at: int | None = None) -> float:
-        """Return the probability that a model knows at `now`; see `known_at`."""
-        return float(self.latent.probabilities_at(np.asarray([self.known_at(now, at)], dtype=np.int64))[0])
-
-    def subject(self, now: int, at: int | None = None) -> Subject:
-        """Return the market as the subject of a question, with the probability known as of `at`; see `known_at`."""
-        return Subject(self.id, hash_text(self.id), self.probability(now, at))
+        """Return the probability that a model knows: as of `at`, by default a day before the close, but not before the opening or after `now`."""
+        known = min(now, max(self.opens, self.close - LEAD if at is None else at))
+        return _probability(self.claim, known)
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
         """Return whether the text `context` contains the market's rules, the date of its close, and its label, as three flags."""
-        close = "" if self.close is None else to_datetime(self.close).date().isoformat()
+        close = to_datetime(self.close).date().isoformat()
         rules, dated, labelled = (bool(text) and text in context for text in (self.rules, close, self.label))
         return rules, dated, labelled
+
+
+def _probability(claim: PathClaim, at: int) -> float:
+    return float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0])
 
 
 def _of_kalshi(market: Market, now: int) -> _Candidate:
@@ -145,7 +131,7 @@ class Truth:
     probability that is drawn from the text itself.
 
     Attributes:
-        world: the generated world; None: the models know no market.
+        world: the generated world; None for models that know nothing.
         polymarket: the same world as listed by Polymarket.
     """
 
@@ -154,7 +140,6 @@ class Truth:
         self._world = world
         self._polymarket = polymarket
         self._indexes = [_Index(self._of_world), _Index(self._of_polymarket)]
-        self._estimates = lru_cache(maxsize=1 << 14)(self._estimate)
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
         """Yield (question, market id) for the markets of day number `home`, in the venue's wording and in that of the clean tables."""
@@ -170,11 +155,11 @@ class Truth:
                 yield market.question, market.id
 
     def by_id(self, market_id: str, now: int, at: int | None = None) -> Subject | None:
-        """Find a listed market by its ticker, id, condition id or token id; None if unknown. at: instant of the probability, for trading at
-        a past time; None: a day before the close.
+        """Find a listed market by its ticker or id; None if unknown. at: instant of the probability, for trading at a past time; None: a day
+        before the close.
         """
         candidate = self._candidate(market_id, now)
-        return candidate.subject(now, at) if candidate else None
+        return Subject(hash_text(candidate.id), candidate.probability(now, at)) if candidate else None
 
     def estimate(self, market_id: str, date: int, now: int) -> MarketEstimate | None:
         """Return what a model knows of a market in the arena: a Polymarket market, a Kalshi contract, or a Kalshi event with two outcomes.
@@ -183,17 +168,12 @@ class Truth:
         The probability is as of `now` on this date, else as of midnight. None for a market that is not listed at `now`, or whose question
         is already answered.
         """
-        return self._estimates(market_id, now if date <= now < date + DAY else date, now)
-
-    def _estimate(self, market_id: str, at: int, now: int) -> MarketEstimate | None:
-        """Return what a model knows of an arena market as of `at`; None if it is not listed at `now` or is already closed."""
         market = self._arena_market(market_id)
+        at = now if date <= now < date + DAY else date
         if market is None:
             return None
         name, outcome, created, claim = market
-        if created > now or at >= claim.closes:
-            return None
-        return MarketEstimate(hash_text(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
+        return None if created > now or at >= claim.closes else MarketEstimate(hash_text(name), outcome, _probability(claim, at))
 
     def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim] | None:
         """Return the id of an arena market, the outcome it is about, its creation, and the claim that determines its probability."""
@@ -211,53 +191,28 @@ class Truth:
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         """Return the market with this id as a candidate, if it is listed at `now`."""
-        market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None
-        candidate = _of_kalshi(market, now) if market else self._at_polymarket(market_id, now)
+        market = self._world.market(market_id) if self._world else None
+        listed = self._polymarket.listed(market_id) if self._polymarket and market is None else None
+        candidate = _of_kalshi(market, now) if market else _of_polymarket(listed, now) if listed else None
         return candidate if candidate and candidate.created <= now else None
 
-    def _at_polymarket(self, name: str, now: int) -> _Candidate | None:
-        if self._polymarket is None:
-            return None
-        market = self._polymarket.listed(name)
-        return _of_polymarket(market, now) if market else None
-
     def _best(self, ids: Iterable[str], context: str, now: int) -> Subject | None:
-        """Return the market that fits the text `context` best. If several fit equally, return one subject without id, with their mean
-        probability.
-        """
+        """Return the market that fits the text `context` best. If several fit equally, return one subject with their mean probability."""
         candidates = [candidate for market_id in dict.fromkeys(ids) if (candidate := self._candidate(market_id, now))]
         best = max((candidate.fits(context) for candidate in candidates), default=None)
         fitting = [candidate for candidate in candidates if candidate.fits(context) == best]
-        if len(fitting) < 2:
-            return fitting[0].subject(now) if fitting else None
+        if not fitting:
+            return None
         mean = math.fsum(candidate.probability(now) for candidate in fitting) / len(fitting)
-        return Subject("", hash_text(" ".join(sorted(candidate.id for candidate in fitting))), mean)
+        return Subject(hash_text(" ".join(sorted(candidate.id for candidate in fitting))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
-        """Find the market that a text is about, by an id in the text or else by a question in it; None if both are missing."""
-        return self.find_named(text, now) or self._find_contained(text, now)
-
-    def find_named(self, text: str, now: int) -> Subject | None:
-        """Find the market whose id the text contains, or whose question is one of its lines or quotations."""
-        for name in (*_TICKER.findall(text), *_TOKEN.findall(text)):
-            if subject := self.by_id(name.rstrip("."), now):
-                return subject
+        """Find the market whose question is a line of a text; None if there is none."""
         context, questions = normalize_text(text), [normalize_text(question) for question in _possible_questions(text)]
         for index in self._indexes:
             ids = index.at(now)
             for question in questions:
                 if subject := self._best(ids.get(question, ()), context, now):
-                    return subject
-        return None
-
-    def _find_contained(self, text: str, now: int) -> Subject | None:
-        """Find the market whose question occurs anywhere in a text that is not too long; the longest question wins."""
-        context = normalize_text(text)
-        for index in self._indexes if len(context) <= _LONGEST_SEARCHED else ():
-            ids = index.at(now)
-            contained = [question for question in tuple(ids) if question in context]
-            for question in sorted(contained, key=lambda question: (-len(question), question)):
-                if subject := self._best(ids[question], context, now):
                     return subject
         return None
 
@@ -268,18 +223,17 @@ class Truth:
     def invent(self, text: str) -> Subject:
         """Return an invented subject for a text about no market; its probability, uniform on [0.05, 0.95), depends only on the text."""
         key = hash_text(normalize_text(text))
-        return Subject("", key, RandomDraws(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
+        return Subject(key, RandomDraws(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
+
+
+def captured_subject(ticker: str, price: float) -> Subject | None:
+    """Return a market of the captures as a subject, with a probability halfway from its price to its result; None for other markets."""
+    result = captured_results().get(ticker)
+    return None if result is None else Subject(hash_text(ticker), (price + (result == "yes")) / 2)
 
 
 def _possible_questions(text: str) -> Iterator[str]:
-    """Yield the parts of a text that may be a question: labelled lines first, then quotations, then all lines."""
+    """Yield the parts of a text that may be a question: labelled lines, then all lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in lines:
-        if match := _LABELLED.match(line):
-            yield match[1]
-            yield match[1].strip("\"'“”*")
-    for match in _QUOTED.finditer(text):
-        yield match[1] or match[2]
-    for line in lines:
-        yield line
-        yield line.strip("\"'*#- ")
+    yield from (match[1] for line in lines if (match := _LABELLED.match(line)))
+    yield from lines

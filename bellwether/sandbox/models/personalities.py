@@ -9,14 +9,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 from bellwether.sandbox.world.random_draws import NORMAL, Purpose, RandomDraws
 
 #: Bounds of stated probabilities, which have four decimals.
 LEAST, MOST = 0.0001, 0.9999
-
-Manner = Literal["well formed", "malformed", "refusing", "random"]
 
 _QUANTILES = 200
 
@@ -53,9 +50,9 @@ class Skill:
             return "q = p"
         if self.slope == -1 and not self.noise:
             return "q = 1 - p"
-        truth = "" if not self.slope else "logit p" if self.slope == 1 else f"{self.slope:g} logit p"
-        noise = f"{self.noise:g} z, z standard normal per question and sample" if self.noise else ""
-        return f"logit q = {' + '.join(part for part in (truth, noise) if part) or '0'}"
+        truth = "logit p" if self.slope == 1 else f"{self.slope:g} logit p"
+        noise = f" + {self.noise:g} z, z standard normal per question and sample" if self.noise else ""
+        return f"logit q = {truth}{noise}"
 
     def states(self, p: float, z: float = 0.0) -> float:
         """Compute the stated probability q for a known p. z: standard normal noise."""
@@ -73,15 +70,15 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Personality:
-    """Model of the sandbox, with its skill. manner: how its answers are formed, such as malformed. reasons: it returns reasoning in a
-    separate field. late: it answers with a delay.
+    """Model of the sandbox, with its skill. reasons: it returns reasoning in a separate field. late: it answers with a delay. fails: two of
+    three questions get a malformed answer or a refusal.
     """
 
     model: str
     skill: Skill
-    manner: Manner = "well formed"
     reasons: bool = False
     late: bool = False
+    fails: bool = False
 
     def states(self, p: float, seed: int, question: int, sample: int) -> float:
         """Compute the stated probability for a known p. seed, question, sample: determine the noise; a sample is one of several answers to
@@ -99,18 +96,15 @@ PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
         for personality in (
             Personality("calibrated", _KNOWN),
             Personality("overconfident", Skill(2.5), reasons=True),
-            Personality("timid", Skill(0.4)),
             Personality("contrarian", Skill(-1.0)),
             Personality("noisy", Skill(1.0, noise=1.5)),
-            Personality("random", Skill(0.0, noise=1.5), manner="random"),
-            Personality("malformed", _KNOWN, manner="malformed"),
-            Personality("refusing", _KNOWN, manner="refusing"),
             Personality("slow", _KNOWN, reasons=True, late=True),
+            Personality("failing", _KNOWN, fails=True),
         )
     }
 )
 
 
 def skill(model: str) -> Skill:
-    """Return the distortion of a model by its id, such as timid or sandbox/timid. Raises `KeyError` for an unknown model."""
+    """Return the distortion of a model by its id, such as noisy or sandbox/noisy. Raises `KeyError` for an unknown model."""
     return PERSONALITIES[model.rpartition("/")[2]].skill

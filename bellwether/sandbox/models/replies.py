@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cached_property
+from enum import Enum
 
-from bellwether.sandbox.models.answer_forms import (
-    MALFORMED,
-    REFUSALS,
-    AnswerForm,
-    AnswerFormat,
-    Statement,
-    choose_malformed,
-    read_answer_format,
-    write_thoughts,
-)
+from bellwether.sandbox.models.answer_forms import MALFORMED, REFUSAL, AnswerForm, Statement, read_answer_format, write_thoughts
 from bellwether.sandbox.models.arena_bets import ArenaPrompt, Belief, complete_fields, decide_bets, read_arena_prompt
-from bellwether.sandbox.models.beliefs import Subject, Truth, hash_text
-from bellwether.sandbox.models.exchange_tools import ExchangeTools, ToolUse, choose_trader, read_exchange_tools
+from bellwether.sandbox.models.beliefs import Subject, Truth, captured_subject, hash_text
+from bellwether.sandbox.models.exchange_tools import (
+    ExchangeTools,
+    ToolQuote,
+    ToolUse,
+    garble_order,
+    read_exchange_tools,
+    trade_beliefs,
+)
 from bellwether.sandbox.models.request import ChatRequest
-from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
+
+
+class Failure(Enum):
+    """How a model fails to answer."""
+
+    MALFORMED = "malformed"
+    REFUSAL = "refusal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,41 +45,35 @@ class ReplyWriter:
         self._request = request
         self._now = now
 
-    @cached_property
-    def _subject(self) -> Subject:
-        return self._truth.subject(self._request.question, self._now)
-
-    @property
-    def _manner(self) -> str:
-        return self._request.personality.manner
-
-    def _states(self, subject: Subject, sample: int) -> float:
-        """Return the probability that the model states about a subject."""
-        return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
-
     def reply(self, sample: int) -> ModelReply:
         """Write answer number `sample`."""
         request = self._request
         if (slip := read_arena_prompt(request)) is not None:
             return self._bet(slip, sample)
         exchange = read_exchange_tools(request)
-        if self._manner == "refusing":
-            return self._refuse(self._subject.key, as_field=request.json_schema is not None or exchange is not None)
-        if exchange is not None:
-            return self._trade(exchange, sample)
-        return self._forecast(sample)
+        return self._forecast(sample) if exchange is None else self._trade(exchange, sample)
 
-    def _refuse(self, key: int, *, as_field: bool) -> ModelReply:
+    def _failure(self, key: int) -> Failure | None:
+        """Return how the model fails to answer a question; None for a valid answer. key: hash of the question."""
+        return (None, Failure.MALFORMED, Failure.REFUSAL)[key % 3] if self._request.personality.fails else None
+
+    def _refuse(self, *, as_field: bool) -> ModelReply:
         """Write a refusal. as_field: put it into the field `refusal` instead of the text."""
-        text = REFUSALS[key % len(REFUSALS)]
-        return ModelReply(None, refusal=text) if as_field else ModelReply(text)
+        return ModelReply(None, refusal=REFUSAL) if as_field else ModelReply(REFUSAL)
+
+    def _answer(self, text: str, thoughts: str) -> ModelReply:
+        return ModelReply(text, thoughts if self._request.personality.reasons else "")
+
+    def _state(self, subject: Subject, sample: int) -> float:
+        """Return the probability that the model states about a subject."""
+        return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
 
     def _bet(self, slip: ArenaPrompt, sample: int) -> ModelReply:
         """Write the decision for an arena prompt (`slip`)."""
         request, truth, personality = self._request, self._truth, self._request.personality
-        key = hash_text(request.question)
-        if self._manner == "refusing":
-            return self._refuse(key, as_field=request.json_schema is not None)
+        failure = self._failure(hash_text(request.question))
+        if failure is Failure.REFUSAL:
+            return self._refuse(as_field=request.json_schema is not None)
 
         def belief(market_id: str) -> Belief | None:
             estimate = truth.estimate(market_id, slip.at, self._now)
@@ -85,38 +83,40 @@ class ReplyWriter:
 
         thoughts = f"{len(slip.markets)} markets are listed and {len(slip.positions)} positions can be sold. I act where the price is furthest from what I expect."
         decision = decide_bets(slip, belief, thoughts)
-        reasoning = thoughts if personality.reasons else ""
-        if request.json_schema is not None and self._manner != "malformed":
-            return ModelReply(json.dumps(complete_fields(decision), ensure_ascii=False), reasoning)
-        statement = Statement(AnswerFormat(AnswerForm.DECISION, of_yes=True, percent=False), 0.5, thoughts, decision)
-        return ModelReply(
-            MALFORMED[choose_malformed(key, sample)](statement) if self._manner == "malformed" else statement.text(), reasoning
-        )
+        text = json.dumps(decision if request.json_schema is None else complete_fields(decision), ensure_ascii=False)
+        return self._answer(text[: len(text) // 2] if failure is Failure.MALFORMED else text, thoughts)
 
     def _trade(self, exchange: ExchangeTools, sample: int) -> ModelReply:
         """Write the tool calls of a trading model."""
-        request = self._request
+        request, truth = self._request, self._truth
+        failure = self._failure(hash_text(request.question))
+        if failure is Failure.REFUSAL:
+            return self._refuse(as_field=True)
 
-        def belief(ticker: str) -> float:
-            subject = self._truth.by_id(ticker, self._now, exchange.at) or self._truth.invent(ticker)
-            return self._states(subject, sample)
+        def belief(quote: ToolQuote) -> float:
+            subject = truth.by_id(quote.ticker, self._now, exchange.at) or captured_subject(quote.ticker, quote.middle)
+            return self._state(subject or truth.invent(quote.ticker), sample)
 
-        key = hash_text(f"{request.question}\0{len(request.turns)}\0{sample}")
-        calls = choose_trader(self._manner)(exchange, belief, RandomDraws(self._truth.seed, Purpose.MODEL, key))
+        calls = trade_beliefs(exchange, belief)
+        if failure is Failure.MALFORMED and exchange.has_queried and not exchange.has_acted:
+            calls = garble_order(exchange)
         thoughts = f"{len(exchange.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
         return ModelReply(None if calls else thoughts, thoughts if request.personality.reasons else "", calls=tuple(calls))
 
     def _forecast(self, sample: int) -> ModelReply:
         """Write an answer with a probability, in the requested format."""
-        request, subject = self._request, self._subject
-        p = self._states(subject, sample)
-        thoughts = write_thoughts(p, subject.key)
+        request, subject = self._request, self._truth.subject(self._request.question, self._now)
+        failure = self._failure(subject.key)
+        if failure is Failure.REFUSAL:
+            return self._refuse(as_field=request.json_schema is not None)
+        p = self._state(subject, sample)
+        thoughts = write_thoughts(p)
         wish = read_answer_format(request.instructions, as_object=request.wants_object)
-        if request.json_schema is not None and self._manner != "malformed":
+        if request.json_schema is not None:
             wish = replace(wish, form=AnswerForm.OBJECT, fields=tuple(request.json_schema.get("properties", ())))
         statement = Statement(wish, p, thoughts, thinks=not request.personality.reasons)
-        text = MALFORMED[choose_malformed(subject.key, sample)](statement) if self._manner == "malformed" else statement.text()
-        return ModelReply(text, thoughts if request.personality.reasons else "")
+        malform = MALFORMED[(subject.key // 3 + sample) % len(MALFORMED)]
+        return self._answer(malform(statement) if failure is Failure.MALFORMED else statement.text(), thoughts)
 
 
 def cut_reply(reply: ModelReply, room: int) -> ModelReply:

@@ -433,8 +433,8 @@ def _other_tape() -> Any:
 
 
 def test_another_model_is_refused_for_the_run_but_not_for_its_replay(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
-    with pytest.raises(Mismatch, match="model is sandbox/timid and was sandbox/calibrated"):
-        trade(Scripted(tmp_path / "journal.db"), whole[0], model="sandbox-timid")
+    with pytest.raises(Mismatch, match="model is sandbox/noisy and was sandbox/calibrated"):
+        trade(Scripted(tmp_path / "journal.db"), whole[0], model="sandbox-noisy")
 
 
 def test_a_damaged_trajectory_ends_the_run_and_is_no_failure_of_the_agent(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bellwether.recordings.sandbox_recordings import generate_recording, settled_events
 from bellwether.replay.agents.llm import Trajectory
-from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from cli.main import main
+from tests.captured_events import LADDER, import_event
 
 pytestmark = pytest.mark.slow
 
@@ -23,19 +22,12 @@ def run_command(*arguments: str) -> str:
     return result.stdout
 
 
-@pytest.fixture(scope="module")
-def world() -> GeneratedWorld:
-    return GeneratedWorld(7)
-
-
 @pytest.fixture
-def episode(world: GeneratedWorld) -> str:
-    """The last day of a finished event, as an episode."""
-    config = settings()
-    event = settled_events(world, config.now(), 2)[1]
-    generate_recording(config.recordings_path, world, event, now=config.now())
-    run_command("episode", "build", event, "--infer-results")
-    return event
+def episode() -> str:
+    """The captured ladder as an episode."""
+    import_event(settings().recordings_path, LADDER)
+    run_command("episode", "build", LADDER)
+    return LADDER
 
 
 def trade(episode: str, *options: str) -> dict[str, Any]:
@@ -50,7 +42,7 @@ def trajectory_of(model: str) -> Trajectory:
 
 
 def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: str, caplog: pytest.LogCaptureFixture) -> None:
-    names = ("calibrated", "contrarian", "malformed", "refusing")
+    names = ("calibrated", "contrarian", "failing")
     made = {name: trade(episode, "--agent", "llm", "--param", f"model=sandbox-{name}") for name in names}
     assert {name: row["failure"] for name, row in made.items()} == dict.fromkeys(made)
     assert float(made["calibrated"]["contracts"]) > 0
@@ -59,10 +51,9 @@ def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: st
         folder = trajectory_of(name).folder
         again = trade(episode, "--replay", str(folder))
         assert (again["agent"], again["result_digest"]) == (folder.name, row["result_digest"])
-    wrong = trajectory_of("malformed").finished
-    assert wrong is not None
-    assert wrong["call_statuses"]["error"] > 0
-    refused = trajectory_of("refusing").finished
-    assert refused is not None
-    assert (made["refusing"]["orders"], refused["failures"]) == (0, {"refusal": refused["steps"]})
-    assert f"{refused['steps']} of {refused['steps']} steps have no decision (refusal {refused['steps']})" in caplog.text
+    failed = trajectory_of("failing").finished
+    assert failed is not None
+    assert failed["call_statuses"]["error"] > 0
+    refusals = failed["failures"]["refusal"]
+    assert failed["failures"] == {"refusal": refusals} and 0 < refusals < failed["steps"]
+    assert f"{refusals} of {failed['steps']} steps have no decision (refusal {refusals})" in caplog.text
