@@ -33,7 +33,7 @@ from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth, skill
 from bellwether.sandbox.models.beliefs import captured_subject
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter
 from bellwether.sandbox.models.request import read_request
-from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
+from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.model import ListedMarket
 from bellwether.sandbox.timestamps import DAY, to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
@@ -54,7 +54,7 @@ def truth() -> Truth:
 @cache
 def settled() -> list[Market]:
     """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no."""
-    events = [event for home in range(60, 105) for event in truth()._world.day(home).events if not event.is_combo]
+    events = [event for home in range(60, 105) for event in truth()._world.day(home).events]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
     return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < LATER]
 
@@ -138,7 +138,7 @@ def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_befo
 
 def test_equal_questions_are_told_apart_by_their_close_and_otherwise_averaged() -> None:
     first: dict[tuple[str, str], Market] = {}
-    events = (event for home in range(60, 240) for event in truth()._world.day(home).events if not event.is_combo)
+    events = (event for home in range(60, 240) for event in truth()._world.day(home).events)
     for market in (market for event in events for market in event.markets):
         title, rules = asked = market.terms["title"], market.terms["rules_primary"]
         other = first.setdefault(asked, market)
