@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import math
 import re
 import threading
@@ -31,8 +32,8 @@ _LABELLED = re.compile(r"^\W*(?:question|market|title)\b\W*[:=]\s*(.+)$", re.IGN
 
 
 def normalize_text(text: str) -> str:
-    """Normalize case and spaces of a text for comparison."""
-    return " ".join(text.split()).casefold()
+    """Normalize case, spaces and escaped HTML of a text for comparison."""
+    return " ".join(html.unescape(text).split()).casefold()
 
 
 def hash_text(text: str) -> int:
