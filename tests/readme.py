@@ -22,7 +22,7 @@ PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
 BLOCK = re.compile(r"^<!-- bellwether (?P<command>.+?) -->\n\n(?P<text>(?: {4}.*\n|\n(?= {4}))+)", re.MULTILINE)
 QUERY = re.compile(r'^    \.venv/bin/bellwether (query "[^"]*")', re.MULTILINE)
 #: The backtest that the tour shows.
-PICTURE, AGENT, EPISODE = ROOT / "docs" / "images" / "backtest.png", "market-maker", "KXEARNSAYTRELLI-26JUN29"
+PICTURE, AGENT, EPISODE = ROOT / "docs" / "images" / "backtest.png", "market-maker", "KXMLBGAME-26SEP282300NYYBOS"
 #: Picture of each chart: its page of the site, the beginning of its title, and the lines to draw.
 CHARTS = {
     ROOT / "docs" / "images" / "reliability.png": (

@@ -34,7 +34,6 @@ from bellwether.submissions.validation import SCHEMA
 from cli.main import main
 from resources.reports import ReportsResource
 from tests.captured_events import GAME, SHORT, import_event
-from tests.cli.test_recordings import an_event
 from tests.lake.s3_server import S3Server
 from tests.publish.rows import questions
 from tests.recordings.frames import recorded
@@ -128,7 +127,7 @@ def test_a_recorder_records_while_the_store_does_not_answer(bucket: str, s3_serv
     monkeypatch.setenv("BELLWETHER_RECORDINGS", f"{bucket}/recordings")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     settings.cache_clear()
-    words = ["record", an_event(), "--minutes", "0.02", "--name", "mine"]
+    words = ["record", GAME, "--minutes", "0.02", "--name", "mine"]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 1 and "mine: time was up" in done.output
     assert "does not answer" in done.output and "`bellwether recordings store` uploads it" in done.output

@@ -10,7 +10,7 @@ import gzip
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
 from itertools import count
@@ -46,13 +46,19 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Message of a channel. at: instant in microseconds."""
+    """Message of a channel. at: instant in microseconds. lost: number of messages of the channel that the capture lacks before this one."""
 
     at: int
     channel: str
     kind: str
     ticker: str
     body: Body
+    lost: int = 0
+
+    @property
+    def event(self) -> str:
+        """Event of the market."""
+        return self.ticker.rpartition("-")[0]
 
 
 @cache
@@ -62,12 +68,17 @@ def load_events() -> tuple[tuple[Message, ...], ...]:
 
 
 def _read_messages(path: Path) -> Iterator[Message]:
+    numbers: dict[int, int] = {}
     for item in orjson.loads(gzip.decompress(path.read_bytes()))["frames"]:
-        kind, body = item["frame"]["type"], item["frame"]["msg"]
+        frame = item["frame"]
+        kind, body = frame["type"], frame["msg"]
         if kind in _CHANNELS:
-            yield Message(item["received_ms"] * _MILLISECOND, _CHANNELS[kind], kind, body["market_ticker"], body)
+            lost = frame["seq"] - numbers.get(frame["sid"], 0) - 1
+            numbers[frame["sid"]] = frame["seq"]
+            yield Message(item["received_ms"] * _MILLISECOND, _CHANNELS[kind], kind, body["market_ticker"], body, lost)
 
 
+@cache
 def captured_results() -> dict[str, str]:
     """Return the result of each captured market, yes or no, by ticker."""
     messages = (message for event in load_events() for message in event)
@@ -93,7 +104,7 @@ class Replay:
             shift = (start - begin) // _SECOND * _SECOND
             for message in event:
                 body = {name: _shift_time(name, value, shift) for name, value in message.body.items()}
-                self.messages.append(Message(message.at + shift, message.channel, message.kind, message.ticker, body))
+                self.messages.append(replace(message, at=message.at + shift, body=body))
         self.messages.sort(key=lambda message: message.at)
         self.tickers = frozenset(message.ticker for message in self.messages)
 
@@ -205,6 +216,8 @@ class Replayer:
         past = self._replay.past(request.query_params["ticker"], to_instant(self._clock.now()))
         bodies = [message.body for message in past if message.channel == "trade" and message.body["ts_ms"] >= since]
         trades = [{**body, "ticker": body["market_ticker"], "created_time": format_time(body["ts_ms"] * _MILLISECOND)} for body in bodies]
+        for trade in trades:
+            del trade["market_ticker"], trade["ts"], trade["ts_ms"]
         return _json({"cursor": "", "trades": trades[::-1]})
 
 
@@ -229,6 +242,12 @@ class _Subscription:
     tickers: frozenset[str] | None
     yes_prices: bool
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def skip_lost(self, message: Message) -> None:
+        """Skip the sequence numbers of the messages of its events that the capture lacks before this one."""
+        if self.tickers is None or any(ticker.startswith(f"{message.event}-") for ticker in self.tickers):
+            for _ in range(message.lost):
+                next(self.numbers)
 
     def frame(self, kind: str, body: Body) -> Body:
         """Wrap a message with the next sequence number; NO prices are converted to prices of YES if the client has requested them."""
@@ -279,7 +298,10 @@ class _Connection:
         end = self._replay.until(self._now)
         for message in self._replay.messages[self._position : end]:
             for subscription in self._subscriptions.values():
-                if subscription.channel == message.channel and (subscription.tickers is None or message.ticker in subscription.tickers):
+                if subscription.channel != message.channel:
+                    continue
+                subscription.skip_lost(message)
+                if subscription.tickers is None or message.ticker in subscription.tickers:
                     await self._send(subscription.frame(message.kind, message.body))
         self._position = end
 

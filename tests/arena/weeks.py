@@ -40,7 +40,7 @@ REGISTRY = {
     "methodologies.toml": '[small]\nlike = "v1"\ntitle = "v1 with few markets"\nuniverse = 25\n',
     "lineups.toml": (
         '[tiny]\ntitle = "two models and the rules"\nmethodology = "small"\nworlds = ["sandbox"]\n\n[tiny.families]\n'
-        'calibrated = "sandbox-calibrated"\nmalformed = "sandbox-malformed"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n\n'
+        'calibrated = "sandbox-calibrated"\nmalformed = "sandbox-failing"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n\n'
         '[few]\ntitle = "the rules"\nmethodology = "small"\n\n[few.families]\nproportional = "rule/proportional"\nrandom = "rule/random"\n'
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -168,6 +169,23 @@ def test_a_subscription_gets_the_book_and_then_every_message_when_its_time_has_c
         assert listed == {"yes_dollars": again["msg"]["yes_dollars_fp"], "no_dollars": again["msg"]["no_dollars_fp"]}
         ended = connection.ask("unsubscribe", sids=[1])
         assert (ended["type"], ended["sid"], ended["seq"]) == ("unsubscribed", 1, again["seq"] + 1)
+
+
+def test_messages_that_a_capture_lacks_are_missing_sequence_numbers() -> None:
+    tickers = [f"{LADDER}-T68", f"{LADDER}-T73"]
+    with connected() as (connection, _):
+        connection.ask("subscribe", channels=["orderbook_delta"], market_tickers=tickers)
+        snapshots = [connection.read(), connection.read()]
+        connection.advance(2 * 3600)
+        frames = connection.read_until_answer()
+        numbers = [frame["seq"] for frame in (*snapshots, *frames)]
+        [gap] = [place for place, (one, other) in enumerate(itertools.pairwise(numbers)) if other != one + 1]
+        after = list((*snapshots, *frames)[gap + 1 :])
+        assert [frame["type"] for frame in after[:2]] == ["orderbook_snapshot"] * 2
+        for place, ticker in enumerate(tickers):
+            book = apply(RecordedBook.of(after[place]["msg"]), [frame for frame in after[2:] if frame["msg"]["market_ticker"] == ticker])
+            shown = connection.ask("update_subscription", sids=[1], market_tickers=[ticker], action="get_snapshot")["msg"]
+            assert RecordedBook.of(shown).yes.levels == book.yes.levels and RecordedBook.of(shown).no.levels == book.no.levels
 
 
 def test_no_prices_are_converted_on_request() -> None:
