@@ -122,7 +122,7 @@ class Statement:
 
 def _unclosed(statement: Statement) -> str:
     """Format an answer without its closing tags or brackets."""
-    return re.sub(r"</\w+>", "", statement.text()).rstrip("}%. ")
+    return re.sub(r"</(answer|confidence|probability)>", "", statement.text()).rstrip("}%. ")
 
 
 #: Malformed answers: functions that convert the right answer.
