@@ -122,7 +122,7 @@ class Kalshi:
         else:
             live = status in ("unopened", "open") or low is not None
             days = self._days(low if low is not None else now if live else None, None, now)
-            events = self._world.listed(now, days if live else range(days.stop), _to_key(after))
+            events = self._world.listed(now, days if live else range(days.stop), after)
         rows, more = take_page(filter(matches, events), limit)
         bodies = [self._event_body(event, bool(nested), now) for event in rows]
         return {"cursor": build_cursor(rows[-1].key) if more else "", "events": bodies}
@@ -147,7 +147,7 @@ class Kalshi:
         if event_ticker is not None:
             event = self._world.event(event_ticker)
             return iter(event.markets if event and event.created <= now else ())
-        events = self._world.listed(now, days, _to_key(params.cursor("cursor")))
+        events = self._world.listed(now, days, params.cursor("cursor"))
         return (market for event in events for market in event.markets)
 
     def markets(self, params: Params, path: dict[str, str], now: int) -> Any:
@@ -198,14 +198,10 @@ class Kalshi:
         """
         market = self._world.market(params.text("ticker") or "")
         low, after, limit = params.seconds("min_ts") or 0, params.cursor("cursor"), params.integer("limit", 1, 1000) or 100
-        end = now if after is None else min(now, -int(after[0]) - 1)
+        end = now if after is None else min(now, -after[0] - 1)
         trades = build_trades(market, max(low, self._cutoff(now)), end) if market else iter(())
         page, more = take_page(trades, limit)
         return {"cursor": build_cursor((-page[-1][0],)) if more else "", "trades": [body for _, body in page]}
-
-
-def _to_key(after: tuple[float, ...] | None) -> tuple[int, ...] | None:
-    return None if after is None else tuple(map(int, after))
 
 
 def _read_span(params: Params) -> tuple[int, int, int]:

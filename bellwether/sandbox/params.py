@@ -98,19 +98,19 @@ class Params:
             raise self._refuse(f"{name} filter")
         return value
 
-    def cursor(self, name: str) -> tuple[float, ...] | None:
+    def cursor(self, name: str) -> tuple[int, ...] | None:
         """Parse a cursor that `build_cursor` built; return the sort key of the last row before the page."""
         return self._read(name, _read_cursor)
 
 
-def build_cursor(key: tuple[float, ...]) -> str:
+def build_cursor(key: tuple[int, ...]) -> str:
     """Build the cursor of a page from the sort key of its last row."""
     return base64.urlsafe_b64encode(orjson.dumps(key)).decode()
 
 
-def _read_cursor(cursor: str) -> tuple[float, ...]:
+def _read_cursor(cursor: str) -> tuple[int, ...]:
     key = orjson.loads(base64.urlsafe_b64decode(cursor))
-    if not isinstance(key, list) or not all(isinstance(part, int | float) for part in key):
+    if not isinstance(key, list) or not all(isinstance(part, int) for part in key):
         raise ValueError(cursor)
     return tuple(key)
 

@@ -93,7 +93,8 @@ def _of_kalshi(market: Market, now: int) -> _Candidate:
 
 
 def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
-    close = market.answered if now >= market.answered else market.ends
+    announced = now + LEAD if market.ends is None else market.ends
+    close = market.answered if now >= market.answered else announced
     rules, label = normalize_text(market.description), normalize_text(market.group_title)
     return _Candidate(market.id, market.claim, market.created, market.opens, close, rules, label)
 

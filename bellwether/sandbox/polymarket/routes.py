@@ -107,13 +107,14 @@ class Gamma:
     def _markets(self, params: Params, now: int) -> Iterator[Row]:
         """Yield the markets that match the query, in its order."""
         filters, order = _Filters.of(params), params.choice("order", "volumeNum", "closedTime")
+        pairs: Iterable[Pair]
         if filters.ids is not None:
-            pairs = [pair for name in set(filters.ids) if (pair := self._polymarket.find_pair(name))]
-            pairs.sort(key=lambda pair: pair[1].key)
+            named = [pair for name in set(filters.ids) if (pair := self._polymarket.find_pair(name))]
+            pairs = sorted(named, key=lambda pair: pair[1].key)
         else:
             # Sorted by another field, a listing has no place after which the world could begin.
             after = params.cursor("after_cursor") if order is None else None
-            events = self._polymarket.events(now, closed=filters.closed, ends=filters.ends, after=after and tuple(map(int, after)))
+            events = self._polymarket.events(now, closed=filters.closed, ends=filters.ends, after=after)
             pairs = ((event, market) for event in events for market in event.markets)
         tagged, sign = bool(params.flag("include_tag")), -1 if params.flag("ascending") is False else 1
 
@@ -138,7 +139,7 @@ class Gamma:
             named = [event for name in set(filters.ids) if (event := self._polymarket.find_event(name))]
             events = sorted(named, key=attrgetter("key"))
         else:
-            events = self._polymarket.events(now, closed=filters.closed, ends=filters.ends, after=after and tuple(map(int, after)))
+            events = self._polymarket.events(now, closed=filters.closed, ends=filters.ends, after=after)
         for event in events:
             if event.created <= now and filters.matches(now >= event.closes, event.ends):
                 yield Row(event.key, partial(_event_body, event, min(now, event.final)))

@@ -89,7 +89,9 @@ def build_code(name: str, length: int) -> str:
 
 def _family(entry: dict[str, Any], pools: Mapping[str, list[str]]) -> tuple[QuestionFamily, list[str]]:
     """Build a family from its entry in the catalogue; return it with its entities."""
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items() if name != "entities"}
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in entry.items() if name != "entities"
+    }
     plain["options"] = tuple(pools[entry["options"]]) if "options" in entry else ()
     if number := entry.get("number"):
         centre = (float(number["centre"][0]), float(number["centre"][1]))

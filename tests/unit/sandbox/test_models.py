@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import re
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -53,9 +54,14 @@ def truth() -> Truth:
 
 @cache
 def settled() -> list[Market]:
-    """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no."""
-    events = [event for home in range(60, 105) for event in truth()._world.day(home).events]
+    """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no, and whose
+    rules no other market has.
+    """
+    days = [truth()._world.day(home).events for home in range(150)]
+    rules = Counter(market.terms["rules_primary"] for events in days for event in events for market in event.markets)
+    events = [event for events in days[60:105] for event in events]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
+    sample = [market for market in sample if rules[market.terms["rules_primary"]] == 1]
     return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < LATER]
 
 
