@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import re
-from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -34,7 +33,7 @@ from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth, skill
 from bellwether.sandbox.models.beliefs import captured_subject
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter
 from bellwether.sandbox.models.request import read_request
-from bellwether.sandbox.polymarket import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.model import ListedMarket
 from bellwether.sandbox.timestamps import DAY, to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
@@ -54,14 +53,9 @@ def truth() -> Truth:
 
 @cache
 def settled() -> list[Market]:
-    """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no, and whose
-    rules no other market has.
-    """
-    days = [truth()._world.day(home).events for home in range(150)]
-    rules = Counter(market.terms["rules_primary"] for events in days for event in events for market in event.markets)
-    events = [event for events in days[60:105] for event in events]
+    """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no."""
+    events = [event for home in range(60, 190) for event in truth()._world.day(home).events if not event.is_combo]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
-    sample = [market for market in sample if rules[market.terms["rules_primary"]] == 1]
     return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < LATER]
 
 
@@ -69,6 +63,21 @@ def known_day_before(market: Market) -> float:
     """Return the latent probability a day before the close, or at the opening of a shorter market."""
     at = max(market.life.opens, market.life.closes - DAY)
     return float(market.latent.probabilities_at(np.array([at]))[0])
+
+
+@cache
+def known_and_outcomes() -> tuple[np.ndarray, np.ndarray]:
+    """Return the probability a day before the close and the outcome of each settled market."""
+    known = [known_day_before(market) for market in settled()]
+    return np.array(known), np.array([float(market.determination.result == "yes") for market in settled()])
+
+
+@pytest.fixture(autouse=True)
+def drawn() -> None:
+    """Draw the world's markets before the first test."""
+    known_and_outcomes()
+    open_markets()
+    truth().subject("Will it rain?", LATER)
 
 
 def question(market: Market) -> dict[str, Any]:
@@ -103,8 +112,7 @@ def test_what_is_read_is_the_documented_transformation(elicitation: Elicitation)
 
 
 def test_the_excess_in_brier_and_the_ranking_are_the_documented_ones() -> None:
-    known = np.array([known_day_before(market) for market in settled()])
-    outcomes = np.array([float(market.determination.result == "yes") for market in settled()])
+    known, outcomes = known_and_outcomes()
     stated = {model: np.array([PERSONALITIES[model].states(p, 11, index, 0) for index, p in enumerate(known.tolist())]) for model in KNOWN}
     z = (outcomes - known) * (1 - 2 * known)
     # Spiegelhalter's z, standard normal for a calibrated forecaster (Statistics in Medicine 5 (1986), 421-433).
@@ -144,7 +152,7 @@ def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_befo
 
 def test_equal_questions_are_told_apart_by_their_close_and_otherwise_averaged() -> None:
     first: dict[tuple[str, str], Market] = {}
-    events = (event for home in range(60, 240) for event in truth()._world.day(home).events)
+    events = (event for home in range(60, 240) for event in truth()._world.day(home).events if not event.is_combo)
     for market in (market for event in events for market in event.markets):
         title, rules = asked = market.terms["title"], market.terms["rules_primary"]
         other = first.setdefault(asked, market)
