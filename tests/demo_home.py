@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from orchestration.runner import Runner
 
 #: Eight days around the day at which Kalshi's archive begins, so that some come from it.
-FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
-FORECASTERS = ("market-24h", "always-half", "base-rate", "sandbox-calibrated", "sandbox-noisy", "sandbox-malformed")
+FIRST, LAST = date(2026, 6, 29), date(2026, 7, 6)
+FORECASTERS = ("market-24h", "always-half", "base-rate", "sandbox-calibrated", "sandbox-noisy", "sandbox-failing")
 AGENTS = ("buy-and-hold", "momentum", "market-maker", "llm")
 #: First weeks of the arena's two cohorts.
-WEEKS = (date(2026, 5, 17), date(2026, 5, 24))
+WEEKS = (date(2026, 8, 16), date(2026, 8, 23))
 RELEASE = "sandbox-2026"
-#: The event of the recording.
-EVENT = "KXTOTALCFB-26JUN28"
+#: The event of the imported capture.
+EVENT = "KXMLBGAME-26SEP282300NYYBOS"
 #: Otherwise Dagster writes logs below the user's home folder, which may not be writable.
 SILENT = {"telemetry": {"enabled": False}}
 
@@ -114,13 +114,13 @@ def forecast(runner: Runner) -> None:
 
 
 def trade(runner: Runner) -> None:
-    """Record an event, and backtest the agents in it."""
+    """Import the capture of an event, and backtest the agents in it."""
     from assets.replay.runs import run_backtests
-    from bellwether.recordings.sandbox_recordings import generate_recording
-    from bellwether.sandbox import GeneratedWorld
+    from bellwether.recordings.capture_import import import_captures
+    from bellwether.sandbox.replayer import CAPTURES
     from orchestration.run_session import require_success
 
-    generate_recording(settings().recordings_path, GeneratedWorld(7), EVENT, hours=3, now=settings().now())
+    import_captures(settings().recordings_path, CAPTURES / f"{EVENT}.json.gz")
     require_success(run_backtests(runner, AGENTS))
 
 

@@ -106,7 +106,7 @@ class Gamma:
 
     def _markets(self, params: Params, now: int) -> Iterator[Row]:
         """Yield the markets that match the query, in its order."""
-        filters, order = _Filters.of(params), params.choice("order", "volumeNum", "closedTime")
+        filters, order = _Filters.of(params), params.choice("order", "volumeNum", "closedTime", "endDate")
         pairs: Iterable[Pair]
         if filters.ids is not None:
             named = [pair for name in set(filters.ids) if (pair := self._polymarket.find_pair(name))]
@@ -121,8 +121,13 @@ class Gamma:
         def key(market: ListedMarket) -> tuple[int, ...]:
             if order is None:
                 return market.key
-            closed = market.closes if market.closed(now) else 0
-            return sign * (market.turnover(now) if order == "volumeNum" else closed), *market.key
+            if order == "volumeNum":
+                value = market.turnover(now)
+            elif order == "closedTime":
+                value = market.closes if market.closed(now) else 0
+            else:
+                value = market.ends or 0
+            return sign * value, *market.key
 
         rows = (
             Row(key(market), partial(_market_body, event, market, tagged, min(now, event.final)))
