@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import re
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -33,7 +34,7 @@ from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth, skill
 from bellwether.sandbox.models.beliefs import captured_subject
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter
 from bellwether.sandbox.models.request import read_request
-from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
+from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.model import ListedMarket
 from bellwether.sandbox.timestamps import DAY, to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
@@ -53,9 +54,14 @@ def truth() -> Truth:
 
 @cache
 def settled() -> list[Market]:
-    """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no."""
-    events = [event for home in range(60, 190) for event in truth()._world.day(home).events if not event.is_combo]
+    """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no, and whose
+    rules no other market has.
+    """
+    days = [truth()._world.day(home).events for home in range(250)]
+    rules = Counter(market.terms["rules_primary"] for events in days for event in events for market in event.markets)
+    events = [event for events in days[60:190] for event in events]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
+    sample = [market for market in sample if rules[market.terms["rules_primary"]] == 1]
     return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < LATER]
 
 
@@ -153,7 +159,7 @@ def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_befo
 
 def test_equal_questions_are_told_apart_by_their_close_and_otherwise_averaged() -> None:
     first: dict[tuple[str, str], Market] = {}
-    events = (event for home in range(60, 240) for event in truth()._world.day(home).events if not event.is_combo)
+    events = (event for home in range(60, 240) for event in truth()._world.day(home).events)
     for market in (market for event in events for market in event.markets):
         title, rules = asked = market.terms["title"], market.terms["rules_primary"]
         other = first.setdefault(asked, market)
