@@ -170,11 +170,11 @@ def test_quotes_have_both_sides_on_the_grid_with_depth_at_all_times() -> None:
         assert min(tape.bid_size.min(), tape.ask_size.min()) > 0
         for prices in (tape.bid, tape.ask):
             assert all(any(start <= price <= end and (price - start) % step == 0 for start, end, step in ranges) for price in set(prices))
-    for _, market in listed(range(610, 616)):
-        for at in (market.opens, market.answered - 1, market.answered, market.closes - 1):
-            for side in market.levels(at):
+    for _, other in listed(range(610, 616)):
+        for at in (other.opens, other.answered - 1, other.answered, other.closes - 1):
+            for side in other.levels(at):
                 assert len(side) >= 2 or side[0][1] > 100_000
-    assert [market.levels(market.closes) for _, market in listed(range(610, 611))] == [([], [])] * len(listed(range(610, 611)))
+    assert [other.levels(other.closes) for _, other in listed(range(610, 611))] == [([], [])] * len(listed(range(610, 611)))
 
 
 def test_bids_behind_the_best_follow_the_grid_and_hold_the_reserve() -> None:
@@ -249,8 +249,8 @@ def test_markets_end_in_all_the_ways_of_the_venues() -> None:
     assert any(market.closed(step.at) and not step.final for market in theirs for step in market.steps)
     assert {market.is_v2 for market in theirs} == {False}
     assert {market.is_v2 for _, market in listed(range(690, 694))} == {False, True}
-    for _, market in listed(range(340, 640)):
-        assert market.truth in (HALF, YES if market.claim.pays else 0)
+    for _, other in listed(range(340, 640)):
+        assert other.truth in (HALF, YES if other.claim.pays else 0)
 
 
 def test_the_bounds_that_listings_rely_on_hold() -> None:
@@ -263,10 +263,10 @@ def test_the_bounds_that_listings_rely_on_hold() -> None:
             assert life.created < life.opens < life.closes < life.determined < life.settled <= life.final
             assert life.final < begin + LATEST_SETTLEMENT * DAY
         for event in polymarket().day(home):
-            for market in event.markets:
-                assert [step.at for step in market.steps] == sorted({step.at for step in market.steps})
-                assert market.answered < market.closes < begin + LATEST_RESOLUTION * DAY
-                assert market.ends is None or begin - EARLIEST_END * DAY <= market.ends < begin + LATEST_END * DAY
+            for other in event.markets:
+                assert [step.at for step in other.steps] == sorted({step.at for step in other.steps})
+                assert other.answered < other.closes < begin + LATEST_RESOLUTION * DAY
+                assert other.ends is None or begin - EARLIEST_END * DAY <= other.ends < begin + LATEST_END * DAY
 
 
 # --- the future of the clock ---------------------------------------------------------------------------------------
