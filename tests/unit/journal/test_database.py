@@ -1,0 +1,576 @@
+"""Unusable databases: error messages without passwords, and files left unchanged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.journal import Busy, CostSource, Journal, Outcome, Usage
+from bellwether.journal.schema import VERSION
+from bellwether.settings import Settings
+from deploy.loopback import Process
+from tests.journal.calls import answered_lake, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
+from tests.shared import wait_for_child
+
+pytest_plugins = ("tests.journal.fixtures",)
+
+PASSWORD = "pa55-w0rd/secret"
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "not a database URL"),
+        ("/srv/journal.db", "not a database URL"),
+        ("postgresql://u:s3cret@h:port/db", "not a database URL"),
+        ("mysql://u:s3cret@h/db", "no driver for 'mysql'"),
+        ("postgres://u:s3cret@h/db", "no driver for 'postgres'"),
+        ("postgresql+psycopg2://u:s3cret@h/db", "no driver for 'postgresql\\+psycopg2'"),
+        ("sqlite://", "name a file"),
+        ("sqlite:///:memory:", "name a file"),
+        ("sqlite:///file:x?mode=memory&uri=true", "name a file"),
+    ],
+)
+def test_a_wrong_url_is_refused_without_being_quoted(url: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as refused:
+        Journal(url)
+    assert "s3cret" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match=r"pip install bellwether\[postgres\]"):
+        Journal("postgresql://u:s3cret@h/db")
+
+
+def test_a_file_that_is_not_there_is_read_as_an_empty_journal_and_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "journal.db"
+    journal = Journal(f"sqlite:///{path}")
+    assert journal.look(make_request(1).key) is None
+    assert journal.pending() == journal.failures() == []
+    assert journal.counts().is_empty()
+    assert all(frame.is_empty() for name, frame in journal.export().items() if name != "version")
+    assert list(tmp_path.iterdir()) == []
+    claim_call(journal, make_request(1))
+    assert path.is_file()
+    assert [one.key for one in journal.pending()] == [make_request(1).key]
+    assert isinstance(journal.look(make_request(1).key), Busy)
+
+
+def test_a_file_that_is_gone_while_its_log_is_there_is_no_empty_journal(tmp_path: Path) -> None:
+    (tmp_path / "journal.db-wal").write_bytes(b"x" * 100)
+    with pytest.raises(LakeError, match=r"its log journal\.db-wal is there"):
+        Journal(f"sqlite:///{tmp_path}/journal.db").pending()
+
+
+def test_looking_at_an_empty_postgres_makes_nothing(postgres_url: str) -> None:
+    journal = Journal(postgres_url)
+    assert not journal.exists()
+    assert not journal.exists()
+    claim_call(journal)
+    assert journal.exists()
+
+
+def test_a_relative_file_stays_where_it_was_first_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = Journal("sqlite:///journal.db")
+    monkeypatch.chdir("/")
+    claim_call(journal)
+    assert (tmp_path / "journal.db").is_file()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ConfigError, match="choose another place in BELLWETHER_JOURNAL"):
+        claim_call(Journal(f"sqlite:///{tmp_path}/file/journal.db"))
+
+
+READONLY = """
+import os, sys
+from bellwether.errors import ConfigError
+from bellwether.journal import Journal
+from tests.journal.calls import claim_call, make_request
+claim_call(Journal("sqlite:///" + sys.argv[2]))
+os.setgid(65534); os.setuid(65534)
+try:
+    claim_call(Journal("sqlite:///" + sys.argv[1]), make_request(1))
+except ConfigError as error:
+    print("ConfigError", error)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody without rights")
+@pytest.mark.parametrize("what", ["folder", "new folder", "file"])
+def test_what_may_not_be_written_is_one_clear_error(what: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        path = folder / ("new/journal.db" if what == "new folder" else "journal.db")
+        if what == "file":
+            claim_call(Journal(f"sqlite:///{path}"))
+        command = [sys.executable, "-c", READONLY, str(path), str(folder / "own.db")]
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.stdout.startswith("ConfigError"), found.stdout + found.stderr
+    assert "journal.db" in found.stdout
+    assert "BELLWETHER_JOURNAL" in found.stdout
+
+
+@pytest.mark.parametrize("content", [b"this is no database" * 300, b"SQLite format 3\x00" + b"\xff" * 5000])
+def test_a_damaged_file_is_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "journal.db"
+    path.write_bytes(content)
+    with pytest.raises(LakeError, match="damaged or not SQLite's"):
+        claim_call(Journal(f"sqlite:///{path}"))
+    with pytest.raises(LakeError, match="damaged or not SQLite's"):
+        Journal(f"sqlite:///{path}").exists()
+    assert path.read_bytes() == content
+
+
+def test_a_torn_page_is_reported_and_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(f"sqlite:///{path}") as journal:
+        for number in range(50):
+            begin_attempt(journal, make_request(number)).answer(make_reply("x" * 500))
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\x5a" * (len(content) - 4096)
+    path.write_bytes(content)
+    with Journal(f"sqlite:///{path}") as journal, pytest.raises(LakeError, match="damaged"):
+        claim_call(journal, make_request(99))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("rest", ["nothing", "an empty file"])
+def test_a_log_without_its_file_is_not_thrown_away(tmp_path: Path, rest: str) -> None:
+    path, log = tmp_path / "journal.db", tmp_path / "journal.db-wal"
+    if rest == "an empty file":
+        path.touch()
+    log.write_bytes(b"answers")
+    with pytest.raises(LakeError, match="restore the file next to it"):
+        claim_call(Journal(f"sqlite:///{path}"))
+    assert log.read_bytes() == b"answers"
+
+
+def test_another_programs_sqlite_is_refused_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE runs (id INTEGER)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="is not a journal, it contains the table 'runs'"):
+        claim_call(Journal(f"sqlite:///{path}"))
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["other.db"]
+
+
+def test_on_postgres_other_tables_are_neighbours_but_ours_must_be_ours(postgres_url: str) -> None:
+    with sa.create_engine(postgres_url).begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE runs (id integer)")
+    claim_call(Journal(postgres_url))
+    with sa.create_engine(postgres_url).begin() as connection:
+        connection.exec_driver_sql("DROP TABLE journal_version")
+    with pytest.raises(ConfigError, match="is not a journal, it contains the table 'attempts'"):
+        claim_call(Journal(postgres_url))
+
+
+@pytest.mark.parametrize(("version", "advice"), [(VERSION + 1, "install the newer Bellwether"), (0, "keep this one")])
+def test_a_journal_of_an_unknown_version_is_neither_read_nor_written(url: str, version: int, advice: str) -> None:
+    with Journal(url) as journal:
+        claim_call(journal)
+    with sa.create_engine(url).begin() as connection:
+        connection.exec_driver_sql(f"UPDATE journal_version SET version = {version}")
+    with pytest.raises(LakeError, match=f"version {version}, this Bellwether reads versions up to {VERSION}; .*{advice}"):
+        claim_call(Journal(url))
+
+
+def test_a_journal_that_was_made_before_price_lists_were_recorded_goes_on(url: str) -> None:
+    with Journal(url) as journal:
+        begin_attempt(journal).answer(make_reply())
+    with sa.create_engine(url).begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE attempts DROP COLUMN price_list")
+    priced = Usage(100, 20, 5, 120, CostSource.PRICE_LIST, "litellm 1.0 sha256:ab12cd34")
+    with Journal(url) as journal, Journal(url) as another:
+        before = journal.answer(make_request().key)
+        assert before is not None
+        assert (before.reply, before.reply.usage.price_list) == (make_reply(), None)
+        begin_attempt(another, make_request(1)).answer(replace(make_reply(), usage=priced))
+        after = journal.answer(make_request(1).key)
+        assert after is not None
+        assert after.reply.usage == journal.used(make_request(1).key)[1] == priced
+
+
+def test_a_locked_sqlite_is_waited_for_and_then_reported(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(f"sqlite:///{path}", patience=0.1) as journal:
+        claim_call(journal)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LakeError, match="another process keeps it locked"):
+            claim_call(journal, make_request(1))
+        assert journal.status(make_request(0).key) is not None
+        other.execute("ROLLBACK")
+        claim_call(journal, make_request(1))
+        other.close()
+
+
+def test_a_locked_row_on_postgres_is_waited_for_and_then_reported(postgres_url: str) -> None:
+    engine = sa.create_engine(postgres_url)
+    with Journal(postgres_url, patience=0.2) as journal:
+        attempt = begin_attempt(journal)
+        with engine.connect() as other:
+            other.exec_driver_sql("SELECT * FROM calls FOR UPDATE")
+            with pytest.raises(LakeError, match="another process keeps it locked"):
+                attempt.answer(make_reply())
+        assert attempt.answer(make_reply()).attempt == 1
+
+
+def test_threads_wait_in_line_for_sqlites_one_writer(tmp_path: Path) -> None:
+    with Journal(f"sqlite:///{tmp_path}/journal.db", patience=0.2) as journal:
+        claim_call(journal)
+        assert journal.database._writing.acquire(timeout=1)
+        with pytest.raises(LakeError, match="another thread has been writing"):
+            claim_call(journal, make_request(1))
+        journal.database._writing.release()
+        claim_call(journal, make_request(1))
+
+
+FULL = """
+import resource, signal, sys
+from bellwether.errors import LakeError
+from bellwether.journal import Journal
+from tests.journal.calls import begin_attempt, make_reply, make_request
+journal = Journal("sqlite:///" + sys.argv[1])
+stored = 0
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    while True:
+        begin_attempt(journal, make_request(stored)).answer(make_reply("x" * 20_000))
+        stored += 1
+except LakeError as error:
+    print(stored, error)
+"""
+
+
+def test_a_file_that_cannot_grow_keeps_every_answer_that_was_stored(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    found = subprocess.run([sys.executable, "-c", FULL, str(path)], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    stored = int(found.stdout.split()[0])
+    assert stored > 3
+    assert "nothing was changed" in found.stdout
+    with Journal(f"sqlite:///{path}") as journal:
+        assert len(journal.answers(make_request(number).key for number in range(stored))) == stored
+        begin_attempt(journal, make_request(999)).answer(make_reply())
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
+        attempt = begin_attempt(journal)
+        with journal.database._engine.connect() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+        with pytest.raises(LakeError, match="the disk is full; nothing was changed"):
+            attempt.answer(make_reply("x" * 100_000))
+        with journal.database._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count=1000000")
+        assert attempt.answer(make_reply("x" * 100_000)).attempt == 1
+
+
+def test_sqlite_commits_are_on_the_disk_before_they_are_confirmed(tmp_path: Path) -> None:
+    with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
+        claim_call(journal)
+        with journal.database._engine.connect() as connection:
+            found = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous", "foreign_keys")
+            }
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_postgres_commits_are_on_the_disk_even_where_the_server_would_not_wait(postgres_url: str) -> None:
+    eager = postgres_url.replace("options=", "options=-csynchronous_commit%3Doff%20")
+    with Journal(eager) as journal:
+        claim_call(journal)
+        with journal.database._engine.connect() as connection:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+            assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "30s"
+
+
+def test_a_server_that_drops_its_connections_is_asked_again(postgres_url: str) -> None:
+    with Journal(postgres_url) as journal:
+        attempt = begin_attempt(journal)
+        _drop_connections(postgres_url)
+        attempt.answer(make_reply())
+        _drop_connections(postgres_url)
+        assert journal.answer(make_request().key) is not None
+
+
+def _drop_connections(url: str) -> None:
+    with sa.create_engine(url).connect() as connection:
+        connection.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+
+
+@pytest.mark.parametrize("step", ["begin", "fail", "answer", "release", "give_up", "reopen"])
+def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, step: str) -> None:
+    """The connection breaks after the server's commit and before its confirmation. The journal repeats the statement and finds the result."""
+    with Journal(postgres_url) as journal:
+        subject = None if step == "begin" else begin_attempt(journal) if step in ("fail", "answer") else claim_call(journal)
+        if step == "reopen":
+            subject.give_up(Outcome.TIMEOUT, "x")
+        broken = _break_after_next_commit(journal)
+        _act(journal, step, subject)
+        assert broken == [True]
+        tables = journal.export()
+        assert tables["calls"].height == 1
+        assert tables["attempts"].height == 1
+        assert tables["responses"].height == (step == "answer")
+        assert tables["reopenings"].height == (step == "reopen")
+
+
+def _act(journal: Journal, step: str, subject) -> None:  # type: ignore[no-untyped-def]
+    match step:
+        case "begin":
+            assert begin_attempt(journal).number == 1
+        case "fail":
+            subject.fail(Outcome.TIMEOUT, "slow")
+        case "answer":
+            assert subject.answer(make_reply()).attempt == 1
+        case "release":
+            subject.release("later")
+        case "give_up":
+            subject.give_up(Outcome.TIMEOUT, "slow")
+        case "reopen":
+            journal.reopen(make_request().key, by="ana", note="again")
+
+
+def _break_after_next_commit(journal: Journal) -> list[bool]:
+    broken: list[bool] = []
+
+    @sa.event.listens_for(journal.database._engine, "after_cursor_execute")
+    def cut(connection, cursor, statement, parameters, context, many) -> None:  # type: ignore[no-untyped-def]
+        if statement == "COMMIT" and not broken:
+            broken.append(True)
+            cursor.connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    return broken
+
+
+def test_a_server_that_is_not_there_is_reported_at_once(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(ConfigError, match="check BELLWETHER_JOURNAL, and that the server runs"):
+        claim_call(Journal(f"postgresql://u:s3cret@/db?host={tmp_path}"))
+    assert time.monotonic() - started < 60
+
+
+def test_a_database_that_does_not_exist_is_reported(postgres_server: Process) -> None:
+    with pytest.raises(ConfigError, match='database "nowhere" does not exist'):
+        claim_call(Journal(postgres_server.url.rpartition("/")[0] + "/nowhere"))
+
+
+def test_a_user_without_rights_is_reported(postgres_url: str) -> None:
+    with sa.create_engine(postgres_url).begin() as connection:
+        connection.exec_driver_sql("DO $$ BEGIN CREATE ROLE poor LOGIN PASSWORD 'poor'; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    with pytest.raises(ConfigError, match="check the user, its rights"):
+        claim_call(Journal(f"postgresql://poor:poor@{postgres_url.rpartition('@')[2].partition('?')[0]}"))
+
+
+@pytest.fixture
+def careful_url(postgres_url: str) -> str:
+    """URL of a user with a password and a schema of their own."""
+    from urllib.parse import quote
+
+    with sa.create_engine(postgres_url).begin() as connection:
+        schema = connection.exec_driver_sql("SELECT current_schema()").scalar_one()
+        connection.exec_driver_sql("DO $$ BEGIN CREATE ROLE careful LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+        connection.exec_driver_sql(f"ALTER ROLE careful PASSWORD '{PASSWORD}'")
+        connection.exec_driver_sql(f"GRANT ALL ON SCHEMA {schema} TO careful")
+    return f"postgresql://careful:{quote(PASSWORD, safe='')}@{postgres_url.rpartition('@')[2]}"
+
+
+def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    caplog.set_level(logging.DEBUG)
+    shown: list[str] = []
+    with Journal(careful_url) as journal:
+        claim, attempt = claim_attempt(journal)
+        shown += [repr(journal), str(journal), journal.where, repr(claim), repr(attempt), repr(journal.database._url)]
+        attempt.answer(make_reply())
+        with sa.create_engine(careful_url).connect() as connection:
+            connection.exec_driver_sql("ALTER TABLE attempts RENAME TO gone")
+            connection.commit()
+        with pytest.raises(LakeError) as broken:
+            journal.spent()
+        shown += traceback.format_exception(broken.value)
+    wrong = careful_url.replace("pa55", "pa56")
+    with pytest.raises(ConfigError, match="password authentication failed") as refused:
+        claim_call(Journal(wrong))
+    shown += traceback.format_exception(refused.value)
+    shown += [caplog.text, *capfd.readouterr()]
+    secrets = [PASSWORD, PASSWORD.replace("/", "%2F"), PASSWORD.replace("55", "56")]
+    assert not [text for text in shown for secret in secrets if secret in text]
+    assert re.fullmatch(r"postgresql://careful@127\.0\.0\.1:\d+/bellwether", journal.where)
+
+
+def test_errors_quote_nothing_of_what_was_asked(url: str) -> None:
+    with Journal(url) as journal:
+        claim_call(journal)
+        with sa.create_engine(url).connect() as connection:
+            connection.exec_driver_sql("ALTER TABLE calls RENAME TO gone")
+            connection.commit()
+        private = "-".join(["confidential", "scope"])
+        with pytest.raises(BellwetherError) as broken:
+            claim_call(journal, make_request(scope=private))
+    assert private not in "".join(traceback.format_exception(broken.value))
+
+
+def test_a_credential_in_a_providers_words_is_not_stored(url: str, tmp_path: Path) -> None:
+    words = "Incorrect API key provided: sk-proj-abcdef123456; header was Bearer abc.def; others: gsk_abcDEF123456, tgp_v1_abc-DEF_123456"
+    with Journal(url) as journal:
+        claim, attempt = claim_attempt(journal)
+        attempt.fail(Outcome.AUTHENTICATION, words)
+        claim.give_up(Outcome.AUTHENTICATION, words)
+        tables = journal.export()
+    kept = ["Incorrect API key provided: ***; header was *** others: ***, ***"]
+    assert tables["attempts"]["reason"].to_list() == tables["calls"]["reason"].to_list() == kept
+
+
+def test_a_fork_opens_connections_of_its_own(url: str) -> None:
+    with Journal(url) as journal:
+        attempt = begin_attempt(journal)
+        child = os.fork()
+        if child == 0:
+            try:
+                begin_attempt(journal, make_request(1)).answer(make_reply())
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        assert wait_for_child(child) == 0
+        attempt.answer(make_reply())
+        assert journal.counts()["calls"].to_list() == [2]
+
+
+def test_a_failed_transaction_leaves_the_connection_usable(journal: Journal) -> None:
+    claim, attempt = claim_attempt(journal)
+    for _ in range(20):
+        with pytest.raises(ConfigError):
+            claim._do("failing", lambda transaction: (transaction.change(sa.text("DELETE FROM attempts")) and None) or _raise())
+    assert attempt.answer(make_reply()).attempt == 1
+
+
+def _raise() -> None:
+    raise ConfigError("x")
+
+
+def test_a_copy_made_while_it_is_open_is_whole(tmp_path: Path) -> None:
+    with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
+        begin_attempt(journal).answer(make_reply())
+        source, target = sqlite3.connect(tmp_path / "journal.db"), sqlite3.connect(tmp_path / "copy.db")
+        source.backup(target)
+        source.close()
+        target.close()
+    with Journal(f"sqlite:///{tmp_path}/copy.db") as copy:
+        assert copy.answer(make_request().key) is not None
+
+
+def test_the_database_itself_refuses_half_a_truth(url: str) -> None:
+    """Constraints of the tables apply to writers that bypass the journal."""
+    with Journal(url) as journal:
+        begin_attempt(journal).answer(make_reply())
+    key = make_request().key
+    for statement in (
+        "UPDATE calls SET answer = NULL",
+        "UPDATE calls SET state = 'open'",
+        "UPDATE calls SET state = 'done'",
+        "UPDATE attempts SET outcome = 'fine'",
+        "UPDATE attempts SET cost_microdollars = -1",
+        "UPDATE attempts SET cost_source = NULL",
+        "UPDATE attempts SET outcome = NULL",
+        f"INSERT INTO responses (key, number, body, stored_at) SELECT '{key}', 2, body, stored_at FROM responses",
+        f"INSERT INTO responses (key, number, body, stored_at) SELECT '{key}', 1, body, stored_at FROM responses",
+        f"INSERT INTO attempts (key, number, model, purpose, scope, holder, lease_token, started_at) "
+        f"SELECT '{'0' * 64}', 1, model, purpose, scope, holder, lease_token, started_at FROM attempts",
+    ):
+        engine = sa.create_engine(url)
+        sa.event.listen(engine, "connect", lambda connection, record: _enforce(connection))
+        with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+
+
+def _enforce(connection) -> None:  # type: ignore[no-untyped-def]
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA foreign_keys=ON")
+
+
+def test_importing_the_package_and_the_command_line_loads_no_sqlalchemy() -> None:
+    code = "import sys, bellwether.journal, cli.main; print('sqlalchemy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+def test_what_is_not_exported_is_an_attribute_error() -> None:
+    import bellwether.journal as package
+
+    assert all(getattr(package, name) is not None for name in package.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Ledger'"):
+        _ = package.Ledger
+
+
+def test_a_journal_whose_folder_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "a ?b" / "journal.db"
+    with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
+        key = claim_call(journal).key
+    assert place.is_file()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != place.parent)
+    with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
+        assert journal.look(key) is not None
+        with pytest.raises(ConfigError, match="must be writable"):
+            claim_call(journal, make_request("another question"))
+
+
+@pytest.mark.parametrize("name", ["benchmark/forecasts", "arena/decisions"])
+@pytest.mark.parametrize("empty", [True, False])
+def test_no_new_journal_is_created_next_to_stored_answers(tmp_path: Path, name: str, empty: bool) -> None:
+    config = Settings(home=tmp_path)
+    answered_lake(config, name)
+    path = config.world_home / "journal.db"
+    if empty:
+        path.touch()
+    with Journal.of(config) as journal, pytest.raises(LakeError, match=f"answers of models in {name}.*Restore the journal from a backup"):
+        claim_call(journal)
+    assert not (path.exists() and path.stat().st_size)
+    with Journal.of(config) as journal:
+        journal.create()
+        claim_call(journal, make_request())
+    with Journal.of(config) as journal:
+        assert isinstance(begin_call(journal), Busy)
+
+
+def test_baselines_need_no_journal(tmp_path: Path) -> None:
+    config = Settings(home=tmp_path)
+    with Journal.of(config) as journal:
+        claim_call(journal, make_request())
+
+
+def test_a_journal_that_everybody_could_read_is_limited_to_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(f"sqlite:///{path}") as journal:
+        claim_call(journal, make_request())
+    assert path.stat().st_mode & 0o777 == 0o600
+    for mode, expected in ((0o644, 0o600), (0o660, 0o660)):
+        path.chmod(mode)
+        with Journal(f"sqlite:///{path}") as journal:
+            journal.counts()
+            assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("journal.db*")} == {expected}
