@@ -74,12 +74,6 @@ def test_records_of_the_arena_are_counted_apart_from_calls_and_cost_nothing(jour
     assert "arena" not in run("journal", "failures").output
 
 
-def test_failures_are_listed_with_their_reasons(journal: Journal) -> None:
-    assert "3 of 3 attempts timed out" in run("journal", "failures").output
-    (found,) = json.loads(run("journal", "failures", "--json").output)
-    assert (found["key"], found["outcome"], found["attempts"]) == (make_request(1).key, "timeout", 1)
-
-
 def test_open_calls_whose_attempt_failed_are_listed_with_the_failures(journal: Journal) -> None:
     claim, attempt = claim_attempt(journal, make_request(3))
     attempt.fail(Outcome.PROVIDER_ERROR, "no connection to http://127.0.0.1:9 (Connection refused)")
@@ -96,13 +90,3 @@ def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal)
     assert (result.exit_code, result.output.split()) == (0, ["reopened", make_request(1).key])
     assert isinstance(begin_call(journal, make_request(1)), tuple)
     assert journal.export()["reopenings"].select("reopened_by", "note").rows() == [("ana", "the provider is back")]
-
-
-@pytest.mark.parametrize(
-    ("key", "said"), [(make_request(0).key, "only failed calls are reopened"), ("f" * 64, "no call begins so"), ("x", "is not a key")]
-)
-def test_what_cannot_be_reopened_ends_in_one_line(journal: Journal, key: str, said: str) -> None:
-    result = run("journal", "reopen", key)
-    assert result.exit_code == 1
-    assert said in result.output
-    assert "Traceback" not in result.output

@@ -11,7 +11,6 @@ import pytest
 from bellwether.journal import Journal
 from deploy.loopback import Process
 from tests.journal.calls import Clock
-from tests.processes.journal_racers import Racers
 
 _numbers = itertools.count(1)
 
@@ -45,10 +44,3 @@ def journal(url: str, clock: Clock) -> Iterator[Journal]:
     """A journal with the tests' clock."""
     with Journal(url, clock=clock, patience=10) as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def racers() -> Iterator[Racers]:
-    opened = Racers()
-    yield opened
-    opened.close()

@@ -6,17 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from decimal import Decimal
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from random import Random
 from typing import Any
 
 from bellwether.journal import Journal
-from bellwether.models.attempt_outcomes import AttemptResult
-from bellwether.models.client import Limits
-from bellwether.models.transport import ModelCall
-from tests.models.scripted_client import FakeWire, ask_all, client, make_result, model
 
 #: Requests per second and seconds of burst of the shared rate.
 RATE, BURST = 100.0, 0.1
@@ -98,21 +93,3 @@ async def hold(pipe: Connection, url: str, number: int, most: int, turns: int) -
                 freed = time.time()
             pipe.send((taken, freed))
         limits.close()
-
-
-async def ask(pipe: Connection, url: str, number: int, calls: int, micro_dollars: int) -> None:
-    """Query a model within a shared budget. Reports the number of calls sent and the reason of the end."""
-    rng = Random(number)
-
-    async def shortly(call: ModelCall) -> AttemptResult:
-        await asyncio.sleep(rng.uniform(0.002, 0.02))
-        return make_result(cost=COST)
-
-    limits = Limits(dollars=Decimal(micro_dollars) / 10**6)
-    how: dict[str, Any] = {"limits": limits, "most_cost": lambda *_: MOST, "sleep": asyncio.sleep, "now": time.monotonic}
-    with Journal(url) as journal:
-        journal.database.open()
-        async with client(journal, wire := FakeWire(shortly), **how) as asking:
-            _begin(pipe)
-            await ask_all(asking, range(number * 10_000, number * 10_000 + calls), of=model(concurrency=4))
-            pipe.send((wire.count, asking.stats["oracle"].stopped))

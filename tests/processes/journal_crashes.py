@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import sqlalchemy as sa
 
 import bellwether.journal.journal
-from bellwether.journal import Journal, Outcome
-from tests.journal.calls import begin_attempt, claim_attempt, make_reply, make_request
+from bellwether.journal import Answered, Failed, Journal, Outcome
+from tests.journal.calls import LEASE, Clock, begin_attempt, begin_call, claim_attempt, make_reply, make_request
 
+ROOT = Path(__file__).resolve().parents[2]
 CODE = str(Path(bellwether.journal.journal.__file__).parent)
 #: Calls per run: one is answered at the second attempt, one is given up.
 CALLS = 2
@@ -91,6 +96,83 @@ def main(url: str, path: str, points: str, stride: str) -> None:
             sys.stdout.write(f"{life}\n")
             sys.stdout.flush()
             sys.exit(os.WEXITSTATUS(status))
+
+
+def killed_at_every(points: str, stride: int, url: str, log: Path) -> tuple[int, dict[int, list[str]]]:
+    """Return the number of the first run that survived, and the effects of each run seen outside."""
+    command = [sys.executable, "-m", "tests.processes.journal_crashes", url, str(log), points, str(stride)]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert found.returncode == 0, found.stderr
+    saw: dict[int, list[str]] = defaultdict(list)
+    for line in log.read_text().splitlines():
+        life, words = line.split(" ", 1)
+        saw[int(life)].append(words)
+    return int(found.stdout), saw
+
+
+def check_kills(points: str, stride: int, url: str, log: Path) -> None:
+    """Kill processes at every `stride`-th step, and check what they leave."""
+    lives, saw = killed_at_every(points, stride, url, log)
+    assert lives > 4
+    assert saw[lives] == ["asked 1", "asked 2", "stored", "finished"]
+    clock = Clock(datetime.now(UTC) + timedelta(hours=1))
+    with Journal(url, clock=clock) as journal:
+        before = journal.export()["attempts"]
+        for life in range(1, lives + 1):
+            check(journal, life, saw[life], before)
+        clock.advance(LEASE * 2)
+        check_second_calls(journal, lives, saw)
+        check_accounts(journal, lives)
+
+
+def go_on(journal: Journal, life: int) -> tuple[Answered, bool]:
+    """Continue with the first call of a run in a new process. Returns the answer, and whether a request was needed."""
+    found = begin_call(journal, make_request(CALLS * life), holder="heir", estimate=100)
+    return (found, False) if isinstance(found, Answered) else (found[1].answer(make_reply("heir", cost=40)), True)
+
+
+def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> None:
+    attempts = before.filter(pl.col("key") == make_request(CALLS * life).key)
+    asked = sum(words.startswith("asked") for words in saw)
+    answered = journal.answer(make_request(CALLS * life).key)
+    assert attempts.height >= asked, "money was spent that no row shows"
+    assert (answered is not None) >= ("stored" in saw), "a confirmed answer is lost"
+    assert answered is None or answered.content == f"life {life}"
+    final, had_to_ask = go_on(journal, life)
+    assert had_to_ask == (answered is None), "an answer that was there has been paid for again"
+    assert answered in (None, final)
+
+
+def check_second_calls(journal: Journal, lives: int, saw: dict[int, list[str]]) -> None:
+    """Check that the second call of each run has failed with its reason, or can be claimed."""
+    for life in range(1, lives + 1):
+        found = begin_call(journal, make_request(CALLS * life + 1), holder="heir")
+        assert isinstance(found, Failed) >= ("finished" in saw[life])
+        if isinstance(found, tuple):
+            found[0].give_up(Outcome.REFUSAL, "refused")
+        else:
+            assert isinstance(found, Failed)
+            assert (found.outcome, found.reason) == (Outcome.REFUSAL, "refused")
+
+
+def check_accounts(journal: Journal, lives: int) -> None:
+    tables = journal.export()
+    attempts, calls = tables["attempts"], tables["calls"]
+    first = [make_request(CALLS * life).key for life in range(1, lives + 1)]
+    assert calls.filter(pl.col("key").is_in(first))["state"].to_list() == ["answered"] * lives
+    assert attempts.filter(pl.col("outcome").is_null(), pl.col("key").is_in(first)).is_empty()
+    assert (
+        attempts.filter(pl.col("outcome") == "abandoned")["cost_microdollars"].null_count()
+        == attempts.filter(pl.col("outcome") == "abandoned").height
+    )
+    ok = attempts.filter(pl.col("outcome") == "ok", pl.col("key").is_in(first))
+    assert ok.group_by("key").len()["len"].to_list() == [1] * lives
+    costs = {"ok": {20, 40}, "malformed": {10}, "refusal": {30}}
+    for outcome, expected in costs.items():
+        found = attempts.filter(pl.col("outcome") == outcome, pl.col("key") != make_request(10**6).key)
+        assert set(found["cost_microdollars"]) <= expected
+    with_body = attempts.filter(pl.col("outcome").is_in(list(costs))).select("key", "number").sort("key", "number")
+    assert with_body.equals(tables["responses"].select("key", "number").sort("key", "number"))
 
 
 if __name__ == "__main__":

@@ -97,21 +97,6 @@ def spend(url: str, number: int, limit: int) -> int:
     return begins
 
 
-def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
-    """Compete in each round for a budget of one attempt. Returns for each round whether this process got it."""
-    won = []
-    with Journal(url) as journal:
-        for turn in range(rounds):
-            _start.wait(300)
-            try:
-                paid = {"run": f"round {turn}", "estimate": ESTIMATE, "budgets": (Budget(ESTIMATE, Scope(run=f"round {turn}")),)}
-                begin_attempt(journal, make_request(number * rounds + turn), f"runner {number}", **paid)
-                won.append(True)
-            except BudgetExceeded:
-                won.append(False)
-    return won
-
-
 def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
     """Stall every call in process 0, and take them over in the others. Returns the answer that each process ends with, or its failure."""
     with Journal(url) as journal:

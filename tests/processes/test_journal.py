@@ -1,103 +1,54 @@
-"""Kills at every statement and every line: no answer is lost or requested again, and every attempt is recorded."""
+"""Processes that share a journal and are killed: no answer is lost or requested again, and every attempt, record and cost has one owner."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
-from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
-import polars as pl
 import pytest
+import sqlalchemy as sa
 
-from bellwether.journal import Answered, Failed, Journal, Outcome
-from tests.journal.calls import LEASE, Clock, begin_call, make_reply, make_request
-from tests.processes.journal_crashes import CALLS
+from bellwether.journal import Busy, Journal, Scope
+from bellwether.journal.holders import is_gone, is_running, this_process
+from bellwether.journal.records import Records, read_unfinished
+from tests.journal.calls import (
+    LEASE,
+    attempt_outcomes,
+    begin_attempt,
+    begin_call,
+    claim_attempt,
+    claim_call,
+    make_reply,
+    make_request,
+)
+from tests.processes.journal_crashes import check_kills
+from tests.processes.journal_racers import (
+    ESTIMATE,
+    RUNNERS,
+    Racers,
+    make_records,
+    open_first,
+    spend,
+    stall_or_take_over,
+    win,
+)
+from tests.shared import wait_for_child
 
 pytest_plugins = ("tests.journal.fixtures",)
-
 ROOT = Path(__file__).resolve().parents[2]
-#: Every statement, and every 61st line. A stride of 1 takes two minutes and gives the same.
-STRIDES = {"statements": 1, "lines": 61}
 
 
-def killed_at_every(points: str, url: str, log: Path) -> tuple[int, dict[int, list[str]]]:
-    """Return the number of the first run that survived, and the effects of each run seen outside."""
-    command = [sys.executable, "-m", "tests.processes.journal_crashes", url, str(log), points, str(STRIDES[points])]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    assert found.returncode == 0, found.stderr
-    saw: dict[int, list[str]] = defaultdict(list)
-    for line in log.read_text().splitlines():
-        life, words = line.split(" ", 1)
-        saw[int(life)].append(words)
-    return int(found.stdout), saw
-
-
-def go_on(journal: Journal, life: int) -> tuple[Answered, bool]:
-    """Continue with the first call of a run in a new process. Returns the answer, and whether a request was needed."""
-    found = begin_call(journal, make_request(CALLS * life), holder="heir", estimate=100)
-    return (found, False) if isinstance(found, Answered) else (found[1].answer(make_reply("heir", cost=40)), True)
-
-
-def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> None:
-    attempts = before.filter(pl.col("key") == make_request(CALLS * life).key)
-    asked = sum(words.startswith("asked") for words in saw)
-    answered = journal.answer(make_request(CALLS * life).key)
-    assert attempts.height >= asked, "money was spent that no row shows"
-    assert (answered is not None) >= ("stored" in saw), "a confirmed answer is lost"
-    assert answered is None or answered.content == f"life {life}"
-    final, had_to_ask = go_on(journal, life)
-    assert had_to_ask == (answered is None), "an answer that was there has been paid for again"
-    assert answered in (None, final)
-
-
-def check_accounts(journal: Journal, lives: int) -> None:
-    tables = journal.export()
-    attempts, calls = tables["attempts"], tables["calls"]
-    first = [make_request(CALLS * life).key for life in range(1, lives + 1)]
-    assert calls.filter(pl.col("key").is_in(first))["state"].to_list() == ["answered"] * lives
-    assert attempts.filter(pl.col("outcome").is_null(), pl.col("key").is_in(first)).is_empty()
-    assert (
-        attempts.filter(pl.col("outcome") == "abandoned")["cost_microdollars"].null_count()
-        == attempts.filter(pl.col("outcome") == "abandoned").height
-    )
-    ok = attempts.filter(pl.col("outcome") == "ok", pl.col("key").is_in(first))
-    assert ok.group_by("key").len()["len"].to_list() == [1] * lives
-    costs = {"ok": {20, 40}, "malformed": {10}, "refusal": {30}}
-    for outcome, expected in costs.items():
-        found = attempts.filter(pl.col("outcome") == outcome, pl.col("key") != make_request(10**6).key)
-        assert set(found["cost_microdollars"]) <= expected
-    with_body = attempts.filter(pl.col("outcome").is_in(list(costs))).select("key", "number").sort("key", "number")
-    assert with_body.equals(tables["responses"].select("key", "number").sort("key", "number"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("points", ["statements", "lines"])
-def test_a_process_killed_at_every_step_loses_and_repeats_nothing(url: str, tmp_path: Path, points: str) -> None:
-    lives, saw = killed_at_every(points, url, tmp_path / "log")
-    assert lives > 20
-    assert saw[lives] == ["asked 1", "asked 2", "stored", "finished"]
-    clock = Clock(datetime.now(UTC) + timedelta(hours=1))
-    with Journal(url, clock=clock) as journal:
-        before = journal.export()["attempts"]
-        for life in range(1, lives + 1):
-            check(journal, life, saw[life], before)
-        clock.advance(LEASE * 2)
-        check_second_calls(journal, lives, saw)
-        check_accounts(journal, lives)
-
-
-def check_second_calls(journal: Journal, lives: int, saw: dict[int, list[str]]) -> None:
-    """Check that the second call of each run has failed with its reason, or can be claimed."""
-    for life in range(1, lives + 1):
-        found = begin_call(journal, make_request(CALLS * life + 1), holder="heir")
-        assert isinstance(found, Failed) >= ("finished" in saw[life])
-        if isinstance(found, tuple):
-            found[0].give_up(Outcome.REFUSAL, "refused")
-        else:
-            assert isinstance(found, Failed)
-            assert (found.outcome, found.reason) == (Outcome.REFUSAL, "refused")
+@pytest.fixture(scope="module")
+def racers() -> Iterator[Racers]:
+    opened = Racers()
+    yield opened
+    opened.close()
 
 
 FIRST_OPENING = """
@@ -130,3 +81,282 @@ def test_a_process_killed_while_it_makes_the_tables_leaves_a_database_that_opens
     for life in range(1, lives + 1):
         with Journal(pattern.format(life=life)) as journal:
             assert journal.pending() == []
+
+
+def check_one_answer_each(journal: Journal, keys: range) -> None:
+    tables = journal.export()
+    assert tables["calls"]["state"].to_list() == ["answered"] * len(keys)
+    assert tables["attempts"]["outcome"].to_list() == ["ok"] * len(keys)
+    assert tables["responses"]["key"].n_unique() == tables["responses"].height == len(keys)
+
+
+def test_each_call_is_won_by_exactly_one_of_all_processes(url: str, racers: Racers) -> None:
+    for turn in range(3):
+        keys = range(turn * 25, turn * 25 + 25)
+        won = racers.race(win, url, keys)
+        assert sorted(key for one in won for key in one) == list(keys)
+    with Journal(url) as journal:
+        check_one_answer_each(journal, range(75))
+        answers = journal.answers(make_request(key).key for key in keys)
+        for number, one in enumerate(won):
+            assert {answers[make_request(key).key].content for key in one} <= {f"runner {number}"}
+
+
+def test_processes_that_open_a_new_journal_at_once_make_one(tmp_path: Path, postgres_url: str, racers: Racers) -> None:
+    schema = postgres_url.rsplit("%3D", 1)[1]
+    for turn in range(3):
+        with sa.create_engine(postgres_url).begin() as connection:
+            connection.exec_driver_sql(f"CREATE SCHEMA {schema}_{turn}")
+        for url in (f"sqlite:///{tmp_path}/new/{turn}/journal.db", f"{postgres_url}_{turn}"):
+            assert len(set(racers.race(open_first, url))) == RUNNERS
+            with Journal(url) as journal:
+                check_one_answer_each(journal, range(RUNNERS))
+
+
+def test_a_budget_holds_whoever_spends(url: str, racers: Racers) -> None:
+    limit = 60 * ESTIMATE + 99
+    begins = racers.race(spend, url, limit)
+    with Journal(url) as journal:
+        found = journal.spent(Scope(run="race"))
+    assert limit - ESTIMATE < found.committed <= limit
+    assert sum(begins) > 60
+
+
+def test_a_holder_that_wakes_while_others_take_over_never_makes_a_second_answer(url: str, racers: Racers) -> None:
+    keys = range(60)
+    slow, *others = racers.race(stall_or_take_over, url, keys)
+    with Journal(url) as journal:
+        tables = journal.export()
+        assert tables["calls"]["state"].to_list() == ["answered"] * len(keys)
+        for key in keys:
+            answer = journal.answer(make_request(key).key)
+            assert answer is not None
+            heard = {one[key] for one in (slow, *others)} - {"busy", "lost"}
+            assert heard <= {answer.content}
+        brought = tables["attempts"].filter(tables["attempts"]["outcome"] == "ok").height
+        assert journal.spent().spent == tables["responses"].height == brought
+        assert tables["attempts"]["outcome"].n_unique() == 1
+
+
+COHORT = ("cohort", "2026-03-01")
+
+
+def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(url: str) -> None:
+    child = os.fork()
+    if child == 0:
+        with Journal(url) as own:
+            Records(own, timedelta(hours=1)).once(*COHORT, lambda: os.kill(os.getpid(), signal.SIGKILL) or b"")
+    assert os.WIFSIGNALED(wait_for_child(child))
+    with Journal(url) as journal:
+        assert [one.state for one in read_unfinished(journal)] == ["claimed"]
+        assert Records(journal, LEASE).once(*COHORT, lambda: b"heir") == b"heir"
+
+
+def test_each_record_is_made_by_exactly_one_of_all_processes(url: str, racers: Racers) -> None:
+    made = racers.race(make_records, url, 40)
+    assert sorted(number for numbers, _ in made for number in numbers) == list(range(40))
+    with Journal(url) as journal:
+        stored = journal.export()["records"].sort("number")["body"].to_list()
+    for runner, (numbers, _) in enumerate(made):
+        assert all(stored[number] == f"runner {runner}".encode() for number in numbers)
+    for _, seen in made:
+        assert len(made) == RUNNERS
+        assert all(body == stored[number] for number, body in seen.items())
+
+
+def _killed_at(url: str, number: int, work: Callable[[Journal], object]) -> bool:
+    """Return True if a process that does `work` is killed after statement `number`, counted from 1."""
+    child = os.fork()
+    if child == 0:
+        with Journal(url) as journal:
+            journal.database.open()
+            left = [number]
+
+            def step(*_: object) -> None:
+                left[0] -= 1
+                if not left[0]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            sa.event.listen(journal.database._engine, "after_cursor_execute", step)
+            work(journal)
+        os._exit(0)
+    return os.WIFSIGNALED(wait_for_child(child))
+
+
+def test_a_process_killed_at_every_statement_stores_the_whole_record_or_none(url: str) -> None:
+    with Journal(url) as journal:
+        begin_attempt(journal).answer(make_reply())
+    life = 1
+    while _killed_at(url, life, lambda journal, life=life: Records(journal, LEASE).once("prompt", f"life {life}", lambda: b"own")):  # type: ignore[misc]
+        life += 1
+    assert life > 5
+    with Journal(url) as journal:
+        heir = [Records(journal, LEASE).once("prompt", f"life {one}", lambda: b"heir") for one in range(1, life + 1)]
+        assert heir == sorted(heir)
+        assert set(heir) == {b"heir", b"own"}
+        assert journal.export()["records"].height == life
+
+
+NAME = "from bellwether.journal.holders import this_process; print(this_process(), flush=True); input()"
+
+
+class Other:
+    """Another process, which prints its name and waits."""
+
+    def __init__(self) -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen([sys.executable, "-c", NAME], cwd=ROOT, text=True, **pipes)
+        assert self.process.stdout is not None
+        self.name = self.process.stdout.readline().strip()
+
+    def kill(self, *, reap: bool = True) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        if reap:
+            self.process.wait(60)
+        else:
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.fixture
+def other() -> Iterator[Other]:
+    running = Other()
+    yield running
+    running.process.kill()
+    running.process.communicate(timeout=60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_the_remains_of_a_process_hold_nothing(other: Other) -> None:
+    assert is_running(other.process.pid)
+    other.kill(reap=False)
+    os.kill(other.process.pid, 0)
+    assert is_gone(other.name)
+    assert not is_running(other.process.pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_another_process_of_the_same_number_does_not_stand_in_for_the_one_that_ended() -> None:
+    host, pid, mark = this_process().rsplit(":", 2)
+    space, _, started = mark.partition("-")
+    assert is_gone(f"{host}:{pid}:{space}-{int(started) - 1}")
+
+
+def test_what_cannot_be_told_is_not_gone(other: Other) -> None:
+    other.kill()
+    host, pid, mark = other.name.rsplit(":", 2)
+    for name in ("one", "", None, "a:b:c", f"{host}:{pid}", f"elsewhere:{pid}:{mark}", f"{host}:{pid}:00000000-1"):
+        assert not is_gone(name), name
+
+
+def test_without_proc_the_number_decides_on_this_machine_and_the_lease_on_another_of_its_name(
+    other: Other, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import bellwether.journal.holders as holders
+
+    monkeypatch.setattr(holders, "_PROC", tmp_path)
+    try:
+        host, pid, _ = other.name.rsplit(":", 2)
+        names = {}
+        for machine in (0x0242AC110002, 0x0242AC110003):
+            monkeypatch.setattr("uuid.getnode", lambda machine=machine: machine)
+            holders._process_space.cache_clear()
+            names[machine] = f"{host}:{pid}:{holders._process_space()}-"
+        here, elsewhere = names[0x0242AC110003], names[0x0242AC110002]
+        assert not is_gone(here)
+        other.kill()
+        assert is_gone(here)
+        assert not is_gone(elsewhere)
+        assert not is_gone(f"{host}:{pid}:-")
+    finally:
+        holders._process_space.cache_clear()
+
+
+def test_the_call_of_a_process_that_ended_is_taken_over_at_once_and_its_attempt_abandoned(journal: Journal, other: Other) -> None:
+    attempt = begin_attempt(journal, holder=other.name)
+    assert isinstance(begin_call(journal), Busy)
+    assert isinstance(journal.look(make_request().key), Busy)
+    other.kill()
+    assert journal.look(make_request().key) is None
+    claim, second = claim_attempt(journal)
+    assert (claim.taken_from, claim.attempts) == (other.name, 1)
+    second.answer(make_reply())
+    assert attempt_outcomes(journal) == [(1, "abandoned", None), (2, "ok", 120)]
+    assert attempt.number == 1
+
+
+READONLY = """
+import os, sys
+from bellwether.errors import ConfigError
+from bellwether.journal import Journal
+from tests.journal.calls import claim_call, make_request
+claim_call(Journal("sqlite:///" + sys.argv[2]))
+os.setgid(65534); os.setuid(65534)
+try:
+    claim_call(Journal("sqlite:///" + sys.argv[1]), make_request(1))
+except ConfigError as error:
+    print("ConfigError", error)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody without rights")
+@pytest.mark.parametrize("what", ["folder", "new folder", "file"])
+def test_what_may_not_be_written_is_one_clear_error(what: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        path = folder / ("new/journal.db" if what == "new folder" else "journal.db")
+        if what == "file":
+            claim_call(Journal(f"sqlite:///{path}"))
+        command = [sys.executable, "-c", READONLY, str(path), str(folder / "own.db")]
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.stdout.startswith("ConfigError"), found.stdout + found.stderr
+    assert "journal.db" in found.stdout
+    assert "BELLWETHER_JOURNAL" in found.stdout
+
+
+FULL = """
+import resource, signal, sys
+from bellwether.errors import LakeError
+from bellwether.journal import Journal
+from tests.journal.calls import begin_attempt, make_reply, make_request
+journal = Journal("sqlite:///" + sys.argv[1])
+stored = 0
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    while True:
+        begin_attempt(journal, make_request(stored)).answer(make_reply("x" * 20_000))
+        stored += 1
+except LakeError as error:
+    print(stored, error)
+"""
+
+
+def test_a_file_that_cannot_grow_keeps_every_answer_that_was_stored(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    found = subprocess.run([sys.executable, "-c", FULL, str(path)], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    stored = int(found.stdout.split()[0])
+    assert stored > 3
+    assert "nothing was changed" in found.stdout
+    with Journal(f"sqlite:///{path}") as journal:
+        assert len(journal.answers(make_request(number).key for number in range(stored))) == stored
+        begin_attempt(journal, make_request(999)).answer(make_reply())
+
+
+def test_a_fork_opens_connections_of_its_own(url: str) -> None:
+    with Journal(url) as journal:
+        attempt = begin_attempt(journal)
+        child = os.fork()
+        if child == 0:
+            try:
+                begin_attempt(journal, make_request(1)).answer(make_reply())
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        assert wait_for_child(child) == 0
+        attempt.answer(make_reply())
+        assert journal.counts()["calls"].to_list() == [2]
+
+
+def test_a_process_killed_at_any_statement_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    check_kills("statements", 4, f"sqlite:///{tmp_path}/journal.db", tmp_path / "log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,14 +13,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from bellwether.errors import ConfigError, LakeError
-from bellwether.journal import Answered, Attempt, Budget, BudgetExceeded, Busy, Claim, Failed, Journal, LeaseLost, Outcome, Scope, Usage
+from bellwether.errors import LakeError
+from bellwether.journal import Answered, Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope, Usage
 from bellwether.journal.values import CostSource
 from bellwether.journal.writer import Urgency, Writer
 from tests.journal.calls import LEASE, Clock, attempt_outcomes, begin_attempt, make_reply, make_request
 
 pytest_plugins = ("tests.journal.fixtures",)
-
 RUN = Scope(run="week-9")
 
 
@@ -37,55 +37,6 @@ def commits(journal: Journal) -> list[str]:
             found.append(statement)
 
     return found
-
-
-# --- begin -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_call_is_claimed_and_begun_at_once(journal: Journal, clock: Clock) -> None:
-    claim, attempt = start(journal, estimate=50)
-    assert isinstance(claim, Claim)
-    assert isinstance(attempt, Attempt)
-    assert (attempt.number, claim.expires_at, journal.spent(RUN).reserved) == (1, clock.now + LEASE, 50)
-    assert start(journal, holder="two") == Busy(make_request().key, "one", clock.now + LEASE)
-    attempt.answer(make_reply())
-    assert isinstance(start(journal), Answered)
-
-
-def test_a_call_that_was_released_failed_or_lost_is_begun_again(journal: Journal, clock: Clock) -> None:
-    claim, attempt = start(journal)
-    attempt.fail(Outcome.TIMEOUT, "slow")
-    claim.release("slow")
-    claim, attempt = start(journal)
-    assert attempt.number == 2
-    clock.advance(LEASE + timedelta(seconds=1))
-    taken_over, attempt = start(journal, holder="two")
-    assert (attempt.number, taken_over.taken_from) == (3, "one")
-    attempt.fail(Outcome.REFUSAL, "no")
-    taken_over.give_up(Outcome.REFUSAL, "no")
-    assert isinstance(start(journal), Failed)
-    assert [outcome for _, outcome, _ in attempt_outcomes(journal)] == ["timeout", "abandoned", "refusal"]
-
-
-def test_what_does_not_fit_the_budget_is_not_even_claimed(journal: Journal) -> None:
-    budgets = (Budget(100, RUN),)
-    start(journal, 0, estimate=60, budgets=budgets)
-    with pytest.raises(BudgetExceeded):
-        start(journal, 1, estimate=60, budgets=budgets)
-    assert journal.status(make_request(1).key) is None
-    with pytest.raises(ConfigError, match="a budget needs an estimate"):
-        start(journal, 1, budgets=budgets)
-
-
-# --- together --------------------------------------------------------------------------------------------------------
-
-
-def test_works_share_one_transaction_where_there_is_one_writer(journal: Journal) -> None:
-    journal.database.open()
-    ended = commits(journal)
-    found = journal.together([partial(start, journal, number) for number in range(10)])
-    assert [len(one) for one in found] == [2] * 10
-    assert len(ended) == (1 if journal.shares else 10)
 
 
 def test_a_work_that_raises_leaves_the_others(journal: Journal) -> None:
@@ -150,9 +101,6 @@ def test_nothing_of_any_work_is_kept_when_the_transaction_is_lost(tmp_path: Path
     assert [status.key for status in journal.pending()] == [make_request(3).key]
 
 
-# --- used ------------------------------------------------------------------------------------------------------------
-
-
 def test_what_a_call_used_is_the_sum_of_its_attempts(journal: Journal) -> None:
     assert journal.used(make_request().key) == (0, Usage())
     ends = [(Outcome.RATE_LIMIT, "429", None), (Outcome.MALFORMED, "no JSON", make_reply("?", cost=10))]
@@ -173,18 +121,6 @@ def test_a_cost_that_is_not_known_makes_the_sum_unknown_and_tokens_are_those_tha
     assert journal.used(make_request().key) == (2, Usage(100, 20, 5))
 
 
-# --- from asyncio ----------------------------------------------------------------------------------------------------
-
-
-async def test_what_waits_at_the_same_time_is_written_at_once(journal: Journal) -> None:
-    journal.database.open()
-    ended, writer = commits(journal), Writer(journal)
-    begun_calls = await asyncio.gather(*(writer.do(partial(start, journal, number), Urgency.BEGIN) for number in range(10)))
-    await asyncio.gather(*(writer.do(partial(attempt.answer, make_reply())) for _, attempt in begun_calls))
-    assert len(ended) == (2 if journal.shares else 20)
-    assert journal.counts().row(0)[-1] == 10
-
-
 async def test_a_work_is_done_though_nobody_waits_for_it_any_more(journal: Journal) -> None:
     _, attempt = start(journal)
     writer = Writer(journal)
@@ -194,16 +130,6 @@ async def test_a_work_is_done_though_nobody_waits_for_it_any_more(journal: Journ
     await asyncio.gather(waiting, return_exceptions=True)
     await writer.settle()
     assert isinstance(journal.look(make_request().key), Answered)
-
-
-async def test_what_is_handed_in_at_the_moment_in_which_the_last_work_ends_is_done_too(journal: Journal) -> None:
-    writer = Writer(journal)
-    for _ in range(50):
-        seconds: list[asyncio.Future[Any]] = []
-        first = writer.submit(journal.pending)
-        first.add_done_callback(lambda _: seconds.append(writer.submit(journal.pending)))  # noqa: B023
-        await first
-        await asyncio.wait_for(seconds[0], 60)
 
 
 async def test_errors_come_back_to_who_asked(tmp_path: Path) -> None:
@@ -228,3 +154,43 @@ async def test_what_has_come_is_kept_before_more_is_asked_for_and_looked_up(tmp_
     works = [writer.submit(partial(done.append, name), urgency) for name, urgency in order.items() for _ in range(2)]
     await asyncio.gather(*works)
     assert done == ["keep", "keep", "begin", "begin", "look", "look"]
+
+
+def test_a_work_over_the_budget_is_not_even_claimed(journal: Journal) -> None:
+    budgets = (Budget(100, RUN),)
+    start(journal, 0, estimate=60, budgets=budgets)
+    with pytest.raises(BudgetExceeded):
+        start(journal, 1, estimate=60, budgets=budgets)
+    assert journal.status(make_request(1).key) is None
+
+
+async def test_at_most_sixteen_waiting_works_share_a_transaction_of_the_one_writer(journal: Journal) -> None:
+    journal.database.open()
+    ended, writer = commits(journal), Writer(journal)
+    begun_calls = await asyncio.gather(*(writer.do(partial(start, journal, number), Urgency.BEGIN) for number in range(16)))
+    assert len(ended) == (1 if journal.shares else 16)
+    await asyncio.gather(*(writer.do(partial(attempt.answer, make_reply())) for _, attempt in begun_calls))
+    assert len(ended) == (2 if journal.shares else 32)
+    await asyncio.gather(*(writer.do(partial(start, journal, number), Urgency.BEGIN) for number in range(16, 33)))
+    assert len(ended) == (4 if journal.shares else 49)
+    assert set(journal.usage("outcome").select("outcome", "attempts").rows()) == {(None, 17), ("ok", 16)}
+
+
+async def test_eight_works_run_at_once_where_writers_do_not_wait_for_each_other(postgres_url: str) -> None:
+    together, running, most = threading.Barrier(8, timeout=60), 0, 0
+    lock = threading.Lock()
+
+    def work() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        together.wait()
+        with lock:
+            running -= 1
+
+    with Journal(postgres_url) as journal:
+        journal.database.open()
+        writer = Writer(journal)
+        await asyncio.gather(*(writer.do(work) for _ in range(16)))
+    assert most == 8

@@ -8,8 +8,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope
-from bellwether.journal.budget import RESERVED_FOR
-from tests.journal.calls import LEASE, Clock, attempt_outcomes, begin_attempt, claim_attempt, claim_call, make_reply, make_request
+from tests.journal.calls import LEASE, START, Clock, attempt_outcomes, begin_attempt, claim_attempt, claim_call, make_reply, make_request
 
 pytest_plugins = ("tests.journal.fixtures",)
 
@@ -53,7 +52,9 @@ def test_an_attempt_of_unknown_cost_keeps_its_reservation(journal: Journal, cloc
     assert (found.spent, found.reserved, found.unknown, found.uncounted) == (0, 170, 3, 1)
     with pytest.raises(BudgetExceeded, match=r"3 attempts ended without a known cost and count for 24 hours"):
         begin_attempt(journal, make_request(3), run="week-9", estimate=31, budgets=(Budget(200, RUN),))
-    clock.advance(RESERVED_FOR)
+    clock.now = START + timedelta(hours=24, microseconds=-1)
+    assert journal.spent(RUN).reserved == 170
+    clock.now = START + timedelta(hours=24)
     assert journal.spent(RUN).committed == 0
     begin_attempt(journal, make_request(4), run="week-9", estimate=200, budgets=(Budget(200, RUN),))
 
@@ -157,3 +158,17 @@ def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
     ]
     with pytest.raises(ConfigError, match="by 'holder'"):
         journal.usage("holder")
+
+
+def test_attempts_in_progress_elsewhere_may_shrink_what_is_reserved(journal: Journal, clock: Clock) -> None:
+    claim, attempt = claim_attempt(journal, make_request(0), run="week-9", estimate=10)
+    assert journal.has_others(RUN)
+    attempt.fail(Outcome.TIMEOUT, "slow")
+    assert not journal.has_others(RUN), "its outcome is known"
+    claim.release("slow")
+    begin_attempt(journal, make_request(1), run="week-10", estimate=10)
+    assert not journal.has_others(RUN), "of another run"
+    begin_attempt(journal, make_request(2), run="week-9", estimate=10)
+    assert journal.has_others(RUN)
+    clock.advance(LEASE)
+    assert not journal.has_others(RUN), "its lease has expired"

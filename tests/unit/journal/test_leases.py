@@ -21,7 +21,6 @@ from tests.journal.calls import (
 )
 
 pytest_plugins = ("tests.journal.fixtures",)
-
 PAST_LEASE = LEASE + timedelta(seconds=1)
 
 

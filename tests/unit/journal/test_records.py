@@ -1,23 +1,15 @@
-"""Records of the arena: one process makes each, also after kills, and a stored record never changes."""
+"""Records of the arena: one process makes each, and a stored record never changes."""
 
 from __future__ import annotations
-
-import os
-import signal
-from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
 from bellwether.journal import Journal
 from bellwether.journal.records import InProgress, Records, read_unfinished
-from tests.journal.calls import LEASE, Clock, begin_attempt, make_reply
-from tests.processes.journal_racers import RUNNERS, Racers, make_records
-from tests.shared import wait_for_child
+from tests.journal.calls import LEASE, Clock
 
 pytest_plugins = ("tests.journal.fixtures",)
-
 COHORT = ("cohort", "2026-03-01")
 
 
@@ -108,63 +100,6 @@ def test_a_failure_after_the_lease_was_taken_leaves_the_lease_to_its_new_holder(
     assert (left.state, left.holder) == ("claimed", "quick")
 
 
-def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(url: str) -> None:
-    child = os.fork()
-    if child == 0:
-        with Journal(url) as own:
-            Records(own, timedelta(hours=1)).once(*COHORT, lambda: os.kill(os.getpid(), signal.SIGKILL) or b"")
-    assert os.WIFSIGNALED(wait_for_child(child))
-    with Journal(url) as journal:
-        assert [one.state for one in read_unfinished(journal)] == ["claimed"]
-        assert Records(journal, LEASE).once(*COHORT, lambda: b"heir") == b"heir"
-
-
-@pytest.mark.slow
-def test_each_record_is_made_by_exactly_one_of_all_processes(url: str, racers: Racers) -> None:
-    made = racers.race(make_records, url, 40)
-    assert sorted(number for numbers, _ in made for number in numbers) == list(range(40))
-    with Journal(url) as journal:
-        stored = journal.export()["records"].sort("number")["body"].to_list()
-    for runner, (numbers, _) in enumerate(made):
-        assert all(stored[number] == f"runner {runner}".encode() for number in numbers)
-    for _, seen in made:
-        assert len(made) == RUNNERS
-        assert all(body == stored[number] for number, body in seen.items())
-
-
-def _killed_at(url: str, number: int, work: Callable[[Journal], object]) -> bool:
-    """Return True if a process that does `work` is killed after statement `number`, counted from 1."""
-    child = os.fork()
-    if child == 0:
-        with Journal(url) as journal:
-            journal.database.open()
-            left = [number]
-
-            def step(*_: object) -> None:
-                left[0] -= 1
-                if not left[0]:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            sa.event.listen(journal.database._engine, "after_cursor_execute", step)
-            work(journal)
-        os._exit(0)
-    return os.WIFSIGNALED(wait_for_child(child))
-
-
-def test_a_process_killed_at_every_statement_stores_the_whole_record_or_none(url: str) -> None:
-    with Journal(url) as journal:
-        begin_attempt(journal).answer(make_reply())
-    life = 1
-    while _killed_at(url, life, lambda journal, life=life: Records(journal, LEASE).once("prompt", f"life {life}", lambda: b"own")):  # type: ignore[misc]
-        life += 1
-    assert life > 5
-    with Journal(url) as journal:
-        heir = [Records(journal, LEASE).once("prompt", f"life {one}", lambda: b"heir") for one in range(1, life + 1)]
-        assert heir == sorted(heir)
-        assert set(heir) == {b"heir", b"own"}
-        assert journal.export()["records"].height == life
-
-
 @pytest.mark.parametrize("commit", [1, 2])
 def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, commit: int) -> None:
     with Journal(postgres_url) as journal:
@@ -180,11 +115,3 @@ def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, com
         made: list[int] = []
         assert Records(journal, LEASE).once(*COHORT, lambda: made.append(1) or b"once") == b"once"  # type: ignore[func-returns-value]
         assert (made, journal.export()["records"]["body"].to_list()) == ([1], [b"once"])
-
-
-def test_the_table_refuses_half_a_record(url: str) -> None:
-    with Journal(url) as journal:
-        open_records(journal, "first").once(*COHORT, lambda: b"x")
-    for change in ("body = NULL", "stored_at = NULL", "holder = NULL", "kind = NULL"):
-        with pytest.raises(sa.exc.IntegrityError), sa.create_engine(url).begin() as connection:
-            connection.exec_driver_sql(f"UPDATE records SET {change}")
