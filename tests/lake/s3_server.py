@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import threading
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 Answer = tuple[str, list[tuple[str, str]], bytes]
 #: Returns the answer to a request, given its WSGI environment and the function that serves it. None: serve it as usual.
@@ -101,3 +105,14 @@ def lose_answer(serve: Callable[[], Answer]) -> Answer:
     """Serve a request, but answer like a gateway that lost the answer."""
     serve()
     return "504 Gateway Timeout", [("Content-Type", "text/plain")], b"lost"
+
+
+def retry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry without delays. Clients of S3 wait for seconds, but this server recovers at once."""
+    sleep = asyncio.sleep
+
+    async def yield_control(_: float) -> None:
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", yield_control)
+    monkeypatch.setattr(time, "sleep", lambda _: None)

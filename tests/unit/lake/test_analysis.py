@@ -113,7 +113,6 @@ _DISTANCES = [
     for name, n in ((">=365d", 3), ("<90d", 1), ("90d-180d", 2))
     for metric, value in (("accuracy", 0.5), ("brier", 0.25))
 ]
-
 #: A contradictory model, one that failed twice, and one answer that the model could have known.
 _ASKED = [
     _forecast("m", 0, 0.9, **_call("0.000100", p_yes_compat=0.1, contradiction="said no with 10 %")),
@@ -262,14 +261,6 @@ def test_pnl_adds_up_over_the_episodes_of_an_agent(path: Path) -> None:
     assert (late["episode"], late["pnl_so_far"]) == ("late", Decimal("1.5"))
 
 
-@pytest.mark.parametrize(("hours", "price"), [("1", 0.65), ("0.5", 0.65), ("2", None), ("24", None)])
-def test_the_price_before_the_resolution_is_one_that_was_known_by_then(path: Path, hours: str, price: float | None) -> None:
-    rows = ask(path, "price_against_outcome", release="q", hours=hours)
-    assert rows["mean_price"].to_list() == ([] if price is None else [price])
-    if price is not None:
-        assert rows.row(0, named=True)["brier"] == pytest.approx((1 - price) ** 2)
-
-
 def test_forecasts_are_compared_with_the_price_on_the_same_questions(path: Path) -> None:
     first, *_ = ask(path, "forecasts_against_price", release="q", hours="1").rows(named=True)
     assert (first["forecaster"], first["n"]) == ("a", 1)
@@ -288,15 +279,6 @@ def test_the_difference_between_versions_says_what_was_added_removed_and_changed
     for pair in ({"release": "q", "other": "q v3"}, {"release": "q v3", "other": "q"}):
         with pytest.raises(ConfigError, match=r"there is no release q v3$"):
             ask(path, "difference_between_versions", **pair)
-
-
-def test_views_have_one_name_for_each_concept(path: Path) -> None:
-    columns = {name: set(query(path, f"DESCRIBE views.{name}")["column_name"]) for name in VIEWS}
-    assert columns["questions"] >= {"question_id", "venue", "market_id", "series_id", "outcome"}
-    assert columns["answers"] >= {"question_id", "venue", "market_id", "series_id", "outcome"}
-    assert columns["pnl"] >= {"venue", "market_id", "event_id", "outcome"}
-    others = {"id", "source", "series_ticker", "ground_truth", "ticker", "result", "event"}
-    assert not {name: found & others for name, found in columns.items() if found & others - ({"source"} if name == "markets" else set())}
 
 
 def test_what_was_traded_has_one_unit_per_column(path: Path) -> None:
@@ -322,27 +304,7 @@ def test_every_reject_is_told_once_though_a_day_files_those_of_the_archive_again
 
 #: tests/arena/test_queries.py runs those of the arena.
 ANALYSES = sorted(file.stem for file in ROOT.glob("sql/analysis/*.sql") if not file.stem.startswith("arena_"))
-
-
-@pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_answers_with_rows(path: Path, name: str) -> None:
-    known = {"release": "q", "forecaster": "a", "venue": "kalshi", "market_id": "M0", "hours": "1", "other": "q v2"}
-    params = {param: known[param] for param in re.findall(r"\$(\w+)", re.sub("--.*", "", sql_text(f"analysis/{name}")))}
-    assert ask(path, name, **params).height
-
-
-@pytest.mark.parametrize("file", sorted(ROOT.glob("sql/**/*.sql")), ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_every_sql_file_opens_by_saying_what_one_row_is(file: Path) -> None:
-    assert file.read_text(encoding="utf-8").startswith("-- One row ")
-
-
 PAGE = (ROOT / "docs" / "querying.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("statement", re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL))
-def test_every_query_of_the_page_on_querying_runs(path: Path, statement: str) -> None:
-    found = query(path, statement.replace("'sandbox-2026'", "'q'").replace("'market-maker'", "'maker'").replace("n >= 10", "n >= 1"))
-    assert found.height
 
 
 def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,14 +324,6 @@ def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pyt
         assert result.output.strip().startswith("[")
 
 
-def test_the_notebook_of_the_page_on_querying_runs(path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(code.replace(".bellwether/sandbox/warehouse.duckdb", str(path)).replace("'sandbox-2026'", "'q'"), names)
-    assert names["board"]["forecaster"].to_list() == ["a", "b", "c"]
-    names["warehouse"].close()
-
-
 def test_the_notebook_of_the_examples_runs(path: Path) -> None:
     notebook = json.loads((ROOT / "examples" / "warehouse.ipynb").read_text(encoding="utf-8"))
     names: dict[str, Any] = {}
@@ -383,6 +337,26 @@ def test_the_notebook_of_the_examples_runs(path: Path) -> None:
     assert names["against"].height
 
 
-def test_every_view_is_on_the_page_on_querying() -> None:
+def test_the_price_before_the_resolution_is_one_that_was_known_by_then(path: Path) -> None:
+    for hours, price in (("1", 0.65), ("0.5", 0.65), ("2", None), ("24", None)):
+        rows = ask(path, "price_against_outcome", release="q", hours=hours)
+        assert rows["mean_price"].to_list() == ([] if price is None else [price])
+        if price is not None:
+            assert rows.row(0, named=True)["brier"] == pytest.approx((1 - price) ** 2)
+
+
+def test_every_analysis_and_every_query_of_the_page_on_querying_answers_with_rows(path: Path) -> None:
+    known = {"release": "q", "forecaster": "a", "venue": "kalshi", "market_id": "M0", "hours": "1", "other": "q v2"}
+    for name in ANALYSES:
+        params = {param: known[param] for param in re.findall(r"\$(\w+)", re.sub("--.*", "", sql_text(f"analysis/{name}")))}
+        assert ask(path, name, **params).height, name
+    for statement in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL):
+        found = query(path, statement.replace("'sandbox-2026'", "'q'").replace("'market-maker'", "'maker'").replace("n >= 10", "n >= 1"))
+        assert found.height, statement
+
+
+def test_files_of_sql_and_views_are_described() -> None:
+    for file in ROOT.glob("sql/**/*.sql"):
+        assert file.read_text(encoding="utf-8").startswith("-- One row "), file
     assert {name for name in (*VIEWS, *MACROS) if f"`views.{name}" not in PAGE} == set()
     assert {file.stem for file in ROOT.glob("sql/views/*.sql")} == {*VIEWS, *MACROS}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
@@ -14,38 +11,20 @@ from typing import Any
 
 import pytest
 
+from bellwether import places
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, catalog, warehouse
 from bellwether.lake.duckdb_connection import find_httpfs
 from bellwether.lake.local_copies import Copies
-from bellwether.lake.staleness import Staleness, TableInputs
+from bellwether.lake.sql import evaluate
+from bellwether.lake.staleness import Staleness
 from bellwether.lake.verification import verify
 from bellwether.tables import TABLES
-from bellwether.tables.schema import external_table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
-from tests.shared import start_together
+from tests.lake.s3_server import Answer, S3Server, lose_answer, retry_at_once, truncate_body
 
-ROOT = Path(__file__).resolve().parents[3]
 INDEX = "_index/clean/prices.json.gz"
 Serve = Callable[[], Answer]
-
-
-@pytest.fixture
-def uri(s3_server: S3Server) -> Iterator[str]:
-    yield f"s3://{s3_server.bucket()}/lake"
-    s3_server.fault = None
-
-
-@pytest.fixture
-def lake(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
-    return Lake(uri, s3_server.options, cache=tmp_path / "cache")
-
-
-@pytest.fixture
-def other(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
-    """The same lake on another machine, with an empty cache of files."""
-    return Lake(uri, s3_server.options, cache=tmp_path / "other")
 
 
 def days(count: int) -> list[tuple[str]]:
@@ -76,13 +55,6 @@ def test_reading_costs_a_request_per_file_and_one_for_the_table(lake: Lake, othe
     assert nothing.total() <= 3
 
 
-def test_a_commit_costs_two_requests_however_many_partitions_there_are(lake: Lake, s3_server: S3Server) -> None:
-    fill(lake, 8)
-    with s3_server.counting() as requests:
-        lake.write(PRICES, ("2025-06-01",), prices("2025-06-01"), run_id="r1")
-    assert requests == {"PUT": 2}
-
-
 @pytest.mark.skipif(find_httpfs() is None, reason="duckdb-extension-httpfs is not installed")
 def test_a_publication_costs_what_has_changed(lake: Lake, s3_server: S3Server, tmp_path: Path) -> None:
     found = []
@@ -100,46 +72,6 @@ def test_a_publication_costs_what_has_changed(lake: Lake, s3_server: S3Server, t
         found.append(requests.total())
     assert found[0] == found[1]
     assert found[0] <= 10 + 2 * 2
-
-
-def test_one_listing_marks_all_tables(lake: Lake, s3_server: S3Server) -> None:
-    before = lake.marks()
-    lake.write(PRICES, days(1)[0], prices("2025-01-01"), run_id="r1")
-    with s3_server.counting() as requests:
-        after = lake.marks()
-    assert (requests, set(after)) == ({"LIST": 1}, set(TABLES))
-    assert {name for name in after if after[name] != before[name]} == {"clean/prices"}
-    assert before["clean/prices"] == ""
-
-
-WRITER = """
-import sys
-from bellwether.lake import Lake
-from tests.lake.frames import PRICES, prices
-uri, endpoint, *days = sys.argv[1:]
-lake = Lake(uri, {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_endpoint_url": endpoint})
-print("ready", flush=True)
-sys.stdin.readline()
-for day in days:
-    lake.write(PRICES, (day,), prices(day), run_id="r" + day)
-"""
-
-
-def test_two_processes_commit_sixty_partitions_of_a_table(s3_server: S3Server, uri: str, lake: Lake) -> None:
-    wanted = [day for (day,) in days(60)]
-    commands = [[sys.executable, "-c", WRITER, uri, s3_server.endpoint, *wanted[share::2]] for share in range(2)]
-    writers = [subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands]
-    start = len(s3_server.requests)
-    start_together(writers)
-    for writer in writers:
-        writer.communicate(timeout=240)
-    assert [writer.returncode for writer in writers] == [0, 0]
-    assert [day for (day,) in lake.manifests(PRICES)] == wanted
-    commits = sum(method == "PUT" and "/_index/" in path for method, path in s3_server.requests[start:])
-    assert commits > 62, "the writers never met"
-    for (day,), manifest in lake.manifests(PRICES).items():
-        assert manifest.run_id == f"r{day}"
-        assert lake.slice(PRICES, [(day,)]).read().equals(prices(day))
 
 
 def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_repeated(lake: Lake, s3_server: S3Server) -> None:
@@ -232,17 +164,6 @@ def test_a_body_that_is_always_torn_is_an_error_and_no_rows(lake: Lake, other: L
     assert list(lake.manifests(PRICES)) == days(1)
 
 
-def test_a_busy_store_is_asked_again(lake: Lake, other: Lake, s3_server: S3Server) -> None:
-    draw = random.Random(7)
-    s3_server.fault = lambda environ, serve: SLOW_DOWN if draw.random() < 0.25 else None
-    fill(lake, 3)
-    lake.vacuum(timedelta(hours=1), tables=[PRICES])
-    found = other.slice(PRICES).read()
-    s3_server.fault = None
-    assert found.equals(lake.slice(PRICES).read())
-    assert list(lake.manifests(PRICES)) == days(3)
-
-
 def test_stale_listings_delay_and_change_no_row(lake: Lake, other: Lake, s3_server: S3Server, tmp_path: Path) -> None:
     """Until the delay ends, a listing shows the store as it was at its first request."""
     fill(lake, 2)
@@ -269,32 +190,6 @@ def test_stale_listings_delay_and_change_no_row(lake: Lake, other: Lake, s3_serv
     assert lake.slice(PRICES).read().height == 18
 
 
-def legacy(lake: Lake) -> Lake:
-    """The lake in the format of version 0.3: a manifest next to each file."""
-    lake._catalog = catalog.FileCatalog(lake.storage)
-    return lake
-
-
-def test_a_lake_of_an_earlier_version_is_read_and_given_an_index(lake: Lake, s3_server: S3Server) -> None:
-    old, note = legacy(Lake(lake.uri, s3_server.options)), external_table("t/report", "day")
-    fill(old, 3)
-    old.record_inputs(note, ("1",), run_id="r1", inputs={"a": "b"})
-    old.storage.put("clean/prices/2025-01-02/manifest.json", b'{"x')
-    expected = old.slice(PRICES, [days(3)[0], days(3)[2]]).read()
-    assert lake.slice(PRICES, [days(3)[0], days(3)[2]]).read().equals(expected)
-    assert lake.storage.files("_index") == []
-    lake.write(PRICES, ("2025-06-01",), prices("2025-06-01"), run_id="r2")
-    lake.record_inputs(note, ("2",), run_id="r2", inputs={})
-    assert sorted(lake.partitions(PRICES)) == [*days(3), ("2025-06-01",)]
-    assert {partition: made.inputs for partition, made in lake.recorded_inputs(note).items()} == {("1",): {"a": "b"}, ("2",): {}}
-    with pytest.raises(LakeError, match=r"2025-01-02/manifest.json: it is damaged"):
-        lake.manifests(PRICES)
-    assert [one.partition for one in verify(lake, [PRICES]).damaged] == ["2025-01-02"]
-    assert lake.set_aside_damaged(PRICES) == [("2025-01-02",)]
-    assert list(lake.manifests(PRICES)) == [days(3)[0], days(3)[2], ("2025-06-01",)]
-    assert lake.slice(PRICES, [days(3)[0], days(3)[2]]).read().equals(expected)
-
-
 def test_a_store_that_ignores_conditions_is_refused(lake: Lake, s3_server: S3Server) -> None:
     def fault(environ: dict[str, Any], serve: Serve) -> None:
         environ.pop("HTTP_IF_MATCH", None)
@@ -313,19 +208,6 @@ def test_a_damaged_index_is_named_and_kept(lake: Lake, s3_server: S3Server) -> N
         with pytest.raises(LakeError, match=r"index"):
             Lake(lake.uri, s3_server.options).write(PRICES, ("2025-06-01",), prices("2025-06-01"), run_id="r2")
         assert lake.storage.read([INDEX])[INDEX] == content
-
-
-def test_out_of_date_partitions_are_found_on_a_store(lake: Lake) -> None:
-    recipe = TableInputs(FORECASTS, (SERIES,))
-    lake.write(SERIES, (), series(), run_id="r1")
-    partition = ("2025q3", "a")
-    inputs = Staleness(lake, date(2026, 1, 1)).versions(recipe, partition)
-    lake.write(FORECASTS, partition, forecasts(forecaster="a"), run_id="r1", inputs=inputs)
-    assert Staleness(lake, date(2026, 1, 1)).find_outdated(recipe, [partition], sound=True) == []
-    lake.write(SERIES, (), series(4), run_id="r2")
-    assert Staleness(lake, date(2026, 1, 1)).find_outdated(recipe, [partition], sound=True) == [partition]
-    lake.storage.delete(lake.manifests(FORECASTS)[partition].file)
-    assert lake.intact_manifests(FORECASTS) == {}
 
 
 def test_staleness_without_a_commit_costs_one_request(lake: Lake, other: Lake, s3_server: S3Server) -> None:
@@ -355,3 +237,83 @@ def test_a_damaged_copy_is_fetched_again(lake: Lake, tmp_path: Path, s3_server: 
     assert copies.local([manifest]) == (str(path),)
     assert path.read_bytes() == whole
     assert [entry.name for entry in path.parent.iterdir()] == [f"{manifest.sha256}.parquet"]
+
+
+def test_a_bucket_that_does_not_exist_is_one_clear_error(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    retry_at_once(monkeypatch)
+    with pytest.raises(LakeError, match=r"writing s3://no-such-bucket/clean/prices/2025-09-01/r1.parquet"):
+        Lake("s3://no-such-bucket", s3_server.options).write(PRICES, DAY, prices(), run_id="r1")
+
+
+def test_options_are_completed_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in places.KEYS:
+        monkeypatch.delenv(name.upper(), raising=False)
+    assert places.resolve({}) == {}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-environment")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
+    resolved = places.resolve({"aws_secret_access_key": "given"})
+    assert resolved == {
+        "aws_access_key_id": "from-environment",
+        "aws_secret_access_key": "given",
+        "aws_endpoint_url": "http://127.0.0.1:9000/",
+        "aws_allow_http": "true",
+        "aws_region": "us-east-1",
+    }
+    assert places.for_duckdb(resolved) == {
+        "key_id": "from-environment",
+        "secret": "given",
+        "region": "us-east-1",
+        "endpoint": "127.0.0.1:9000",
+        "url_style": "path",
+        "use_ssl": "false",
+    }
+
+
+def test_secrets_are_not_shown(lake: Lake) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    assert "secret" not in repr(lake.slice(PRICES))
+
+
+DAY = ("2025-09-01",)
+
+
+@pytest.fixture
+def uri(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    retry_at_once(monkeypatch)
+    yield f"s3://{s3_server.bucket()}/lake"
+    s3_server.fault = None
+
+
+@pytest.fixture
+def lake(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
+    return Lake(uri, s3_server.options, cache=tmp_path / "cache")
+
+
+@pytest.fixture
+def other(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
+    """The same lake on another machine, with an empty cache of files."""
+    return Lake(uri, s3_server.options, cache=tmp_path / "other")
+
+
+def test_superseded_objects_are_kept_for_readers_and_vacuumed_later(lake: Lake, s3_server: S3Server) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    reader = lake.slice(PRICES)
+    assert lake.write(PRICES, DAY, prices(seed=1), run_id="r1").file.endswith("/r1-1.parquet")
+    assert reader.read().equals(prices())
+    assert lake.slice(PRICES).read().equals(prices(seed=1))
+    tomorrow = Lake(lake.uri, s3_server.options, clock=lambda: datetime.now(UTC) + timedelta(days=1))
+    assert tomorrow.vacuum(timedelta(hours=1)).files == ("clean/prices/2025-09-01/r1.parquet",)
+    assert lake.slice(PRICES).read().equals(prices(seed=1))
+
+
+@pytest.mark.skipif(find_httpfs() is None, reason="duckdb-extension-httpfs is not installed")
+def test_sql_and_the_warehouse_read_the_store(lake: Lake, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    name = "a model/with % odd name"
+    lake.write(FORECASTS, ("2025q3", name), forecasts(forecaster=name), run_id="r1")
+    assert evaluate(PRICES, "SELECT * FROM prices", {"prices": lake.slice(PRICES)}).equals(prices())
+    warehouse.publish(lake, tmp_path / "warehouse.duckdb", tables=[PRICES, FORECASTS])
+    for option, value in s3_server.options.items():
+        monkeypatch.setenv(option.upper(), value)
+    assert warehouse.query(tmp_path / "warehouse.duckdb", "FROM clean.prices").equals(prices())
+    assert warehouse.query(tmp_path / "warehouse.duckdb", "FROM benchmark.forecasts").equals(forecasts(forecaster=name))

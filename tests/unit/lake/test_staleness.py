@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from bellwether.lake.partitions import Partition
 from bellwether.lake.staleness import LoadedLake, Staleness, TableInputs, describe_delays, find_delays
 from bellwether.settings import settings
 from bellwether.tables.schema import TEXT, Column, Table, external_table
+from tests.sizes import EXAMPLES
 
 TODAY = date(2026, 3, 9)
 DAY, VALUE = Column("day", TEXT, "day"), Column("value", pl.Int64(), "value")
@@ -133,23 +133,6 @@ def test_files_outside_the_lake_are_due_as_tables_are(lake: Lake) -> None:
     assert due(lake, recipe, ("1",)) == [("1",)]
 
 
-def test_manifests_without_versions_are_compared_by_time(lake: Lake) -> None:
-    recipe = TableInputs(CLEAN, (RAW,), code="1")
-    for day in ("1", "2"):
-        write(lake, RAW, (day,), 1)
-        write(lake, CLEAN, (day,), 1, recipe)
-        older = Path(lake.uri) / "t/clean" / day / "manifest.json"
-        stored = json.loads(older.read_text())
-        older.write_text(json.dumps({name: value for name, value in stored.items() if name not in {"inputs", "code_version"}}))
-    assert due(lake, recipe, ("1",), ("2",)) == []
-    write(lake, RAW, ("2",), 1, run_id="later")
-    assert due(lake, recipe, ("1",), ("2",)) == [("2",)]
-    write(lake, LIVE, ("1",), 1)
-    assert due(lake, TableInputs(LIVE, (RAW,)), ("1",)) == [], "made before versions were stored, after its input"
-    write(lake, LIVE, ("1",), 2, inputs={})
-    assert due(lake, TableInputs(LIVE, (RAW,)), ("1",)) == [("1",)], "a mark is no result of the graph"
-
-
 def test_only_partitions_with_inputs_can_be_made(lake: Lake) -> None:
     write(lake, RAW, ("1",), 1)
     write(lake, RAW, ("2",), 1)
@@ -172,43 +155,6 @@ class Run:
         state = LoadedLake(self.lake, TODAY, self.loaded, since=self.since, run_id=self.name)
         write(self.lake, TOTAL, (), self.value, run_id=self.name, inputs=state.versions(recipe, ()))
         return self.value
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_no_update_is_lost_and_no_run_is_in_vain(seed: int, lake: Lake) -> None:
-    draw, recipe, names, under_way = random.Random(seed), TableInputs(TOTAL, (RAW,)), count(), list[Run]()
-    runs = changes = 0
-    held: dict[str, int] = {}
-
-    def look() -> Iterator[Run]:
-        if not under_way and held and due(lake, recipe, ()):
-            yield Run(lake, f"run{next(names)}", loads=draw.random() < 0.5)
-
-    for _ in range(14):
-        action = draw.choice(("arrive", "arrive", "look", "end", "fail"))
-        if action == "arrive":
-            day, value = draw.choice("123"), draw.choice((1, 2))
-            changes += held.get(day) != value
-            held[day] = value
-            write(lake, RAW, (day,), value, run_id="pull")
-        elif action == "look":
-            under_way += (new := list(look()))
-            runs += len(new)
-        elif under_way:
-            run = under_way.pop()
-            if action == "end":
-                run.end(recipe)
-            else:
-                runs -= 1
-    for run in under_way:
-        run.end(recipe)
-    under_way.clear()
-    for run in look():
-        runs += 1
-        run.end(recipe)
-    assert runs <= 2 * changes
-    assert not due(lake, recipe, ()) or not held
-    assert not held or lake.slice(TOTAL).read()["value"].to_list() == [sum(held.values())]
 
 
 def test_delays_are_those_of_a_table_and_of_everything_that_it_is_computed_from(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,3 +192,45 @@ def test_a_table_older_than_its_schedule_is_delayed_where_time_passes(tmp_path: 
         settings.cache_clear()
         later = Lake(str(tmp_path / "lake"), clock=lambda hours=hours: now + timedelta(hours=hours))  # type: ignore[misc]
         assert find_delays(later, [daily]) == ({"t/raw": now} if delayed else {}), (hours, world)
+
+
+def test_no_update_is_lost_and_no_run_is_in_vain(tmp_path: Path) -> None:
+    for seed in range(EXAMPLES):
+        check_updates(random.Random(seed), Lake(str(tmp_path / str(seed))))
+
+
+def check_updates(draw: random.Random, lake: Lake) -> None:
+    """Change the input at random while runs begin, end and fail, and check the total at the end."""
+    recipe, names, under_way = TableInputs(TOTAL, (RAW,)), count(), list[Run]()
+    runs = changes = 0
+    held: dict[str, int] = {}
+
+    def look() -> Iterator[Run]:
+        if not under_way and held and due(lake, recipe, ()):
+            yield Run(lake, f"run{next(names)}", loads=draw.random() < 0.5)
+
+    for _ in range(14):
+        action = draw.choice(("arrive", "arrive", "look", "end", "fail"))
+        if action == "arrive":
+            day, value = draw.choice("123"), draw.choice((1, 2))
+            changes += held.get(day) != value
+            held[day] = value
+            write(lake, RAW, (day,), value, run_id="pull")
+        elif action == "look":
+            under_way += (new := list(look()))
+            runs += len(new)
+        elif under_way:
+            run = under_way.pop()
+            if action == "end":
+                run.end(recipe)
+            else:
+                runs -= 1
+    for run in under_way:
+        run.end(recipe)
+    under_way.clear()
+    for run in look():
+        runs += 1
+        run.end(recipe)
+    assert runs <= 2 * changes
+    assert not due(lake, recipe, ()) or not held
+    assert not held or lake.slice(TOTAL).read()["value"].to_list() == [sum(held.values())]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,13 +79,6 @@ def test_drafts_of_writers_that_died_go(lake: Lake, clock: Clock) -> None:
     assert names(lake) == ["r1.parquet"]
 
 
-def test_a_partition_that_was_never_finished_is_emptied(lake: Lake, clock: Clock) -> None:
-    lake.write(PRICES, DAY, prices(), run_id="r1")
-    os.remove(lake.storage.location("clean/prices/2025-09-01/manifest.json"))
-    clock.now += 2 * HOUR
-    assert len(lake.vacuum(HOUR).files) == 1
-
-
 def test_a_partition_of_a_damaged_manifest_keeps_all_and_the_others_are_vacuumed(lake: Lake, clock: Clock) -> None:
     for run in ("r1", "r2"):
         lake.write(PRICES, DAY, prices(), run_id=run)
@@ -122,7 +114,3 @@ def test_files_that_the_published_warehouse_shows_stay(lake: Lake, clock: Clock,
 def test_a_grace_period_that_could_hit_a_writer_is_refused(lake: Lake) -> None:
     with pytest.raises(LakeError, match=r"0:01:00 is too short.*at least 0:10:00"):
         lake.vacuum(timedelta(minutes=1))
-
-
-def test_vacuuming_an_empty_lake_deletes_nothing(lake: Lake) -> None:
-    assert lake.vacuum(HOUR).files == ()

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,19 +14,17 @@ import polars as pl
 import pytest
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import Lake, build, meta, publications, warehouse
+from bellwether.lake import Lake, build, meta, warehouse
 from bellwether.lake.storage import Folder
 from bellwether.lake.verification import verify
 from bellwether.lake.warehouse import Publication, covered_files, current_files, publish, query, tables_written_since
 from bellwether.tables import TABLES, table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
-ROOT = Path(__file__).resolve().parents[3]
 DAY = ("2025-09-01",)
 SCORES = table("benchmark/scores")
 #: A sufficient choice of tables: views with and without partitions, and a mart.
 CHOSEN = (SERIES, PRICES, FORECASTS, SCORES)
-
 #: DuckDB has no zoned time in nanoseconds and truncates such a column to microseconds.
 NANOSECONDS, MICROSECONDS = pl.Datetime("ns", "UTC"), pl.Datetime("us", "UTC")
 
@@ -86,41 +80,11 @@ def reader(unchanged: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield reader
 
 
-def test_it_says_what_was_published(folder: Path, done: Publication) -> None:
-    path = _path(folder)
-    assert (done.path, done.tables, done.partitions, done.rows, done.outdated) == (path, len(TABLES), 4, 6 + 6 + 3 + 4, ())
-    assert done.bytes == path.stat().st_size
-    assert done.known_at == FORECASTS.frame([{"known_at": forecasts()["known_at"][0]}])["known_at"][0]
-
-
-@pytest.mark.parametrize("name", [*TABLES, "meta/partitions", "meta/tables", "meta/columns"])
-def test_every_table_is_there_with_its_columns_even_without_rows(reader: duckdb.DuckDBPyConnection, name: str) -> None:
-    declared = {**TABLES, **{one.name: one for one in (meta.PARTITIONS, meta.TABLES, meta.COLUMNS)}}[name]
-    shown = {column: MICROSECONDS if dtype == NANOSECONDS else dtype for column, dtype in declared.schema.items()}
-    assert reader.execute(f"FROM {declared.group}.{declared.short_name}").pl().schema == pl.Schema(shown)
-
-
-def test_views_show_the_rows_of_the_lake(unchanged: Path) -> None:
-    assert query(unchanged, "FROM clean.prices").equals(pl.concat([prices("2025-09-01"), prices("2025-09-02")]))
-    assert query(unchanged, "FROM raw.kalshi_series").equals(series())
-    assert query(unchanged, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
-
-
 def test_marts_hold_their_rows_and_the_rest_are_views(unchanged: Path) -> None:
     kinds = dict(query(unchanged, "SELECT table_schema || '/' || table_name, table_type FROM information_schema.tables").rows())
     assert {name: kind for name, kind in kinds.items() if name in TABLES} == {
         name: "BASE TABLE" if declared.mart else "VIEW" for name, declared in TABLES.items()
     }
-
-
-def test_comments_say_what_a_row_and_a_column_is(unchanged: Path) -> None:
-    rows = query(unchanged, "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'clean'")
-    assert dict(rows.rows())["prices"] == PRICES.row
-    rows = query(unchanged, "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'clean' AND table_name = 'prices'")
-    assert dict(rows.rows())["bid"] == "best YES bid; null if missing [dollars per contract]"
-    assert dict(rows.rows())["venue"] == "kalshi or polymarket"
-    rows = query(unchanged, "SELECT comment FROM duckdb_tables() WHERE schema_name = 'benchmark' AND table_name = 'scores'")
-    assert rows.rows() == [(SCORES.row,)]
 
 
 def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -> None:
@@ -144,29 +108,12 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
     }
 
 
-def test_meta_describes_tables_and_columns(unchanged: Path) -> None:
-    row = query(unchanged, "FROM meta.tables WHERE table_name = 'clean.prices'").row(0, named=True)
-    assert (row["stored_as"], row["partitions"], row["rows"], row["partitioned_by"]) == ("view", 2, 12, ["day"])
-    row = query(unchanged, "FROM meta.columns WHERE table_name = 'clean.prices' AND column_name = 'bid'").row(0, named=True)
-    assert (row["type"], row["unit"], row["nullable"], row["ordinal"]) == (
-        "DECIMAL(10,6)",
-        "dollars per contract",
-        True,
-        PRICES.names.index("bid"),
-    )
-
-
 def test_rows_of_other_rules_are_left_out_and_named(lake: Lake, path: Path) -> None:
     lake.write(replace(PRICES, version="0"), ("2025-09-03",), prices("2025-09-03"), run_id="r0")
     done = publish(lake, path, tables=CHOSEN)
     assert done.outdated == ("clean/prices 2025-09-03",)
     assert query(path, "SELECT DISTINCT day::VARCHAR FROM clean.prices ORDER BY 1").to_series().to_list() == ["2025-09-01", "2025-09-02"]
     assert query(path, "SELECT partition, version FROM meta.partitions WHERE NOT published").rows() == [("2025-09-03", "0")]
-
-
-def test_duckdb_1_5_can_read_it_whichever_version_wrote_it(unchanged: Path) -> None:
-    tags = query(unchanged, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'warehouse'").item()
-    assert tags.startswith("v1.5.0")
 
 
 def test_what_dead_publishers_and_other_tools_left_is_removed(lake: Lake, published: Path) -> None:
@@ -187,139 +134,6 @@ def test_a_reader_keeps_what_it_opened_and_the_next_one_sees_the_new_rows(lake: 
         assert query(published, count).item() == 36
 
 
-@pytest.mark.parametrize("statement", ["CREATE TABLE clean.mine AS SELECT 1", "DROP VIEW clean.prices", "DELETE FROM benchmark.scores"])
-def test_it_is_read_only(unchanged: Path, statement: str) -> None:
-    before = unchanged.read_bytes()
-    with pytest.raises(ConfigError, match=r"querying the warehouse .*read-only"):
-        query(unchanged, statement)
-    assert unchanged.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "FROM read_text('{secret}')",
-        "FROM read_csv('{secret}')",
-        "FROM glob('{folder}/*')",
-        "FROM read_text('{lake}/../secret.txt')",
-        "COPY (SELECT 1) TO '{folder}/out.csv'",
-        "COPY (SELECT 1) TO '{lake}/out.csv'",
-        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{lake}/out.csv'",
-        "EXPLAIN (ANALYZE, FORMAT JSON) COPY (SELECT 1) TO '{lake}/out.csv'",
-        "SELECT 1; COPY (SELECT 1) TO '{lake}/out.csv'",
-        "ATTACH '{folder}/other.db' AS other",
-        "ATTACH '{lake}/other.db' AS other",
-        "EXPORT DATABASE '{folder}/all'",
-        "SET enable_external_access = true",
-        "INSTALL httpfs",
-        "CALL pragma_version()",
-    ],
-)
-def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(folder: Path, unchanged: Path, statement: str) -> None:
-    secret = folder / "secret.txt"
-    secret.write_text("secret\n")
-    before = sorted(folder.rglob("*"))
-    with pytest.raises(ConfigError) as refused:
-        query(unchanged, statement.format(secret=secret, folder=folder, lake=folder / "la'ke"))
-    assert "secret\n" not in str(refused.value)
-    assert sorted(folder.rglob("*")) == before
-
-
-@pytest.mark.parametrize(
-    ("statement", "rows"),
-    [
-        ("SHOW TABLES", None),
-        ("DESCRIBE SELECT 1 AS one", 1),
-        ("PIVOT (SELECT 'a' AS k, 1 AS n UNION ALL SELECT 'b', 2) ON k USING sum(n)", 1),
-        ("EXPLAIN SELECT 1", 1),
-        ("EXPLAIN (FORMAT JSON) SELECT 1", 1),
-        ("explain (analyze, format json) SELECT 1", 1),
-        ("EXPLAIN (SELECT 1)", 1),
-        ("WITH numbers AS (FROM range(3)) FROM numbers", 3),
-    ],
-)
-def test_every_way_of_reading_is_open_to_a_query(unchanged: Path, statement: str, rows: int | None) -> None:
-    found = query(unchanged, statement).height
-    assert rows is None or found == rows
-
-
-def test_parameters_are_bound(unchanged: Path) -> None:
-    text = "'; DROP TABLE benchmark.scores; --"
-    assert query(unchanged, "SELECT $text AS text", {"text": text}).item() == text
-
-
-def test_a_query_that_is_wrong_says_what_was_probably_meant(unchanged: Path) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)Table with name price does not exist.*prices"):
-        query(unchanged, "FROM clean.price")
-
-
-def test_a_missing_warehouse_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match=r"there is no file .*nowhere.duckdb; publish it with `bellwether warehouse`, or .* `make demo`"):
-        query(tmp_path / "nowhere.duckdb", "SELECT 1")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(lambda sound: b"hello", id="another file"),
-        pytest.param(lambda sound: b"", id="empty"),
-        pytest.param(lambda sound: sound[: len(sound) // 2], id="cut off"),
-        pytest.param(lambda sound: sound[:4096] + b"damage" + sound[4102:], id="damaged header"),
-    ],
-)
-def test_a_file_that_is_no_warehouse_says_so_and_names_the_remedy(
-    damage: Callable[[bytes], bytes], unchanged: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "damaged.duckdb"
-    path.write_bytes(damage(unchanged.read_bytes()))
-    with pytest.raises(LakeError, match=r"opening the warehouse .*damaged.duckdb: .*; publish it again: `bellwether warehouse`"):
-        query(path, "SELECT 1")
-
-
-def test_a_folder_that_can_not_be_made_is_one_clear_error(lake: Lake, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(LakeError, match=r"writing .*file/warehouse.duckdb"):
-        publish(lake, tmp_path / "file" / "warehouse.duckdb")
-
-
-#: Another publisher, busy until its input ends.
-HOLDER = """
-import sys
-from bellwether.files import try_lock
-with open(sys.argv[1], "w") as lock:
-    print(try_lock(lock), flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def another_publisher(path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, f"{path}.lock"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"True\n"
-        yield holder
-
-
-def test_publishers_wait_for_one_another_and_give_up_in_time(lake: Lake, published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with another_publisher(published) as holder:
-        started = time.monotonic()
-        with pytest.raises(LakeError, match=r"not free within 0.2 s"):
-            publish(lake, published, tables=CHOSEN, lock_timeout=0.2)
-        assert time.monotonic() - started >= 0.2
-        assert holder.stdin is not None
-        with monkeypatch.context() as patched:
-            patched.setattr(publications.time, "sleep", lambda _: holder.stdin.close())
-            assert publish(lake, published, tables=CHOSEN, lock_timeout=120.0).rows == 19
-
-
-def test_the_lock_of_a_publisher_that_was_killed_is_free(lake: Lake, published: Path) -> None:
-    with another_publisher(published) as holder:
-        holder.kill()
-        holder.wait(60)
-        assert publish(lake, published, tables=CHOSEN, lock_timeout=0.2).rows == 19
-
-
 def test_a_self_contained_file_needs_no_lake(lake: Lake, tmp_path: Path) -> None:
     rows = lake.slice(PRICES).rows
     publish(lake, tmp_path / "all.duckdb", tables=CHOSEN, self_contained=True)
@@ -327,16 +141,6 @@ def test_a_self_contained_file_needs_no_lake(lake: Lake, tmp_path: Path) -> None
     moved = (tmp_path / "all.duckdb").rename(tmp_path / "moved.duckdb")
     assert query(moved, "SELECT count(*) FROM clean.prices").item() == rows > 0
     assert query(moved, "SELECT DISTINCT stored_as FROM meta.tables").to_series().to_list() == ["table"]
-
-
-def test_a_warehouse_whose_lake_was_moved_says_how_to_publish_it_again(lake: Lake, path: Path, tmp_path: Path) -> None:
-    rows = lake.slice(PRICES).rows
-    publish(lake, path, tables=CHOSEN)
-    shutil.move(lake.uri, tmp_path / "elsewhere")
-    with pytest.raises(LakeError, match="publish it again after moving the lake: `bellwether warehouse`"):
-        query(path, "FROM clean.prices")
-    publish(Lake(str(tmp_path / "elsewhere")), path, tables=CHOSEN)
-    assert query(path, "SELECT count(*) FROM clean.prices").item() == rows > 0
 
 
 def test_a_warehouse_that_was_copied_with_its_lake_does_not_show_the_original(tmp_path: Path) -> None:
@@ -351,13 +155,6 @@ def test_a_warehouse_that_was_copied_with_its_lake_does_not_show_the_original(tm
     publish(Lake(str(copy / "lake")), copy / "warehouse.duckdb", tables=CHOSEN)
     shutil.rmtree(home)
     assert query(copy / "warehouse.duckdb", "SELECT count(*) FROM clean.prices").item() == rows > 0
-
-
-def test_the_file_alone_may_be_copied_and_shows_its_lake(lake: Lake, published: Path, tmp_path: Path) -> None:
-    (tmp_path / "notes").mkdir()
-    copy = shutil.copy(published, tmp_path / "notes" / "mine.duckdb")
-    sql = "SELECT count(*) FROM clean.prices"
-    assert query(copy, sql).item() == query(published, sql).item()
 
 
 def test_a_damaged_partition_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
@@ -392,16 +189,6 @@ def test_verifying_goes_on_after_a_damaged_manifest(lake: Lake) -> None:
     assert [one.partition for one in found] == [first.partition[0], second.partition[0]]
     assert "reading the manifest" in found[0].reason
     assert f"`bellwether pull {first.partition[0]}` restores it" in found[0].reason
-
-
-def test_what_is_intact_is_what_can_be_read(lake: Lake) -> None:
-    whole = lake.intact_manifests(PRICES)
-    assert whole == lake.manifests(PRICES)
-    first, second, *_ = whole.values()
-    Path(lake.storage.location(first.file)).unlink()
-    folder = Path(lake.storage.location(second.file)).parent
-    (folder / "manifest.json").write_text("{")
-    assert lake.intact_manifests(PRICES) == {place: one for place, one in whole.items() if place not in (first.partition, second.partition)}
 
 
 LONG = timedelta(days=1)
@@ -466,32 +253,6 @@ def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Pa
     assert content(published) == before
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_updates_lead_to_the_same_file_as_a_complete_publication(lake: Lake, path: Path, tmp_path: Path, seed: int) -> None:
-    """One writer adds, replaces, damages, deletes and restores partitions of views and marts in random order."""
-    rng = random.Random(seed)
-    chosen = [PRICES, SERIES, SCORES]
-    publish(lake, path, tables=chosen)
-    days = [f"2025-09-0{number}" for number in range(1, 6)]
-    for step in range(12):
-        day, forecaster = rng.choice(days), rng.choice(["a/b", "b", "c"])
-        match rng.randrange(6):
-            case 0 | 1:
-                lake.write(PRICES, (day,), prices(day, seed=step), run_id=f"r{step}")
-            case 2 | 3:
-                lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
-            case 4:
-                manifest = lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
-                Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
-            case 5:
-                shutil.rmtree(Path(lake.uri) / "clean" / "prices" / day, ignore_errors=True)
-        if rng.random() < 0.5 or step == 11:
-            assert not publish(lake, path, tables=chosen, complete_every=LONG).complete
-            assert tables_written_since(lake, path, chosen) == []
-    publish(lake, tmp_path / "complete.duckdb", tables=chosen)
-    assert content(path) == content(tmp_path / "complete.duckdb")
-
-
 def test_a_mart_without_partitions_is_replaced(lake: Lake, path: Path) -> None:
     summary = table("replay/results")
     first = summary.empty()
@@ -520,11 +281,6 @@ def test_a_write_that_lands_while_the_warehouse_is_built_is_seen_by_the_next_loo
     assert query(path, "SELECT count(*) FROM clean.prices").item() == 36
 
 
-def test_a_complete_publication_follows_when_the_last_one_is_old_enough(lake: Lake, published: Path) -> None:
-    assert not publish(lake, published, tables=CHOSEN, complete_every=LONG).complete
-    assert publish(lake, published, tables=CHOSEN, complete_every=timedelta(microseconds=1)).complete
-
-
 def test_a_file_that_others_have_written_to_is_not_built_upon(lake: Lake, published: Path) -> None:
     with duckdb.connect(str(published)) as connection:
         connection.execute("CREATE TABLE clean.mine AS SELECT 1")
@@ -537,11 +293,116 @@ def test_other_declarations_and_another_lake_are_published_completely(lake: Lake
     assert publish(Lake(str(tmp_path / "other")), published, tables=[PRICES], complete_every=LONG).complete
 
 
+def test_every_table_is_there_with_its_columns_even_without_rows(reader: duckdb.DuckDBPyConnection) -> None:
+    for declared in (*TABLES.values(), meta.PARTITIONS, meta.TABLES, meta.COLUMNS):
+        shown = {column: MICROSECONDS if dtype == NANOSECONDS else dtype for column, dtype in declared.schema.items()}
+        assert reader.execute(f"FROM {declared.group}.{declared.short_name}").pl().schema == pl.Schema(shown), declared.name
+
+
+def test_tables_and_columns_are_described(unchanged: Path) -> None:
+    row = query(unchanged, "FROM meta.tables WHERE table_name = 'clean.prices'").row(0, named=True)
+    assert (row["stored_as"], row["partitions"], row["rows"], row["partitioned_by"]) == ("view", 2, 12, ["day"])
+    row = query(unchanged, "FROM meta.columns WHERE table_name = 'clean.prices' AND column_name = 'bid'").row(0, named=True)
+    assert (row["type"], row["unit"], row["nullable"], row["ordinal"]) == (
+        "DECIMAL(10,6)",
+        "dollars per contract",
+        True,
+        PRICES.names.index("bid"),
+    )
+    comments = query(unchanged, "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'clean' AND table_name = 'prices'")
+    assert dict(comments.rows())["bid"] == "best YES bid; null if missing [dollars per contract]"
+    views = query(unchanged, "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'clean'")
+    assert dict(views.rows())["prices"] == PRICES.row
+
+
+def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(folder: Path, unchanged: Path) -> None:
+    secret = folder / "secret.txt"
+    secret.write_text("secret\n")
+    before = sorted(folder.rglob("*"))
+    content_before = unchanged.read_bytes()
+    for statement in (
+        "CREATE TABLE clean.mine AS SELECT 1",
+        "DROP VIEW clean.prices",
+        "DELETE FROM benchmark.scores",
+        "FROM read_text('{secret}')",
+        "FROM read_csv('{secret}')",
+        "FROM glob('{folder}/*')",
+        "FROM read_text('{lake}/../secret.txt')",
+        "COPY (SELECT 1) TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{lake}/out.csv'",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{lake}/out.csv'",
+        "EXPLAIN (ANALYZE, FORMAT JSON) COPY (SELECT 1) TO '{lake}/out.csv'",
+        "SELECT 1; COPY (SELECT 1) TO '{lake}/out.csv'",
+        "ATTACH '{folder}/other.db' AS other",
+        "ATTACH '{lake}/other.db' AS other",
+        "EXPORT DATABASE '{folder}/all'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "CALL pragma_version()",
+    ):
+        with pytest.raises(ConfigError) as refused:
+            query(unchanged, statement.format(secret=secret, folder=folder, lake=folder / "la'ke"))
+        assert "secret\n" not in str(refused.value), statement
+        assert sorted(folder.rglob("*")) == before, statement
+    assert unchanged.read_bytes() == content_before
+
+
+def test_every_way_of_reading_is_open_to_a_query(unchanged: Path) -> None:
+    for statement, rows in {
+        "SHOW TABLES": None,
+        "DESCRIBE SELECT 1 AS one": 1,
+        "PIVOT (SELECT 'a' AS k, 1 AS n UNION ALL SELECT 'b', 2) ON k USING sum(n)": 1,
+        "EXPLAIN SELECT 1": 1,
+        "EXPLAIN (FORMAT JSON) SELECT 1": 1,
+        "explain (analyze, format json) SELECT 1": 1,
+        "EXPLAIN (SELECT 1)": 1,
+        "WITH numbers AS (FROM range(3)) FROM numbers": 3,
+    }.items():
+        found = query(unchanged, statement).height
+        assert rows is None or found == rows, statement
+
+
+def test_a_file_that_is_no_warehouse_is_refused(unchanged: Path, tmp_path: Path) -> None:
+    path, sound = tmp_path / "damaged.duckdb", unchanged.read_bytes()
+    for content in (b"hello", b"", sound[: len(sound) // 2], sound[:4096] + b"damage" + sound[4102:]):
+        path.write_bytes(content)
+        with pytest.raises(LakeError, match=r"opening the warehouse .*damaged.duckdb: .*; publish it again: `bellwether warehouse`"):
+            query(path, "SELECT 1")
+    path.unlink()
+    with pytest.raises(LakeError, match=r"there is no file .*damaged.duckdb"):
+        query(path, "SELECT 1")
+
+
 def test_a_damaged_manifest_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
     manifest = Path(lake.uri) / "clean" / "prices" / DAY[0] / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"rows": 6', '"rows": "many"'))
     done = publish(lake, published, tables=CHOSEN)
-    assert set(done.damaged) == {f"clean/prices {DAY[0]}"}
+    assert list(done.damaged) == [f"clean/prices {DAY[0]}"]
     assert str(manifest) in done.damaged[f"clean/prices {DAY[0]}"]
     assert query(published, "SELECT DISTINCT day::VARCHAR FROM clean.prices").to_series().to_list() == ["2025-09-02"]
     assert current_files(lake, CHOSEN) == covered_files(published), "nothing is left to publish"
+
+
+def test_updates_lead_to_the_same_file_as_a_complete_publication(lake: Lake, path: Path, tmp_path: Path) -> None:
+    """One writer adds, replaces, damages, deletes and restores partitions of views and marts in random order."""
+    rng = random.Random(0)
+    chosen = [PRICES, SERIES, SCORES]
+    publish(lake, path, tables=chosen)
+    days = [f"2025-09-0{number}" for number in range(1, 6)]
+    for step in range(12):
+        day, forecaster = rng.choice(days), rng.choice(["a/b", "b", "c"])
+        match rng.randrange(6):
+            case 0 | 1:
+                lake.write(PRICES, (day,), prices(day, seed=step), run_id=f"r{step}")
+            case 2 | 3:
+                lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
+            case 4:
+                manifest = lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
+                Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
+            case 5:
+                shutil.rmtree(Path(lake.uri) / "clean" / "prices" / day, ignore_errors=True)
+        if rng.random() < 0.5 or step == 11:
+            assert not publish(lake, path, tables=chosen, complete_every=LONG).complete
+            assert tables_written_since(lake, path, chosen) == []
+    publish(lake, tmp_path / "complete.duckdb", tables=chosen)
+    assert content(path) == content(tmp_path / "complete.duckdb")

@@ -1,26 +1,36 @@
-"""Writing a partition: stored contents, refused rows, and equal bytes for equal rows."""
+"""Writing a partition: stored contents and their order, refused rows, equal bytes for equal rows, and a whole partition at every step."""
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
 import os
-import subprocess
+import resource
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
-from pathlib import Path
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import bellwether.lake
 from bellwether.errors import LakeError, SchemaError
-from bellwether.lake import Lake
-from bellwether.tables import TABLES, table
+from bellwether.lake import Lake, partitions, warehouse
+from bellwether.lake import row_order as arranging
+from bellwether.lake.as_of import require_newer
+from bellwether.lake.row_order import Keys, is_increasing, sort_rows
+from bellwether.tables import TABLES, Column, Table, table
 from tests.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
 
 DAY = ("2025-09-01",)
-FAULTS = ("extra column", "missing column", "null", "wrong dtype")
 
 
 @pytest.fixture
@@ -45,27 +55,6 @@ def test_a_partition_is_forced_to_the_disk_where_that_is_asked_for(tmp_path: Pat
     folders = {str(one) for one in (folder, *folder.parents) if one.is_relative_to(tmp_path)}
     assert folders & set(synced) == (folders if durable else set())
     assert lake.slice(PRICES, [DAY]).read().equals(prices())
-
-
-def test_a_written_partition_is_read_back_as_it_was(lake: Lake) -> None:
-    lake.write(PRICES, DAY, prices(), run_id="r1")
-    assert lake.slice(PRICES, [DAY]).read().equals(prices())
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_declared_table_can_be_stored_and_read(lake: Lake, name: str) -> None:
-    declared = table(name)
-    partition = tuple("2025-09-07" if column in ("day", "week") else "x" for column in declared.partitioned_by)
-    lake.write(declared, partition, declared.empty(), run_id="frame")
-    assert lake.slice(declared).read().equals(declared.empty())
-    lake.write(declared, partition, [declared.empty()], run_id="stream")
-    assert lake.slice(declared).read().schema == declared.schema
-
-
-def test_a_file_is_named_after_its_table_partition_and_run(lake: Lake) -> None:
-    manifest = lake.write(PRICES, DAY, prices(), run_id="r1")
-    assert manifest.file == "clean/prices/2025-09-01/r1.parquet"
-    assert stored(lake) == ["clean/prices/2025-09-01/manifest.json", "clean/prices/2025-09-01/r1.parquet"]
 
 
 def test_the_manifest_says_what_the_file_holds(tmp_path: Path) -> None:
@@ -104,66 +93,9 @@ def test_the_same_rows_in_any_order_and_chunking_are_the_same_bytes(lake: Lake, 
     assert lake.write(PRICES, DAY, chunked, run_id="other").sha256 == expected
 
 
-def test_bytes_do_not_depend_on_the_number_of_threads(lake: Lake, tmp_path: Path) -> None:
-    code = (
-        "import sys; from bellwether.lake import Lake; from tests.lake.frames import *\n"
-        "print(Lake(sys.argv[1]).write(PRICES, ('2025-09-01',), prices(rows=2000), run_id='r').sha256)"
-    )
-    expected = lake.write(PRICES, DAY, prices(rows=2000), run_id="here").sha256
-    for threads in ("1", "3"):
-        environment = {**os.environ, "POLARS_MAX_THREADS": threads, "PYTHONHASHSEED": threads}
-        found = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / threads)], env=environment, capture_output=True, text=True, check=True
-        )
-        assert found.stdout.strip() == expected
-
-
-def test_a_file_is_zstd_with_statistics_and_describes_its_columns(lake: Lake) -> None:
-    for run_id, data in (("frame", prices()), ("stream", iter([prices()]))):
-        manifest = lake.write(PRICES, DAY, data, run_id=run_id)
-        file = pq.ParquetFile(lake.storage.location(manifest.file))
-        bid = PRICES.names.index("bid")
-        column = file.metadata.row_group(0).column(bid)
-        assert (column.compression, column.statistics.has_min_max) == ("ZSTD", True)
-        assert file.schema_arrow.field("bid").metadata == {
-            b"description": b"best YES bid; null if missing",
-            b"unit": b"dollars per contract",
-        }
-
-
 def test_a_row_of_another_partition_is_refused(lake: Lake) -> None:
     with pytest.raises(SchemaError, match=r"partition 2025-09-02: 6 rows have another day; first .*KXTEST-000000"):
         lake.write(PRICES, ("2025-09-02",), prices("2025-09-01"), run_id="r1")
-
-
-@pytest.mark.parametrize("partition", [(), ("2025-09-01", "x"), ("",), ("yesterday",)])
-def test_a_partition_that_does_not_fit_the_table_is_refused(lake: Lake, partition: tuple[str, ...]) -> None:
-    with pytest.raises(LakeError, match="table clean/prices"):
-        lake.write(PRICES, partition, prices(), run_id="r1")
-
-
-@pytest.mark.parametrize("run_id", ["", "../up", "a/b", ".hidden", "a b"])
-def test_a_run_id_that_cannot_name_a_file_is_refused(lake: Lake, run_id: str) -> None:
-    with pytest.raises(LakeError, match="is not a valid name of a file"):
-        lake.write(PRICES, DAY, prices(), run_id=run_id)
-
-
-@pytest.mark.parametrize("data", [None, 3, "text", {"a": 1}, prices().lazy(), [prices().lazy()], [1]])
-def test_what_holds_no_frames_is_refused(lake: Lake, data: object) -> None:
-    with pytest.raises(SchemaError, match="table clean/prices"):
-        lake.write(PRICES, DAY, data, run_id="r1")  # type: ignore[arg-type]
-    assert lake.manifest(PRICES, DAY) is None
-
-
-@pytest.mark.parametrize(
-    "name", ["gpt-5/mini", "..", ".", "a b", "naïve ✓", "100%", "a%2Fb", "x" * 80, "manifest.json", "q?*[1]", "'; drop table"]
-)
-def test_any_name_can_be_a_partition_and_stays_inside_its_table(lake: Lake, tmp_path: Path, name: str) -> None:
-    manifest = lake.write(FORECASTS, ("2025q3", name), forecasts(forecaster=name), run_id="r1")
-    folder = (tmp_path / "lake" / manifest.file).resolve().parent
-    assert folder.parent == (tmp_path / "lake" / "benchmark" / "forecasts" / "2025q3").resolve()
-    assert lake.slice(FORECASTS).read().equals(forecasts(forecaster=name))
-    assert list(lake.manifests(FORECASTS)) == [("2025q3", name)]
 
 
 def test_writing_again_under_one_run_id_makes_another_file(lake: Lake) -> None:
@@ -185,14 +117,6 @@ def test_writers_under_one_run_id_never_replace_each_others_file(lake: Lake) -> 
     assert lake.manifest(PRICES, DAY) in written
 
 
-def test_a_stream_is_stored_as_it_comes_in_row_groups_of_useful_size(lake: Lake) -> None:
-    frame = prices(rows=3000)
-    manifest = lake.write(PRICES, DAY, (frame.slice(start, 10) for start in range(0, 3000, 10)), run_id="r1")
-    assert (manifest.rows, manifest.known_at) == (3000, frame["known_at"].max())
-    assert pq.ParquetFile(lake.storage.location(manifest.file)).num_row_groups == 1
-    assert lake.slice(PRICES, [DAY]).read().equals(frame)
-
-
 def test_a_stream_holds_one_row_group_in_memory(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bellwether.lake.parquet.BUFFER", 20_000)
     frame = prices(rows=3000)
@@ -200,22 +124,6 @@ def test_a_stream_holds_one_row_group_in_memory(lake: Lake, monkeypatch: pytest.
     groups = pq.ParquetFile(lake.storage.location(manifest.file)).metadata
     assert max(groups.row_group(index).num_rows for index in range(groups.num_row_groups)) < 300
     assert lake.slice(PRICES, [DAY]).read().equals(frame)
-
-
-def test_an_empty_stream_is_a_partition_without_rows(lake: Lake) -> None:
-    manifest = lake.write(PRICES, DAY, iter(()), run_id="r1")
-    assert (manifest.rows, manifest.known_at) == (0, None)
-    assert lake.slice(PRICES, [DAY]).read().equals(PRICES.empty())
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_faulty_chunk_is_refused_and_the_partition_stays(lake: Lake, fault: str) -> None:
-    lake.write(PRICES, DAY, prices(), run_id="r1")
-    before = stored(lake)
-    with pytest.raises(SchemaError, match="table clean/prices"):
-        lake.write(PRICES, DAY, [prices(rows=3), break_frame(prices(), fault)], run_id="r2")
-    assert lake.slice(PRICES, [DAY]).read().equals(prices())
-    assert stored(lake) == before
 
 
 def test_a_key_that_comes_in_two_chunks_is_refused(lake: Lake) -> None:
@@ -241,3 +149,246 @@ def test_a_stream_that_fails_leaves_the_partition_and_raises_its_own_error(lake:
         lake.write(PRICES, DAY, broken(), run_id="r2")
     assert stored(lake) == before
     assert lake.slice(PRICES, [DAY]).read().equals(prices())
+
+
+@contextmanager
+def at_every_line(check: Callable[[], None]) -> Iterator[list[int]]:
+    """Call `check` before each executed line of the lake's code. Yields a list with the number of calls."""
+    calls, checking = [0], [False]
+
+    def trace(frame, event, arg):  # type: ignore[no-untyped-def]
+        if not frame.f_code.co_filename.startswith(LAKE_CODE):
+            return None
+        if event == "line" and not checking[0]:
+            checking[0] = True
+            try:
+                check()
+            finally:
+                checking[0] = False
+            calls[0] += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield calls
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("kind", ["frame", "stream"])
+def test_at_every_line_of_a_write_the_partition_is_whole(lake: Lake, kind: str) -> None:
+    old, new = prices(), prices(seed=1)
+    lake.write(PRICES, DAY, old, run_id="r1")
+    seen = []
+
+    def check() -> None:
+        manifest = lake.manifest(PRICES, DAY)
+        assert manifest is not None
+        lake.verify(manifest)
+        if not seen or seen[-1] != manifest.run_id:
+            assert lake.slice(PRICES).read().equals({"r1": old, "r2": new}[manifest.run_id])
+            seen.append(manifest.run_id)
+
+    with at_every_line(check) as lines:
+        lake.write(PRICES, DAY, new if kind == "frame" else iter([new.head(3), new.slice(3)]), run_id="r2")
+    assert lines[0] > 100
+    assert seen == ["r1", "r2"]
+
+
+def test_at_every_line_of_a_publication_the_warehouse_is_whole(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    warehouse.publish(lake, path, tables=[PRICES])
+    lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+    seen: list[bytes] = []
+
+    def check() -> None:
+        content = path.read_bytes()
+        if not seen or seen[-1] != content:
+            assert warehouse.query(path, "FROM clean.prices").equals(prices(seed=len(seen)))
+            seen.append(content)
+
+    with at_every_line(check) as lines:
+        warehouse.publish(lake, path, tables=[PRICES])
+    assert lines[0] > 100
+    assert len(seen) == 2
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Limit the size of files that this process writes. Python ignores the signal, so that larger writes fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("what", ["frame", "stream", "publish"])
+def test_a_file_that_can_not_grow_any_more_is_one_clear_error(lake: Lake, tmp_path: Path, what: str) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    warehouse.publish(lake, path, tables=[PRICES])
+    frame = prices(rows=6_000, seed=1)
+    with files_of_at_most(20_000), pytest.raises(LakeError):
+        if what == "publish":
+            warehouse.publish(lake, path, tables=[PRICES])
+        else:
+            lake.write(PRICES, DAY, frame if what == "frame" else (frame.slice(start, 200) for start in range(0, 6_000, 200)), run_id="r2")
+    assert lake.slice(PRICES).read().equals(prices())
+    assert warehouse.query(path, "FROM clean.prices").equals(prices())
+    assert list(tmp_path.rglob("*.tmp-*")) == []
+    assert lake.write(PRICES, DAY, frame, run_id="r2").bytes > 20_000
+
+
+def test_every_declared_table_can_be_stored_and_read(lake: Lake) -> None:
+    for declared in TABLES.values():
+        partition = tuple("2025-09-07" if column in ("day", "week") else "x" for column in declared.partitioned_by)
+        lake.write(declared, partition, declared.empty(), run_id="frame")
+        assert lake.slice(declared).read().equals(declared.empty())
+        lake.write(declared, partition, [declared.empty()], run_id="stream")
+        assert lake.slice(declared).read().schema == declared.schema
+
+
+def test_names_and_data_that_do_not_fit_are_refused(lake: Lake) -> None:
+    for partition in ((), ("2025-09-01", "x"), ("",), ("yesterday",)):
+        with pytest.raises(LakeError, match="table clean/prices"):
+            lake.write(PRICES, partition, prices(), run_id="r1")
+    for run_id in ("", "../up", "a/b", ".hidden", "a b"):
+        with pytest.raises(LakeError, match="is not a valid name of a file"):
+            lake.write(PRICES, DAY, prices(), run_id=run_id)
+    for data in (None, 3, "text", {"a": 1}, prices().lazy(), [prices().lazy()], [1]):
+        with pytest.raises(SchemaError, match="table clean/prices"):
+            lake.write(PRICES, DAY, data, run_id="r1")  # type: ignore[arg-type]
+    assert lake.manifest(PRICES, DAY) is None
+
+
+def test_any_name_can_be_a_partition_and_stays_inside_its_table(tmp_path: Path) -> None:
+    names = ("gpt-5/mini", "..", ".", "a b", "naïve ✓", "100%", "a%2Fb", "x" * 80, "manifest.json", "q?*[1]", "'; drop table")
+    for number, name in enumerate(names):
+        root = tmp_path / str(number)
+        lake = Lake(str(root))
+        manifest = lake.write(FORECASTS, ("2025q3", name), forecasts(forecaster=name), run_id="r1")
+        assert (root / manifest.file).resolve().parent.parent == (root / "benchmark" / "forecasts" / "2025q3").resolve()
+        assert lake.slice(FORECASTS).read().equals(forecasts(forecaster=name))
+        assert list(lake.manifests(FORECASTS)) == [("2025q3", name)]
+
+
+@pytest.mark.parametrize("fault", ["extra column", "missing column", "null", "wrong dtype"])
+def test_a_faulty_chunk_is_refused_and_the_partition_stays(lake: Lake, fault: str) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    before = stored(lake)
+    with pytest.raises(SchemaError, match="table clean/prices"):
+        lake.write(PRICES, DAY, [prices(rows=3), break_frame(prices(), fault)], run_id="r2")
+    assert lake.slice(PRICES, [DAY]).read().equals(prices())
+    assert stored(lake) == before
+
+
+def test_a_disk_that_is_full_at_any_step_leaves_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for call, nth in itertools.product(("fsync", "replace", "open"), range(3)):
+        lake = Lake(str(tmp_path / f"{call}-{nth}"))
+        lake.write(PRICES, DAY, prices(), run_id="r1")
+        genuine, calls = getattr(os, call), [0]
+
+        def full(*args: Any, genuine: Any = genuine, calls: list[int] = calls, nth: int = nth, **kwargs: Any) -> Any:
+            calls[0] += 1
+            if calls[0] == nth + 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return genuine(*args, **kwargs)
+
+        failed = False
+        with monkeypatch.context() as patched:
+            patched.setattr(os, call, full)
+            try:
+                lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+            except LakeError as error:
+                failed = True
+                assert "No space left on device. Nothing was published" in str(error)
+        assert failed == (calls[0] > nth)
+        assert lake.slice(PRICES).read().equals(prices(seed=0 if failed else 1))
+        assert [name for name in stored(lake) if ".tmp-" in name] == []
+        assert lake.write(PRICES, DAY, prices(seed=1), run_id="r2").rows == 6
+        assert lake.slice(PRICES).read().equals(prices(seed=1))
+
+
+LAKE_CODE = str(Path(bellwether.lake.__file__).parent)
+
+
+def test_rows_that_were_known_before_the_stored_ones_are_refused(lake: Lake) -> None:
+    known = prices()["known_at"].max()
+    assert isinstance(known, datetime)
+    require_newer(lake, PRICES, DAY, known)
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    require_newer(lake, PRICES, DAY, known)
+    require_newer(lake, PRICES, ("2025-09-02",), known - timedelta(days=9))
+    with pytest.raises(LakeError, match="the stored rows are kept"):
+        require_newer(lake, PRICES, DAY, known - timedelta(microseconds=1))
+
+
+PLAIN = Table(
+    name="test/plain",
+    row="One row.",
+    columns=(Column("a", pl.String(), "first"), Column("b", pl.Int64(), "second"), Column("c", pl.Int64(), "no key", nullable=True)),
+    key=("a", "b"),
+)
+SORTED_BY_MORE = Table(name="test/more", row="One row.", columns=PLAIN.columns, key=("a", "b"), sort=("c",))
+KEYED_ROWS = st.lists(
+    st.tuples(st.sampled_from(["", "a", "aa", "b", "é", "a name longer than twelve bytes"]), st.integers(-2, 2), st.integers(0, 3)),
+    max_size=12,
+)
+
+
+def frame_of(rows: list[tuple[str, int, int]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=PLAIN.schema, orient="row")
+
+
+@given(KEYED_ROWS)
+def test_rows_are_increasing_when_each_is_greater_than_the_one_before(rows: list[tuple[str, int, int]]) -> None:
+    keys = [(name.encode(), number) for name, number, _ in rows]
+    assert is_increasing(frame_of(rows), ["a", "b"]) == all(one < other for one, other in itertools.pairwise(keys))
+
+
+@given(KEYED_ROWS)
+def test_pieces_give_the_same_answer_as_the_whole(rows: list[tuple[str, int, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        expected = is_increasing(frame_of(rows), ["a", "b"])
+        patched.setattr(arranging, "_PIECE", 1)
+        patched.setattr(pl, "thread_pool_size", lambda: 3)
+        assert is_increasing(frame_of(rows), ["a", "b"]) == expected
+
+
+@pytest.mark.parametrize("declared", [PLAIN, SORTED_BY_MORE], ids=["by key", "by another column"])
+@given(KEYED_ROWS)
+def test_rows_are_sorted_or_refused_for_their_duplicate(declared: Table, rows: list[tuple[str, int, int]]) -> None:
+    keys = [row[:2] for row in rows]
+    if len(set(keys)) < len(keys):
+        with pytest.raises(SchemaError, match="is not unique; first duplicate"):
+            sort_rows(declared, frame_of(rows))
+    else:
+        by = (lambda row: (row[0].encode(), row[1])) if declared is PLAIN else (lambda row: (row[2], row[0].encode(), row[1]))
+        assert sort_rows(declared, frame_of(rows)).rows() == sorted(rows, key=by)
+
+
+@given(KEYED_ROWS, st.integers(0, 12))
+def test_keys_of_chunks_are_unique_as_a_whole_or_refused(rows: list[tuple[str, int, int]], cut: int) -> None:
+    frame = frame_of(rows)
+    keys = Keys(PLAIN)
+    keys.add(frame.head(cut))
+    keys.add(frame.slice(cut))
+    if frame.select("a", "b").is_duplicated().any():
+        with pytest.raises(SchemaError, match="is not unique; first duplicate"):
+            keys.require_unique(frame.lazy())
+    else:
+        keys.require_unique(frame.lazy())
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=2, max_size=2, unique=True))
+def test_different_partitions_have_different_folders_inside_their_table(pairs: list[tuple[str, str]]) -> None:
+    one, other = (PurePosixPath(partitions.partition_folder(FORECASTS, pair)) for pair in pairs)
+    assert one != other
+    for folder in (one, other):
+        assert folder.parts[:2] == ("benchmark", "forecasts")
+        assert len(folder.parts) == 4
+        assert not any(part.startswith(".") or set(part) & set("/\\?*[]: \0") for part in folder.parts)

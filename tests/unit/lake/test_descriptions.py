@@ -1,0 +1,89 @@
+"""Texts on tables: the data dictionary, previews that are safe for untrusted text, and commands that repair a partition."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import polars as pl
+
+from bellwether.lake.dictionary import build_dictionary
+from bellwether.lake.preview import COLUMNS, WIDTH, filled_cells_markdown, preview_markdown
+from bellwether.lake.repair import describe_repair, describe_repair_by_name
+from bellwether.tables import TABLES, Column, Table
+from bellwether.tables.schema import TEXT
+from cli.main import main
+
+
+def test_a_bar_in_a_meaning_does_not_break_the_line() -> None:
+    odd = Table(name="x/y", row="One thing.", columns=(Column("a", TEXT, "this | that"),), key=("a",))
+    assert "| `a` | VARCHAR |  |  | this \\| that |" in build_dictionary([odd])
+
+
+def cell(text: str) -> str:
+    return preview_markdown(pl.DataFrame({"a": [text]})).splitlines()[2].removeprefix("| ").removesuffix(" |")
+
+
+def test_each_column_has_a_bar_of_its_cells_with_a_value() -> None:
+    frame = pl.DataFrame({"key": ["a", "b", "c", "d"], "price": [None, None, None, 0.5], "never": [None] * 4})
+    assert filled_cells_markdown(frame).splitlines()[2:] == [
+        f"| `key` | {'█' * 20} 100% |",
+        f"| `price` | {'█' * 5}{'░' * 15} 25% |",
+        f"| `never` | {'░' * 20} 0% |",
+    ]
+    assert filled_cells_markdown(frame.clear()) == "no rows"
+
+
+PARTS = {
+    "day": "2026-06-01",
+    "week": "2026-05-31",
+    "release": "sandbox-2026",
+    "forecaster": "market-1h",
+    "recording": "r",
+    "episode": "E-1",
+    "agent": "hold",
+}
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line of Bellwether without running it. Raises `click.UsageError` if it is wrong."""
+    command: click.Command = main
+    context = click.Context(main)
+    while isinstance(command, click.Group):
+        _, found, words = command.resolve_command(context, words)
+        assert found is not None
+        command, context = found, click.Context(found, parent=context)
+    command.make_context(command.name, words)
+
+
+def test_every_table_has_its_rows_and_columns_in_the_dictionary() -> None:
+    page = build_dictionary()
+    for declared in TABLES.values():
+        part = page[page.index(f"### {declared.name}\n") :]
+        part = part[: part.find("\n### ")]
+        assert declared.row in part
+        assert [line.split("`")[1] for line in part.splitlines() if line.startswith("| `")] == declared.names
+
+
+def test_text_stays_in_its_cell() -> None:
+    for text in ("a|b", "`code`", "line\nbreak", "<script>alert(1)</script>", "[link](http://x)", "\x00\x1b[31m", "a\\|b", "``|``"):
+        shown = cell(text)
+        assert shown.startswith("`") and shown.endswith("`")
+        assert not set(shown[1:-1]) & set("`|\n\x00\x1b")
+    assert cell("x" * 100_000) == f"`{'x' * (WIDTH - 1)}…`"
+    assert cell(" \n ") == ""
+    wide = preview_markdown(pl.DataFrame({f"c{number}": [number] for number in range(COLUMNS + 3)}))
+    assert wide.splitlines()[0].count("`c") == COLUMNS
+
+
+def test_the_command_that_restores_a_partition_exists() -> None:
+    for declared in TABLES.values():
+        text = describe_repair(declared, tuple(PARTS[name] for name in declared.partitioned_by))
+        commands = re.findall(r"`bellwether ([^`]*)`", text)
+        for command in commands:
+            parse(re.sub("DAY|WEEK", "2026-06-01", command).split())
+        assert commands or text.endswith("in the UI") or "from a backup" in text, declared.name
+    assert "otherwise restore the file from a backup" in describe_repair_by_name("arena/decisions", ("2026-05-31",))
+    assert describe_repair_by_name("benchmark/questions", ("sandbox-2026",)).startswith("restore the file from a backup"), (
+        "never drawn again"
+    )
