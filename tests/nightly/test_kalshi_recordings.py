@@ -1,12 +1,13 @@
-"""Recorded bodies of the venue from 2024 to 2026, parsed and compared with a plain parse of each object, field by field."""
+"""Recorded bodies of Kalshi from 2024 to 2026 and its OpenAPI, compared with a plain parse of each object, field by field."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
-from bellwether.venues.http.retry import parse_error_text
+from bellwether.venues.http.page import VenueCall
+from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.wire import (
     STATUS_SYNONYMS,
+    STATUSES,
     Origin,
     decode_json,
     extract_nested_markets,
@@ -25,12 +28,12 @@ from bellwether.venues.kalshi.wire import (
     parse_markets,
     parse_series,
 )
-from bellwether.venues.kalshi.wire.candles import PARTS
+from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
+from bellwether.venues.kalshi.wire.events import EVENT, SERIES
 from bellwether.venues.kalshi.wire.markets import MARKET
-from bellwether.venues.wire.shapes import DecimalRule
+from bellwether.venues.wire.shapes import DecimalRule, ObjectShape
 
 pytestmark = pytest.mark.real
-
 Object = dict[str, Any]
 ORIGIN = Origin("GET /markets", 0, datetime(2026, 11, 1, tzinfo=UTC))
 DAY = date(2026, 11, 1)
@@ -63,11 +66,6 @@ def read(items: list[Object]) -> pl.DataFrame:
     parsed = parse_markets(items, ORIGIN, day=DAY, source="live")
     assert parsed.rejects.is_empty(), parsed.rejects.select("record_id", "field", "value", "reason").to_dicts()
     return KALSHI_MARKETS.validate(parsed.rows, unique=False)
-
-
-def skip_without(found: object, what: str) -> None:
-    if not found:
-        pytest.skip(f"no {what} among these recordings")
 
 
 def plain(item: Object, name: str) -> Any:
@@ -161,8 +159,152 @@ def test_every_recorded_candle_is_read_field_by_field(recordings: Path, generati
                 assert found[f"{part}_{name}"] == expected_decimal(item[part], name, rule), (part, name)
 
 
-def test_the_recorded_refusal_of_a_response_word_is_understood(recordings: Path):
-    refusals = [query["error"] for body in bodies(recordings, "current") for query in objects(body, "status", "error", "series")]
-    skip_without(refusals, "refused calls")
-    for text in refusals:
-        assert parse_error_text(text.split("\n", 1)[1].encode()) == "bad_request: bad request: invalid status filter"
+Schema = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def spec(recordings: Path) -> Schema:
+    import yaml
+
+    return yaml.load((recordings / "kalshi/openapi/openapi.yaml").read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def resolved(spec: Schema, node: Schema) -> Schema:
+    """Replace a schema's reference, or the single schema it extends, by its target."""
+    while "$ref" in node or "allOf" in node:
+        inner = node.get("allOf", [node])[0]
+        found = spec
+        for part in inner["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        node = {**found, **{name: value for name, value in node.items() if name not in ("$ref", "allOf")}}
+    return node
+
+
+def properties(spec: Schema, name: str) -> Schema:
+    return {field: resolved(spec, node) for field, node in spec["components"]["schemas"][name]["properties"].items()}
+
+
+def example(spec: Schema, node: Schema, numbers: Iterator[int] | None = None) -> Any:
+    """Return a value that the schema allows. All numbers, texts and times in it differ."""
+    numbers = numbers or count(1)
+    node = resolved(spec, node)
+    if "enum" in node:
+        return node["enum"][0]
+    kinds = spec["components"]["schemas"]
+    number = next(numbers)
+    match node["type"], node.get("format"):
+        case "string", "date-time":
+            return f"2026-10-01T00:{number // 60:02d}:{number % 60:02d}.{number:06d}Z"
+        case "string", _ if node.get("example") == kinds["FixedPointDollars"]["example"]:
+            return f"0.{100_000 + number}"
+        case "string", _ if node.get("example") == kinds["FixedPointCount"]["example"]:
+            return f"{number}.25"
+        case "string", _:
+            return f"TEXT-{number}"
+        case "integer", _:
+            return 1_790_000_000 + number
+        case "number", _:
+            return number + 0.5
+        case "boolean", _:
+            return True
+        case "array", _:
+            return [example(spec, node["items"], numbers)]
+        case _:
+            members = node.get("properties", {"key": {"type": "string"}})
+            return {name: example(spec, member, numbers) for name, member in members.items()}
+
+
+def decimal_fields(shape: ObjectShape) -> Iterator[tuple[str, str]]:
+    return ((name, name + rule.suffix) for name, rule in shape.decimals.items())
+
+
+def fields(shape: ObjectShape) -> set[str]:
+    """Names of all fields that the code reads."""
+    decimals = (field for _, field in decimal_fields(shape))
+    return {*shape.tickers, *shape.texts, *shape.text_lists, *shape.times.values(), *decimals, *shape.flags, *shape.numbers, *shape.objects}
+
+
+def test_every_typed_field_of_a_market_reaches_its_column(spec: Schema):
+    item = example(spec, {"$ref": "#/components/schemas/Market"}) | {
+        "status": "finalized",
+        "result": "scalar",
+        "floor_strike": 1.5,
+        "cap_strike": 2.5,
+    }
+    parsed = parse_markets([item], ORIGIN, day=DAY, source="live")
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    found = parsed.rows.row(0, named=True)
+    for column, field in decimal_fields(MARKET):
+        assert found[column] == Decimal(item[field]), field
+    for column, field in MARKET.times.items():
+        assert found[column] == datetime.fromisoformat(item[field]), field
+    for field in (*MARKET.tickers, *MARKET.texts, *MARKET.flags, *MARKET.numbers):
+        assert found[field] == item[field], field
+    assert decode_json(found["custom_strike"].encode()) == item["custom_strike"]
+    assert found["wire_format"] == "current"
+
+
+def test_the_words_for_a_markets_state_are_the_venues(spec: Schema):
+    assert set(properties(spec, "Market")["status"]["enum"]) == STATUSES
+
+
+def parameters(spec: Schema, path: str) -> dict[str, Schema]:
+    """Return the query parameters of a route as name -> schema. The path has the venue's placeholders."""
+    found = [resolved(spec, node) for node in spec["paths"][path]["get"].get("parameters", [])]
+    return {node["name"]: resolved(spec, node["schema"]) for node in found if node["in"] == "query"}
+
+
+def test_the_filter_words_are_the_venues(spec: Schema):
+    assert set(parameters(spec, "/events")["status"]["enum"]) == set(routes.EVENT_STATUSES)
+    assert set(parameters(spec, "/series/{series_ticker}/markets/{ticker}/candlesticks")["period_interval"]["enum"]) == set(routes.PERIODS)
+
+
+START = datetime(2026, 10, 1, tzinfo=UTC)
+END = START + timedelta(days=1)
+CALLS: dict[str, VenueCall] = {
+    "/events": routes.events(status="open", tickers=["A"], closing_after=START),
+    "/markets": routes.markets(closing_after=START, closing_before=END, tickers=["A"], event_ticker="E"),
+    "/historical/markets": routes.historical_markets(tickers=["A"]),
+    "/historical/cutoff": routes.historical_cutoff(),
+    "/series": routes.series(),
+    "/markets/candlesticks": routes.candles_batch(["A"], START, END),
+    "/historical/markets/{ticker}/candlesticks": routes.historical_candles("A", START, END),
+    "/markets/orderbooks": routes.orderbooks(["A", "B"]),
+    "/markets/trades": routes.trades(ticker="A", after=START),
+}
+
+
+def test_times_of_the_close_go_without_a_status(spec: Schema):
+    line = next(line for line in spec["paths"]["/markets"]["get"]["description"].splitlines() if "min_close_ts" in line)
+    assert "*empty*" in line.split("|")[2]
+    assert "status" not in dict(CALLS["/markets"].params)
+
+
+ORIGIN = Origin("GET /markets", 0, datetime(2026, 11, 1, tzinfo=UTC))
+DAY = date(2026, 11, 1)
+
+
+def test_every_field_that_is_read_exists_under_that_name(spec: Schema):
+    for name, shape in {"Market": MARKET, "EventData": EVENT, "Series": SERIES}.items():
+        assert fields(shape) <= set(properties(spec, name))
+    kinds = {"BidAskDistribution": PARTS["yes_bid"], "PriceDistribution": PARTS["price"], "MarketCandlestick": CANDLE}
+    for name, shape in kinds.items():
+        assert {field for _, field in decimal_fields(shape)} <= set(properties(spec, name))
+        assert {plain_name for plain_name, _ in decimal_fields(shape)} <= set(properties(spec, f"{name}Historical")), "without suffixes"
+
+
+def test_the_parameters_that_are_sent_are_documented_needed_and_within_limits(spec: Schema):
+    for path, call in CALLS.items():
+        sent = {name for name, _ in call.params}
+        assert sent <= set(parameters(spec, path)), path
+        nodes = [resolved(spec, node) for node in spec["paths"][path]["get"].get("parameters", [])]
+        assert {node["name"] for node in nodes if node.get("required") and node["in"] == "query"} <= sent, path
+    for path in ("/events", "/markets", "/historical/markets", "/markets/trades"):
+        assert dict(CALLS[path].params)["limit"] == str(parameters(spec, path)["limit"]["maximum"])
+    description = spec["paths"]["/markets/candlesticks"]["get"]["description"]
+    assert f"{routes.MOST_TICKERS} market tickers" in description
+    assert f"{routes.MOST_CANDLES:,} candlesticks" in description
+    assert parameters(spec, "/markets/orderbooks")["tickers"]["maxItems"] == routes.MOST_TICKERS
+    nodes = [resolved(spec, node) for node in spec["paths"]["/markets/orderbooks"]["get"]["parameters"]]
+    assert [(node["style"], node["explode"]) for node in nodes if node["name"] == "tickers"] == [("form", True)]
+    assert [value for name, value in CALLS["/markets/orderbooks"].params if name == "tickers"] == ["A", "B"]

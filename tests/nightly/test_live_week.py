@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from bellwether.lake import Lake
 from bellwether.tables import table
@@ -14,7 +13,6 @@ from benchmarks.live_week import MOST_CALLS, MOST_FILES, MOST_GROWTH, MOST_MEMOR
 DAYS, PER_DAY = 4, 60
 
 
-@pytest.mark.slow
 def test_a_week_of_both_venues_takes_few_calls_and_files_and_misses_nothing(tmp_path: Path) -> None:
     week = simulate(tmp_path, PER_DAY, days=DAYS, priced=10)
     assert week.open_at_end > 0, "something is followed"
@@ -33,7 +31,6 @@ def test_a_week_of_both_venues_takes_few_calls_and_files_and_misses_nothing(tmp_
     )
 
 
-@pytest.mark.slow
 def test_memory_is_bounded_by_one_day() -> None:
     week = measure_apart(200, DAYS)
     assert week.peaks[-1] <= week.peaks[0] * MOST_GROWTH

@@ -1,25 +1,36 @@
-"""Recordings of Polymarket: all objects are parsed or rejected with a reason, and resolutions equal the recorded ones."""
+"""Recordings of Polymarket: all objects are parsed or rejected with a reason, and fees and resolutions equal the recorded ones."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 
+from bellwether.arena.universe import market_from_row
+from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_MARKETS, POLYMARKET_WINNERS
+from bellwether.venues.http.pages import PageStore
+from bellwether.venues.polymarket.fees import FREE, schedule_of
+from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
 from bellwether.venues.polymarket.resolution import EVIDENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_books, parse_markets, parse_winners
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
+from tests.venues.polymarket.clients import clob, gamma
+from tests.venues.polymarket.objects import read
+from tests.venues.polymarket.world import World
+from tests.venues.venue import answer
 
 pytestmark = pytest.mark.real
-
 DAY = date(2026, 3, 11)
 FETCHED = datetime(2026, 7, 25, tzinfo=UTC)
 ORIGIN = Origin("GET /recorded", 0, FETCHED)
@@ -45,7 +56,7 @@ def short_markets(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def clob(folder: Path) -> ParsedRecords:
+def clob_page(folder: Path) -> ParsedRecords:
     """The recorded page of the CLOB's markets. The file is the output of a program around it."""
     text = gzip.decompress((folder / "clob" / "clob_markets_2023.json.gz").read_bytes()).decode()
     answer, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
@@ -86,9 +97,9 @@ def test_every_five_minute_market_is_typed_and_resolved_as_recorded(short_market
     assert set(verdicts["rule"]) == {"prices after UMA's word"}
 
 
-def test_of_the_clobs_closed_markets_exactly_those_with_a_flag_are_resolved_by_it(clob: ParsedRecords) -> None:
+def test_of_the_clobs_closed_markets_exactly_those_with_a_flag_are_resolved_by_it(clob_page: ParsedRecords) -> None:
     flags = (
-        clob.rows.filter("closed")
+        clob_page.rows.filter("closed")
         .group_by("condition_id", maintain_order=True)
         .agg(
             outcomes="outcome",
@@ -161,3 +172,124 @@ def _named(flags: pl.DataFrame) -> pl.DataFrame:
     words = pl.col("outcomes").list.eval(pl.element().str.to_lowercase()).list.sort()
     binary = words == pl.lit(["no", "yes"], dtype=pl.List(pl.String))
     return flags.with_columns(market_type=pl.when(binary).then(pl.lit("binary")).otherwise(pl.lit("named")))
+
+
+@pytest.fixture(scope="module")
+def newer(recordings: Path) -> Path:
+    """The recordings and cases of November 2026."""
+    folder = recordings.parent / "data_2026_11"
+    if not folder.exists():
+        pytest.skip("no recordings of November 2026")
+    return folder
+
+
+def case(newer: Path, name: str) -> Any:
+    return json.loads((newer / "cases/venues" / name).read_text())
+
+
+@dataclass
+class Stated(World):
+    """A venue that answers from a list of objects."""
+
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def _clob(self, path: str, query: httpx.QueryParams) -> httpx.Response:
+        if path == "/prices-history":
+            points = self.state["hist"].get(query["market"], [])
+            return answer({"history": [one for one in points if int(query["startTs"]) <= one["t"] <= int(query["endTs"])]})
+        found = self.state["clob"].get(path.rsplit("/", 1)[-1])
+        return answer(found or {"error": "market not found"}, status=200 if found else 404)
+
+
+def pulled(newer: Path, name: str, folder: Path) -> DayPull:
+    state = case(newer, name)
+    world = Stated(markets=state["gamma"], events={one["id"]: one for one in state["gevents"]}, state=state)
+    now = datetime.fromisoformat(state["now"])
+    world.date = now.strftime("%a, %d %b %Y %H:%M:%S GMT")
+
+    async def work() -> DayPull:
+        async with gamma(world) as first, clob(world) as second:
+            store = PageStore(open_storage(str(folder)), venue="polymarket")
+            return await pull_day(first, second, store, date(2026, 11, 20), plan=PricePlan())
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("name", ["v2_and_reject_first.state.json", "v2_and_reject_second.state.json"])
+def test_a_day_with_both_versions_has_outcomes_of_all_and_asks_for_their_own_ids(newer: Path, tmp_path: Path, name: str) -> None:
+    pull = pulled(newer, name, tmp_path)
+    markets, winners = pl.concat(pull.markets()), pl.concat(pull.winners())
+    ids = dict(markets.select("market_id", "yes_token").iter_rows())
+    assert {name: token[:2] for name, token in ids.items()} == {"900001": "11", "900002": "33", "900003": "33", "900004": "33"}
+    ends = build_resolutions(markets.lazy(), winners.lazy())
+    assert set(ends["outcome"]) == {"yes"}
+    asked = {page.request.split("market=")[1].split("&")[0] for page in pull.pull.pages("prices")}
+    assert asked == set(ids.values())
+    unknown = pull.rejects().filter(pl.col("table") == "raw/polymarket_winners")
+    assert unknown["record_id"].to_list() == [markets.filter(pl.col("market_id") == "900003")["condition_id"].item()]
+    assert pl.concat(pull.prices())["market_id"].unique().sort().to_list()[0] == "900001"
+
+
+def test_the_fee_cases_cost_what_their_day_says(newer: Path) -> None:
+    weather, sports = case(newer, "fee_exponent.json"), case(newer, "fee_sports_fallback.json")
+    half = schedule_of(weather, datetime(2026, 3, 31, tzinfo=UTC))
+    assert half.fee(Decimal(100), Decimal("0.5"), "buy") == Decimal("0.6250"), "100 × 0.5 × 0.025 × 0.5"
+    assert [schedule_of(sports, datetime(2026, month, 1, tzinfo=UTC)).rate for month in (6, 7)] == [Decimal("0.03"), Decimal("0.05")]
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """Return every Gamma market within a recorded answer."""
+    if isinstance(value, dict):
+        own = [value] if "conditionId" in value and "outcomes" in value and "endDate" in value else []
+        return own + [one for inner in value.values() for one in objects_of(inner)]
+    return [one for inner in value for one in objects_of(inner)] if isinstance(value, list) else []
+
+
+def test_recorded_markets_of_2026_fit_and_have_known_fees(newer: Path) -> None:
+    files = sorted((newer / "polymarket/rest_2026").rglob("*.json"))
+    bodies = [body for path in files for body in objects_of(json.loads(path.read_text())) if str(body.get("id", "")).isdigit()]
+    assert len(bodies) > 50
+    for body in bodies:
+        parsed = read(body)
+        assert parsed.rejects.is_empty(), (body["id"], parsed.rejects.select("field", "reason").rows())
+        row = parsed.rows.row(0, named=True)
+        fees = market_from_row(row, datetime(2026, 7, 2, tzinfo=UTC)).fees
+        stated = body.get("feeSchedule")
+        assert fees == schedule_of(body, datetime(2026, 7, 2, tzinfo=UTC))
+        assert not stated or float(fees.rate) == stated["rate"]
+
+
+def five_minute_markets(recordings: Path) -> list[dict[str, Any]]:
+    files = sorted((recordings / "polymarket/resolved").glob("*-5m-markets-*.jsonl.gz"))
+    if not files:
+        pytest.skip("no recorded five-minute markets")
+    return [json.loads(line)["raw"] for path in files for line in gzip.decompress(path.read_bytes()).splitlines() if line.strip()]
+
+
+def test_every_recorded_short_market_states_its_own_terms(recordings: Path):
+    for market in five_minute_markets(recordings):
+        schedule = schedule_of(market, datetime.fromisoformat(market["endDate"]))
+        stated = market["feeSchedule"]
+        assert (schedule.source, schedule.exponent, schedule.taker_only) == ("market", stated["exponent"], stated["takerOnly"])
+        assert (float(schedule.rate), float(schedule.rebate_rate)) == (stated["rate"], stated["rebateRate"])
+        assert schedule.fee(Decimal(100), Decimal("0.5"), "buy") == 25 * schedule.rate
+        assert schedule.fee(Decimal(100), Decimal("0.5"), "buy", "maker") == 0
+
+
+def test_the_fallback_of_recorded_short_markets_is_what_they_state(recordings: Path):
+    for market in five_minute_markets(recordings):
+        at = datetime.fromisoformat(market["endDate"])
+        unstated = {name: value for name, value in market.items() if name != "feeSchedule"}
+        fallback = schedule_of(unstated, at)
+        assert fallback.source == "category"
+        assert fallback.rate == schedule_of(market, at).rate
+
+
+def test_recorded_markets_without_fees_are_free(recordings: Path):
+    pages = sorted((recordings / "polymarket/gamma_pages_2026_03").glob("*.json.gz"))
+    markets = [market for path in pages for market in json.loads(gzip.decompress(path.read_bytes()))["markets"]]
+    without = [market for market in markets if market.get("feesEnabled") is False]
+    if not without:
+        pytest.skip("no recorded markets without fees")
+    at = datetime.fromisoformat("2026-03-11T00:00:00Z")
+    assert {schedule_of(market, at) for market in without} == {FREE}

@@ -82,3 +82,35 @@ def reject(item: Any) -> dict[str, Any]:
     assert parsed.ordinals == [0, 2]
     assert parsed.rejects.height == 1
     return parsed.rejects.row(0, named=True)
+
+
+#: An event with two markets, and a series, in the current format.
+EVENT: dict[str, Any] = {
+    "event_ticker": "KXRAIN-26MAR14",
+    "series_ticker": "KXRAIN",
+    "title": "Rain on the 14th?",
+    "sub_title": "Mar 14",
+    "category": "Climate and Weather",
+    "mutually_exclusive": True,
+    "collateral_return_type": "MECNET",
+    "strike_date": "2026-03-14T23:00:00Z",
+    "last_updated_ts": "2026-03-10T09:00:00.5Z",
+    "fee_type_override": "flat",
+    "fee_multiplier_override": 0.07,
+    "markets": [market("A"), market("B")],
+}
+SERIES: dict[str, Any] = {
+    "ticker": "KXRAIN",
+    "title": "Rain",
+    "frequency": "daily",
+    "category": "Climate and Weather",
+    "categories": ["Climate and Weather", "World"],
+    "tags": ["Daily", "Rain"],
+    "settlement_sources": None,
+    "contract_url": "https://venue.example/rain.pdf",
+    "contract_terms_url": "https://venue.example/rain-terms.pdf",
+    "fee_type": "quadratic",
+    "fee_multiplier": 0.5,
+    "additional_prohibitions": None,
+    "last_updated_ts": "2026-03-10T09:00:00Z",
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from io import BytesIO
 from pathlib import Path
 
 import polars as pl
@@ -39,10 +38,6 @@ def stored(store: PageStore, *pages: VenuePage) -> StoredPull:
     for page in pages:
         pull.write("markets", page)
     return reopen(store)
-
-
-def test_a_page_comes_back_as_it_was(store: PageStore):
-    assert stored(store, PAGE).find("markets", 0) == PAGE
 
 
 def finished(pull: StoredPull, **pages: int) -> StoredPull:
@@ -84,25 +79,6 @@ def test_pages_of_a_finished_pull_are_found_in_any_order_across_row_groups(store
         assert opened.find("events", 0) is None
 
 
-def test_pages_of_a_pull_that_an_earlier_version_stored_one_by_one_are_read(store: PageStore, storage: Storage):
-    row = (PAGE.request, PAGE.status, PAGE.fetched_at, PAGE.ordinal, PAGE.sent, PAGE.body)
-    schema = {
-        "request": pl.String,
-        "status": pl.Int32,
-        "fetched_at": pl.Datetime("us", "UTC"),
-        "ordinal": pl.Int32,
-        "sent": pl.Binary,
-        "body": pl.Binary,
-    }
-    buffer = BytesIO()
-    pl.DataFrame([row], schema=schema, orient="row").write_parquet(buffer)
-    folder = "raw/kalshi_pages/day/2026-03-14/0001"
-    storage.put(f"{folder}/markets/00000.parquet", buffer.getvalue())
-    assert reopen(store).find("markets", 0) == PAGE, "it is gone on with"
-    storage.put(f"{folder}/done.json", b'{"final": true, "pages": {"markets": 1}}')
-    assert list(reopen(store).pages("markets")) == [PAGE]
-
-
 def test_a_pull_killed_between_its_one_file_and_its_end_keeps_its_pages(store: PageStore, storage: Storage):
     pull = stored(store, PAGE)
     done = finished(pull, markets=1)
@@ -139,18 +115,6 @@ def test_a_damaged_page_is_fetched_again_or_reported(store: PageStore, storage: 
         list(reopen(store).pages("markets"))
 
 
-def test_the_pages_of_a_pull_that_is_not_finished_cannot_be_listed(store: PageStore):
-    with pytest.raises(LakeError, match="not finished"):
-        list(stored(store, PAGE).pages("markets"))
-
-
-def test_a_note_that_is_none_is_reported(store: PageStore, storage: Storage):
-    pull = stored(store, PAGE)
-    storage.put(f"{pull.folder}/done.json", b"{")
-    with pytest.raises(LakeError, match="no note of a finished pull"):
-        reopen(store)
-
-
 def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import os
 
@@ -168,15 +132,6 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(tmp_path: 
     with pytest.raises(LakeError, match="No space left on device"):
         finished(pull, markets=1)
     assert files(tmp_path) == ["00000.page"]
-
-
-def test_finished_lists_the_last_pull_of_every_partition(store: PageStore):
-    for partition, done in (("a", True), ("b", False), ("c", True)):
-        pull = store.open("archive", partition, reuse=lambda note: True)
-        pull.write("markets", PAGE)
-        if done:
-            pull.finish({"markets": 1}, {"partition": partition})
-    assert [pull.note and pull.note["partition"] for pull in store.list_finished("archive")] == ["a", "c"]
 
 
 def pulls_of(store: PageStore, count: int) -> list[StoredPull]:
@@ -201,11 +156,3 @@ def test_pulls_that_nothing_names_go_after_the_grace_period(tmp_path: Path):
     assert store.open("day", "2026-03-14", reuse=lambda note: False).folder.endswith("0005")
     with pytest.raises(LakeError, match="is too short, a running writer"):
         store.vacuum(timedelta(0), now)
-
-
-def test_the_last_pull_stays_although_it_is_old_and_unfinished(tmp_path: Path):
-    store = PageStore(open_storage(str(tmp_path)))
-    pulls_of(store, 1)
-    store.open("day", "2026-03-14", reuse=lambda note: False).write("markets", PAGE)
-    removed = store.vacuum(timedelta(days=7), datetime.now(UTC) + timedelta(days=99), keep=["raw/kalshi_pages/day/2026-03-14/0001"])
-    assert removed.files == ()

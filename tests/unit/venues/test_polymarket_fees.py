@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,6 @@ MARCH = datetime(2026, 3, 6, tzinfo=UTC)
 LATE_MARCH = datetime(2026, 3, 31, 23, 59, 59, tzinfo=UTC)
 JUNE = datetime(2026, 6, 30, 23, 59, 59, tzinfo=UTC)
 JULY = datetime(2026, 7, 24, tzinfo=UTC)
-
 SCHEDULE = {"rate": 0.07, "exponent": 1, "takerOnly": True, "rebateRate": 0.2}
 TODAY = {"id": "1", "feesEnabled": True, "feeType": "crypto_fees_v2", "feeSchedule": SCHEDULE, "takerBaseFee": 1000, "makerBaseFee": 1000}
 IN_MARCH = {"id": "2", "feesEnabled": True, "takerBaseFee": 1000, "makerBaseFee": 1000}
@@ -62,12 +63,6 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("market", "at", "shares", "price", "fee"), VECTORS)
-def test_a_taker_pays(market: dict[str, Any], at: datetime, shares: str, price: str, fee: str):
-    schedule = schedule_of(market, at)
-    assert schedule.fee(Decimal(shares), Decimal(price), "buy") == schedule.fee(Decimal(shares), Decimal(price), "sell") == Decimal(fee)
-
-
 @pytest.mark.parametrize("at", [JANUARY, MARCH, JULY])
 def test_a_maker_pays_nothing_and_shares_the_rebate(at: datetime):
     schedule = schedule_of({**typed("crypto_15_min"), "feeSchedule": SCHEDULE}, at)
@@ -84,12 +79,6 @@ def test_the_markets_own_terms_come_before_its_type():
     schedule = schedule_of({**TODAY, "feeSchedule": {"rate": 0.072, "exponent": 2, "takerOnly": True, "rebateRate": 0.25}}, JULY)
     assert (schedule.rate, schedule.exponent, schedule.source) == (Decimal("0.072"), 2, "market")
     assert schedule.fee(Decimal(100), Decimal("0.5"), "buy") == Decimal("0.45")
-
-
-def test_terms_from_a_table_say_so():
-    assert schedule_of(typed("crypto_fees_v2"), JULY).source == "category"
-    assert schedule_of(TODAY, MARCH).source == "category"
-    assert schedule_of(IN_MARCH, JULY, category="Culture").source == "category"
 
 
 @pytest.mark.parametrize(
@@ -121,11 +110,6 @@ def test_a_market_without_fees_is_free(market: dict[str, Any], base_fee: int | N
     assert schedule_of(market, JULY, base_fee=base_fee) == FREE
     assert FREE.fee(Decimal(100), Decimal("0.5"), "buy") == 0
     assert FREE.is_free
-
-
-def test_a_base_fee_tells_that_there_are_fees_but_not_how_high():
-    assert schedule_of({"id": "3"}, JUNE, category="Sports", base_fee=1000).rate == Decimal("0.03")
-    assert schedule_of({"id": "3", "takerBaseFee": 1000}, JUNE, category="Sports").rate == Decimal("0.03")
 
 
 @pytest.mark.parametrize(
@@ -187,17 +171,6 @@ def test_the_exponent_zero_charges_by_shares_alone():
     assert {schedule.fee(Decimal(100), Decimal(price), "buy") for price in ("0.01", "0.5", "0.99")} == {Decimal("7.00000")}
 
 
-@pytest.mark.parametrize("absent", [{"takerOnly": None}, {"exponent": None}, {"rebateRate": None}])
-def test_terms_that_are_null_are_the_usual_ones(absent: dict[str, None]):
-    schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | absent}, JULY)
-    assert (schedule.exponent, schedule.taker_only, schedule.rate) == (1, True, Decimal("0.07"))
-
-
-def test_terms_given_as_text_are_the_same_terms():
-    texts = {"rate": "0.07", "exponent": "1", "takerOnly": True, "rebateRate": "0.2"}
-    assert schedule_of({**TODAY, "feeSchedule": texts}, JULY) == schedule_of(TODAY, JULY)
-
-
 @pytest.mark.parametrize(
     ("market", "at"),
     [(typed("unheard_of"), MARCH), (IN_MARCH, MARCH), (typed("politics_fees"), LATE_MARCH), (typed("weather_fees"), LATE_MARCH)],
@@ -205,20 +178,6 @@ def test_terms_given_as_text_are_the_same_terms():
 def test_fees_that_were_charged_by_unknown_terms_are_never_nothing(market: dict[str, Any], at: datetime):
     with pytest.raises(SchemaError, match=f"no known terms on {at.date()}"):
         schedule_of(market, at)
-
-
-@pytest.mark.parametrize(
-    ("at", "regime"),
-    [
-        (BEFORE, Regime.NONE),
-        (datetime(2020, 1, 1, tzinfo=UTC) - timedelta(days=1), Regime.NONE),
-        (MARCH - timedelta(seconds=1), Regime.SHORT_CRYPTO),
-        (MARCH, Regime.BY_VALUE),
-        (JULY, Regime.BY_SHARES),
-    ],
-)
-def test_the_day_of_the_trade_chooses_the_regime(at: datetime, regime: Regime):
-    assert Regime.at(at) is regime
 
 
 def test_rounding_is_a_term_that_can_be_changed():
@@ -242,49 +201,87 @@ def test_a_fee_is_exact_within_half_a_unit(shares: Decimal, price: Decimal, rate
     assert Fraction(fee) == 0 if exact < unit else abs(Fraction(fee) - exact) <= unit / 2
 
 
-WRONG_FILLS = {
-    "a float": (0.5, Decimal("0.5"), "buy", "taker"),
-    "a price in cents": (Decimal(1), Decimal(50), "buy", "taker"),
-    "a negative size": (Decimal(-1), Decimal("0.5"), "buy", "taker"),
-    "no number": (Decimal("NaN"), Decimal("0.5"), "buy", "taker"),
-    "another side": (Decimal(1), Decimal("0.5"), "yes", "taker"),
-    "another role": (Decimal(1), Decimal("0.5"), "buy", "broker"),
-}
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "venues.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("fill", WRONG_FILLS.values(), ids=list(WRONG_FILLS))
-def test_a_fill_that_cannot_be_is_refused(fill: Any):
-    with pytest.raises(ConfigError, match="computing a fee"):
-        schedule_of(TODAY, JULY).fee(*fill)
+def test_the_example_of_fees_gives_what_it_says() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(compile(code, "venues.md", "exec"), names)
+    terms = names["terms"]
+    assert terms.source == "market"  # type: ignore[attr-defined]
+    assert terms.fee(Decimal(100), Decimal("0.4"), "buy") == Decimal("0.72000")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("rate", "7 %"),
-        ("rate", ""),
-        ("rate", float("nan")),
-        ("rate", 7),
-        ("rate", -0.1),
-        ("rate", None),
-        ("rate", True),
-        ("exponent", -0.5),
-        ("exponent", 11),
-        ("exponent", "half"),
-        ("rebateRate", 2),
-        ("takerOnly", 1),
-    ],
-)
-def test_terms_that_cannot_be_right_are_named(name: str, value: Any):
-    with pytest.raises(SchemaError, match=rf"fees of market '1': feeSchedule.{name}"):
-        schedule_of({**TODAY, "feeSchedule": SCHEDULE | {name: value}}, JULY)
+def test_a_taker_pays():
+    for market, at, shares, price, fee in VECTORS:
+        schedule = schedule_of(market, at)
+        fees = [schedule.fee(Decimal(shares), Decimal(price), side) for side in ("buy", "sell")]
+        assert fees == [Decimal(fee)] * 2, (market, at, shares, price)
 
 
-def test_a_schedule_that_is_no_object_is_named():
+def test_the_instant_of_the_trade_chooses_the_regime():
+    second = timedelta(seconds=1)
+    starts = {
+        datetime(2026, 1, 1, tzinfo=UTC): Regime.SHORT_CRYPTO,
+        MARCH: Regime.BY_VALUE,
+        datetime(2026, 4, 1, tzinfo=UTC): Regime.BY_SHARES,
+    }
+    before = Regime.NONE
+    for start, regime in starts.items():
+        assert (Regime.at(start - second), Regime.at(start)) == (before, regime)
+        before = regime
+    assert Regime.at(datetime(2019, 12, 31, tzinfo=UTC)) is Regime.NONE
+    with pytest.raises(ConfigError, match="no zone"):
+        schedule_of(TODAY, datetime(2026, 7, 1))
+
+
+def test_any_base_fee_tells_that_there_are_fees_but_not_how_high():
+    for base_fee in (1, 1000):
+        assert schedule_of({"id": "3"}, JUNE, category="Sports", base_fee=base_fee).rate == Decimal("0.03")
+        assert schedule_of({"id": "3", "takerBaseFee": base_fee}, JUNE, category="Sports").rate == Decimal("0.03")
+
+
+def test_terms_that_are_null_or_text_are_the_usual_ones():
+    for absent in ({"takerOnly": None}, {"exponent": None}, {"rebateRate": None}):
+        schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | absent}, JULY)
+        assert (schedule.exponent, schedule.taker_only, schedule.rate) == (1, True, Decimal("0.07"))
+    texts = {"rate": "0.07", "exponent": "1", "takerOnly": True, "rebateRate": "0.2"}
+    assert schedule_of({**TODAY, "feeSchedule": texts}, JULY) == schedule_of(TODAY, JULY)
+
+
+def test_fills_and_terms_that_cannot_be_right_are_refused():
+    one, half = Decimal(1), Decimal("0.5")
+    fills: list[Any] = [
+        (0.5, half, "buy", "taker"),
+        (one, Decimal(50), "buy", "taker"),
+        (Decimal(-1), half, "buy", "taker"),
+        (Decimal("NaN"), half, "buy", "taker"),
+        (one, half, "yes", "taker"),
+        (one, half, "buy", "broker"),
+    ]
+    for fill in fills:
+        with pytest.raises(ConfigError, match="computing a fee"):
+            schedule_of(TODAY, JULY).fee(*fill)
+    terms: dict[str, tuple[Any, ...]] = {
+        "rate": ("7 %", "", float("nan"), 7, -0.1, None, True),
+        "exponent": (-0.5, 11, "half"),
+        "rebateRate": (2,),
+        "takerOnly": (1,),
+    }
+    for name, values in terms.items():
+        for value in values:
+            with pytest.raises(SchemaError, match=rf"fees of market '1': feeSchedule.{name}"):
+                schedule_of({**TODAY, "feeSchedule": SCHEDULE | {name: value}}, JULY)
     with pytest.raises(SchemaError, match="feeSchedule is 7"):
         schedule_of({**TODAY, "feeSchedule": 7}, JULY)
 
 
-def test_a_time_without_a_zone_is_refused():
-    with pytest.raises(ConfigError, match="no zone"):
-        schedule_of(TODAY, datetime(2026, 7, 1))
+def test_the_makers_share_and_the_terms_of_march_depend_on_the_kind():
+    shares = {kind: schedule_of(typed(kind), JULY).rebate_rate for kind in ("crypto_fees_v2", "politics_fees", "geopolitics_fees")}
+    assert shares == {"crypto_fees_v2": Decimal("0.20"), "politics_fees": Decimal("0.25"), "geopolitics_fees": Decimal(0)}
+    extended = datetime(2026, 3, 30, tzinfo=UTC)
+    assert schedule_of(typed("politics_fees"), extended - timedelta(seconds=1)).is_free
+    assert schedule_of(typed("geopolitics_fees"), extended).is_free
+    with pytest.raises(SchemaError, match="no known terms on 2026-03-30"):
+        schedule_of(typed("politics_fees"), extended)

@@ -1,10 +1,10 @@
-"""Pulls of days of Polymarket, from a small venue and from the sandbox."""
+"""Pulls of days of Polymarket: windows, prices, Protocol V2, closings without a scheduled end, and odd answers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -14,72 +14,29 @@ import httpx
 import polars as pl
 import pytest
 
-from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import (
-    POLYMARKET_EVENTS,
     POLYMARKET_MARKETS,
     POLYMARKET_PRICES,
-    POLYMARKET_REJECTS,
-    POLYMARKET_WINNERS,
 )
-from bellwether.venues.http.pages import PageStore
-from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
+from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.resolution import build_resolutions
-from tests.unit.venues.test_pull import rows
-from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import event
 from tests.venues.polymarket.world import World, ending, ordinary, token
+from tests.venues.sessions import PROVENANCE, PolymarketSession, rows
 from tests.venues.venue import answer
+from tests.venues.world import DAY
 
-DAY = date(2026, 3, 14)
-PLAN = PricePlan(days=2)
 OURS = ["11", "12", "21", "22", "31"]
 
 
-class Session:
-    """Successive processes that pull from one venue into one store."""
-
-    def __init__(self, world: World, folder: Path) -> None:
-        self.world = world
-        self.folder = folder
-
-    @property
-    def store(self) -> PageStore:
-        return PageStore(open_storage(str(self.folder)), venue="polymarket")
-
-    async def day(self, day: date = DAY, *, plan: PricePlan = PLAN, store: PageStore | None = None, **options: Any) -> DayPull:
-        async with gamma(self.world) as first, clob(self.world) as second:
-            return await pull_day(first, second, store or self.store, day, plan=plan, **options)
-
-
 @pytest.fixture
-def session(tmp_path: Path) -> Callable[[World], Session]:
-    return lambda world: Session(world, tmp_path)
+def session(tmp_path: Path) -> Callable[[World], PolymarketSession]:
+    return lambda world: PolymarketSession(tmp_path, world)
 
 
-def everything(pull: DayPull) -> dict[str, pl.DataFrame]:
-    return {
-        "markets": rows(POLYMARKET_MARKETS, pull.markets()),
-        "events": rows(POLYMARKET_EVENTS, pull.events()),
-        "winners": rows(POLYMARKET_WINNERS, pull.winners()),
-        "prices": rows(POLYMARKET_PRICES, pull.prices()),
-        "rejects": rows(POLYMARKET_REJECTS, [pull.rejects()]),
-    }
-
-
-async def test_a_day_holds_exactly_the_markets_that_were_to_end_on_it(session: Callable[[World], Session]):
-    pull = await session(ordinary()).day()
-    found = everything(pull)
-    assert sorted(found["markets"]["market_id"]) == OURS
-    assert sorted(found["events"]["event_id"]) == ["1", "2", "3"]
-    assert set(found["winners"]["condition_id"]) == set(found["markets"]["condition_id"])
-    assert sorted(found["prices"]["market_id"].unique()) == OURS
-    assert found["rejects"].is_empty()
-    assert {frame["day"].unique().item() for frame in found.values() if frame.height} == {DAY}
-    assert pull.summary() == {"pull": pull.pull.folder, "requests": pull.requests, "markets": 5, "final": True}
-
-
-async def test_open_and_closed_markets_are_asked_for_by_their_scheduled_end_the_open_ones_first(session: Callable[[World], Session]):
+async def test_open_and_closed_markets_are_asked_for_by_their_scheduled_end_the_open_ones_first(
+    session: Callable[[World], PolymarketSession],
+):
     run = session(ordinary())
     await run.day()
     asked = [url for url in run.world.asked if url.startswith("/markets/keyset") and "after_cursor" not in url and "end_date_min" in url]
@@ -87,21 +44,13 @@ async def test_open_and_closed_markets_are_asked_for_by_their_scheduled_end_the_
     assert list(dict.fromkeys(asked)) == [f"/markets/keyset?closed={closed}&{window}" for closed in ("false", "true")]
 
 
-async def test_prices_are_those_of_yes_or_of_the_first_name_before_the_earlier_end(session: Callable[[World], Session]):
-    found = everything(await session(ordinary()).day())
-    joined = found["prices"].join(found["markets"].select("market_id", "closed_at"), on="market_id")
-    assert joined.filter(~pl.col("at").is_between(pl.col("closed_at") - timedelta(days=2), pl.col("closed_at"))).is_empty()
-    assert dict(found["prices"].select("market_id", "token_id").unique().iter_rows()) == {name: token(int(name), 0) for name in OURS}
-    assert found["prices"]["price"].unique().to_list() == [Decimal("0.25")]
-
-
-async def test_where_yes_stands_second_its_token_is_priced(session: Callable[[World], Session]):
+async def test_where_yes_stands_second_its_token_is_priced(session: Callable[[World], PolymarketSession]):
     world = World(markets=[ending(11, "2026-03-14T12:00:00Z", outcomes='["No", "Yes"]')], events={"1": event(1)})
     found = everything(await session(world).day())
     assert found["prices"]["token_id"].unique().to_list() == [token(11, 1)]
 
 
-async def test_a_market_that_closes_between_the_two_listings_counts_once_and_as_closed(session: Callable[[World], Session]):
+async def test_a_market_that_closes_between_the_two_listings_counts_once_and_as_closed(session: Callable[[World], PolymarketSession]):
     world = ordinary()
     before = world.markets[1] | {"closed": False, "umaResolutionStatus": "proposed", "outcomePrices": '["0.9", "0.1"]'}
     world.markets.append(before)
@@ -118,7 +67,9 @@ async def test_a_market_that_closes_between_the_two_listings_counts_once_and_as_
     ],
     ids=["open", "disputed", "contradicted by the CLOB"],
 )
-async def test_a_day_on_which_more_is_expected_is_pulled_anew_next_time(session: Callable[[World], Session], unsettled: dict[str, Any]):
+async def test_a_day_on_which_more_is_expected_is_pulled_anew_next_time(
+    session: Callable[[World], PolymarketSession], unsettled: dict[str, Any]
+):
     world = ordinary()
     settled, world.markets[0] = world.markets[0], ending(11, "2026-03-14T00:00:00Z", **unsettled)
     run = session(world)
@@ -138,13 +89,13 @@ def test_a_long_time_is_asked_for_in_spans_of_at_most_fifteen_days():
     assert all(before[1] == after[0] for before, after in pairwise(spans))
 
 
-async def test_a_price_at_the_seam_of_two_spans_counts_once(session: Callable[[World], Session]):
+async def test_a_price_at_the_seam_of_two_spans_counts_once(session: Callable[[World], PolymarketSession]):
     world = World(markets=[ending(11, "2026-03-14T12:00:00Z")], events={"1": event(1)})
     found = everything(await session(world).day(plan=PricePlan(days=31)))
     assert found["prices"].height == len(found["prices"].unique("at")) > 60
 
 
-async def test_what_is_asked_for_in_vain_is_a_reject(session: Callable[[World], Session]):
+async def test_what_is_asked_for_in_vain_is_a_reject(session: Callable[[World], PolymarketSession]):
     world = ordinary()
     del world.events["2"]
     world.unknown_to_clob = frozenset({"31"})
@@ -157,7 +108,9 @@ async def test_what_is_asked_for_in_vain_is_a_reject(session: Callable[[World], 
     assert sorted(found["markets"]["market_id"]) == OURS
 
 
-async def test_a_page_that_lists_nothing_while_its_cursor_goes_on_is_told_and_the_day_is_not_final(session: Callable[[World], Session]):
+async def test_a_page_that_lists_nothing_while_its_cursor_goes_on_is_told_and_the_day_is_not_final(
+    session: Callable[[World], PolymarketSession],
+):
     world = ordinary()
     honest = world._gamma
 
@@ -174,23 +127,6 @@ async def test_a_page_that_lists_nothing_while_its_cursor_goes_on_is_told_and_th
     assert pull.summary()["final"] is False
 
 
-async def test_a_venue_that_knows_no_keyset_is_listed_by_offset(session: Callable[[World], Session]):
-    world = ordinary()
-    honest = world._gamma
-
-    def by_offset(path: str, query: httpx.QueryParams) -> httpx.Response:
-        if path.endswith("/keyset"):
-            return answer({"error": "not found"}, status=404)
-        named = {**dict(query), "after_cursor": query.get("offset", "0")}
-        plain = httpx.QueryParams(
-            [(name, value) for name, value in query.multi_items() if name != "offset"] + [("after_cursor", named["after_cursor"])]
-        )
-        return answer(json.loads(honest(f"{path}/keyset", plain).content)[path.strip("/")])
-
-    world._gamma = by_offset  # type: ignore[method-assign]
-    assert sorted(everything(await session(world).day())["markets"]["market_id"]) == OURS
-
-
 def ending_v2(number: int, end: str, **changes: Any) -> dict[str, Any]:
     """Return a Protocol V2 market that resolved yes, with V2 token ids, a short condition id, and no status of UMA."""
     ids = [token(number, 0), token(number, 1)]
@@ -199,7 +135,7 @@ def ending_v2(number: int, end: str, **changes: Any) -> dict[str, Any]:
     return ending(number, end, **{"conditionId": f"0x01{number:060x}", **fields, **uma, **changes})
 
 
-async def test_v2_markets_have_prices_winners_and_outcomes_beside_v1_markets(session: Callable[[World], Session]):
+async def test_v2_markets_have_prices_winners_and_outcomes_beside_v1_markets(session: Callable[[World], PolymarketSession]):
     world = ordinary()
     world.markets += [ending_v2(51, "2026-03-14T10:00:00Z"), ending_v2(52, "2026-03-14T11:00:00Z", outcomePrices='["0", "1"]')]
     world.markets.append(ending_v2(53, "2026-03-14T11:30:00Z", positionIds="[]"))
@@ -220,7 +156,7 @@ async def test_v2_markets_have_prices_winners_and_outcomes_beside_v1_markets(ses
     assert decided["11"] == ("yes", "winner flag and prices", True)
 
 
-async def test_a_market_that_is_not_deployed_is_a_row_without_calls(session: Callable[[World], Session]):
+async def test_a_market_that_is_not_deployed_is_a_row_without_calls(session: Callable[[World], PolymarketSession]):
     world = World(markets=[ending_v2(51, "2026-03-14T10:00:00Z", conditionId="", positionIds=[], closed=False)], events={"1": event(1)})
     run = session(world)
     found = everything(await run.day())
@@ -228,7 +164,7 @@ async def test_a_market_that_is_not_deployed_is_a_row_without_calls(session: Cal
     assert not any(url.startswith(("/prices-history", "/markets/0x")) for url in run.world.asked)
 
 
-async def test_a_traded_market_without_hourly_prices_has_those_of_twelve_hours(session: Callable[[World], Session]):
+async def test_a_traded_market_without_hourly_prices_has_those_of_twelve_hours(session: Callable[[World], PolymarketSession]):
     world = ordinary()
     world.coarse_only, world.unpriced = frozenset({token(11, 0), token(21, 0)}), frozenset({token(12, 0), token(22, 0)})
     world.markets = [item | {"volume": "0", "volumeNum": 0} if item["id"] == "22" else item for item in world.markets]
@@ -247,14 +183,6 @@ async def test_a_traded_market_without_hourly_prices_has_those_of_twelve_hours(s
     assert len(world.asked) == asked and all(again[name].equals(frame) for name, frame in found.items())
 
 
-async def test_a_market_shorter_than_twelve_hours_is_not_asked_for_coarser_prices(session: Callable[[World], Session]):
-    short = ending(11, "2026-03-14T12:00:00Z", startDate="2026-03-14T10:00:00Z")
-    world = World(markets=[short], events={"1": event(1)}, unpriced=frozenset({token(11, 0)}))
-    found = everything(await session(world).day())
-    assert (found["prices"].height, found["rejects"].height) == (0, 0)
-    assert not any("fidelity=720" in url for url in world.asked)
-
-
 @pytest.mark.parametrize(
     "earlier",
     [
@@ -263,7 +191,7 @@ async def test_a_market_shorter_than_twelve_hours_is_not_asked_for_coarser_price
     ],
     ids=["not deployed", "another protocol"],
 )
-async def test_a_market_whose_trading_ids_come_later_has_its_prices(session: Callable[[World], Session], earlier: dict[str, Any]):
+async def test_a_market_whose_trading_ids_come_later_has_its_prices(session: Callable[[World], PolymarketSession], earlier: dict[str, Any]):
     kept, end = ending(11, "2026-03-14T12:00:00Z"), "2026-03-14T10:00:00Z"
     world = World(markets=[kept, ending_v2(51, end, **earlier, closed=False, resolutionStatus="active")], events={"1": event(1)})
     run = session(world)
@@ -274,3 +202,85 @@ async def test_a_market_whose_trading_ids_come_later_has_its_prices(session: Cal
     assert dict(found["prices"].select("market_id", "token_id").unique().iter_rows()) == {"11": token(11, 0), "51": token(51, 0)}
     assert found["rejects"].is_empty()
     assert (await run.day()).summary() | {"requests": 0} == (await run.day()).summary(), "nothing is left to do"
+
+
+#: The morning after the day of these tests.
+NEXT_DAY = "Sun, 15 Mar 2026 08:30:00 GMT"
+
+
+def closings() -> World:
+    """The ordinary day, markets that closed on it but have another scheduled day, and markets that the day must not contain."""
+    world = ordinary()
+    endless = ending(21, "2026-03-14T20:00:00Z", of=1)
+    del endless["endDate"]
+    distant = ending(22, "2027-12-31T12:00:00Z", of=2, closedTime="2026-03-14 09:00:00+00")
+    soon = ending(23, "2026-04-01T12:00:00Z", of=2, closedTime="2026-03-14 10:00:00+00")
+    earlier = ending(24, "2027-12-31T12:00:00Z", of=2, closedTime="2026-03-13 09:00:00+00")
+    world.markets += [endless, distant, soon, earlier]
+    world.date = NEXT_DAY
+    return world
+
+
+async def test_markets_without_an_end_or_with_a_distant_one_are_found_by_their_closing(tmp_path: Path):
+    run = PolymarketSession(tmp_path, closings())
+    found = everything(await run.day())
+    assert found["markets"].filter(pl.col("market_id").is_in(["21", "22", "23", "24"]))["market_id"].sort().to_list() == ["21", "22"]
+    assert found["markets"].filter(market_id="21").select("end_time", "closed_at").rows() == [(datetime(2026, 3, 14, 19, tzinfo=UTC),) * 2]
+    assert set(found["markets"]["day"]) == {DAY}
+    assert {"21", "22"} <= set(found["prices"]["market_id"])
+    assert found["rejects"].is_empty()
+
+
+async def test_closings_are_not_listed_beyond_the_day_nor_long_after_it(tmp_path: Path):
+    run = PolymarketSession(tmp_path, closings())
+    run.world.markets += [ending(100 + number, "2026-03-01T12:00:00Z") for number in range(50)]
+    await run.day()
+    assert sum("closedTime" in url for url in run.world.asked) <= 6
+    run.world.date = World.date
+    run.world.asked.clear()
+    await run.day(refresh=True)
+    assert not any("closedTime" in url for url in run.world.asked)
+
+
+async def test_a_refresh_after_three_days_keeps_what_was_found_by_its_closing(tmp_path: Path):
+    endless = ending(61, "2026-03-14T20:00:00Z", of=1)
+    del endless["endDate"]
+    world = ordinary()
+    world.markets += [endless, ending(62, "2027-12-31T12:00:00Z", of=2, closedTime="2026-03-14 09:00:00+00")]
+    world.date = NEXT_DAY
+    run = PolymarketSession(tmp_path, world)
+    before = rows(POLYMARKET_MARKETS, (await run.day()).markets())
+    world.date = "Fri, 27 Mar 2026 08:30:00 GMT"
+    refreshed = await run.day(refresh=True)
+    assert {"61", "62"} <= set(before["market_id"])
+    ours, theirs = (found.drop(PROVENANCE).sort("market_id") for found in (rows(POLYMARKET_MARKETS, refreshed.markets()), before))
+    assert ours.equals(theirs)
+    assert refreshed.rejects().is_empty()
+    again = await run.day()
+    assert (again.requests, rows(POLYMARKET_MARKETS, again.markets()).drop(PROVENANCE).sort("market_id").equals(theirs)) == (0, True)
+
+
+everything = PolymarketSession.everything
+
+
+async def test_prices_are_those_of_yes_or_of_the_first_name(session: Callable[[World], PolymarketSession]):
+    found = everything(await session(ordinary()).day())
+    assert dict(found["prices"].select("market_id", "token_id").unique().iter_rows()) == {name: token(int(name), 0) for name in OURS}
+    assert found["prices"]["price"].unique().to_list() == [Decimal("0.25")]
+
+
+async def test_prices_of_another_shape_cost_their_market_alone(tmp_path: Path):
+    bodies: list[Any] = [{"history": 5}, {"error": "?"}, {"history": [5, {"t": -1, "p": 1}, {"t": 10**17, "p": 0.5}]}, []]
+    for number, body in enumerate(bodies):
+        run = PolymarketSession(tmp_path / str(number))
+        clob_of_world = run.world._clob
+
+        def odd(path: str, query: httpx.QueryParams, body: Any = body, usual: Any = clob_of_world) -> httpx.Response:
+            is_odd = path == "/prices-history" and query["market"] == token(12, 0)
+            return answer(body) if is_odd else usual(path, query)
+
+        run.world._clob = odd
+        pull = await run.day()
+        priced = set(rows(POLYMARKET_PRICES, pull.prices())["market_id"])
+        assert priced == {"11", "21", "22", "31"}, body
+        assert pull.rejects().height >= 1

@@ -6,15 +6,15 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.clean import RESOLUTIONS
-from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, build_resolutions, resolve_markets
+from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, _rules, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_markets, parse_winners
 from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, clob_market, market
 
@@ -84,18 +84,6 @@ SETTLED = [
     ("old, without a word of UMA", "1 0", {"closed_at": OLD}, "yes", "Yes", 1, "prices long after the close"),
     ("old, not flagged by the CLOB", "1 0", {"closed_at": OLD, "winners": []}, "yes", "Yes", 1, "prices long after the close"),
 ]
-
-
-@pytest.mark.parametrize(
-    ("prices", "evidence", "outcome", "winner", "value", "rule"), [row[1:] for row in SETTLED], ids=[row[0] for row in SETTLED]
-)
-def test_a_market_with_an_outcome(prices: str, evidence: dict[str, Any], outcome: str | None, winner: str, value: int | None, rule: str):
-    found = judge(*prices.split(), **evidence)
-    assert (found.status, found.outcome, found.winner, found.outcome_reason) == ("settled", outcome, winner, None)
-    assert found.settlement_value == (None if value is None else Decimal(value))
-    assert (found.rule, found.final) == (rule, True)
-
-
 OPEN = [
     ("trading", "0.4 0.6", {"closed": False}, "active", "undetermined"),
     ("no flag at all", "0.4 0.6", {"closed": None}, "active", "undetermined"),
@@ -131,15 +119,6 @@ OPEN = [
         "undetermined",
     ),
 ]
-
-
-@pytest.mark.parametrize(("prices", "evidence", "status", "reason"), [row[1:] for row in OPEN], ids=[row[0] for row in OPEN])
-def test_a_market_that_is_not_resolved(prices: str, evidence: dict[str, Any], status: str, reason: str):
-    found = judge(*prices.split(), **evidence)
-    assert result_of(found) == (status, None, reason)
-    assert (found.outcome, found.settlement_value, found.settled_at) == (None, None, None)
-
-
 OTHERWISE = [
     ("half and half", "0.5 0.5", BY_UMA, "void", "0.5"),
     ("half and half by the CLOB", "", {"winners": [], "is_50_50": True}, "void", "0.5"),
@@ -164,13 +143,6 @@ OTHERWISE = [
     ("two winners", "1 0", {**BY_UMA, "winners": ["Yes", "No"]}, "contradictory evidence", None),
     ("a winner that is no outcome", "1 0", {**BY_UMA, "winners": ["Maybe"]}, "contradictory evidence", None),
 ]
-
-
-@pytest.mark.parametrize(("prices", "evidence", "reason", "value"), [row[1:] for row in OTHERWISE], ids=[row[0] for row in OTHERWISE])
-def test_a_market_that_ended_without_a_winner(prices: str, evidence: dict[str, Any], reason: str, value: str | None):
-    found = judge(*prices.split(), **evidence)
-    assert result_of(found) == ("settled", None, reason)
-    assert found.settlement_value == (Decimal(value) if value else None)
 
 
 def test_what_is_not_understood_is_looked_at_again_until_it_is_old():
@@ -248,5 +220,46 @@ def test_the_clobs_winner_is_found_by_its_token_whatever_it_is_called_there():
     assert table([market(1)], [clob_market(1, tokens=tokens)]).select("outcome", "rule").rows() == [("yes", "winner flag and prices")]
 
 
-def test_no_markets_have_no_verdicts():
-    assert table([], []).is_empty()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "venues.md").read_text("utf-8")
+
+
+def section_of_page(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def cells(text: str) -> list[list[str]]:
+    """Return the rows of the tables of `text`, including headers."""
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|") and "---" not in line
+    ]
+
+
+def test_the_rules_stand_in_their_order_with_what_they_say() -> None:
+    listed = [row for row in cells(section_of_page("What an outcome is")) if row[0].startswith("`")]
+    assert [row[0].strip("`") for row in listed] == [rule.name for rule in _rules()]
+    assert [row[2] for row in listed] == [rule.status for rule in _rules()]
+    for row, rule in zip(listed, _rules(), strict=True):
+        assert row[3] == rule.reason if rule.reason else row[3].startswith("the ")
+    assert f"{SILENCE.days} days" in section_of_page("What an outcome is")
+
+
+def test_a_market_with_an_outcome():
+    for name, prices, evidence, outcome, winner, value, rule in SETTLED:
+        found = judge(*prices.split(), **evidence)
+        assert (found.status, found.outcome, found.winner, found.outcome_reason) == ("settled", outcome, winner, None), name
+        assert found.settlement_value == (None if value is None else Decimal(value)), name
+        assert (found.rule, found.final) == (rule, True), name
+
+
+def test_a_market_that_is_not_resolved():
+    for name, prices, evidence, status, reason in OPEN:
+        found = judge(*prices.split(), **evidence)
+        assert result_of(found) == (status, None, reason), name
+        assert (found.outcome, found.settlement_value, found.settled_at) == (None, None, None), name
+
+
+def test_a_market_that_ended_without_a_winner():
+    for name, prices, evidence, reason, value in OTHERWISE:
+        found = judge(*prices.split(), **evidence)
+        assert result_of(found) == ("settled", None, reason), name
+        assert found.settlement_value == (Decimal(value) if value else None), name

@@ -1,88 +1,150 @@
-"""Requests sent, and requests that the venue forbids and that are never sent."""
+"""Requests sent to both venues, and requests that a venue refuses and that are never sent."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import orjson
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.venues.kalshi import routes
+from bellwether.venues.http.page import VenueCall, VenuePage
+from bellwether.venues.kalshi import routes as kalshi
+from bellwether.venues.polymarket import routes as polymarket
 from tests.venues.venue import Script, answer, client
 
 DAY = datetime(2026, 3, 14, tzinfo=UTC)
 NEXT = DAY + timedelta(days=1)
+TOKEN = "72690798903588392269001731007662425920353908498880709179939493847828858696064"
+CONDITION = "0x11ba5a5ab05573dee22a32b4c5bec06f035b8660eed912fb134e7215f46bf537"
+NEW_YORK = timezone(timedelta(hours=-4))
 
 
-@pytest.mark.parametrize(
-    ("listing", "request_text"),
-    [
-        (routes.markets(), "GET /markets?mve_filter=exclude&limit=1000"),
-        (
-            routes.markets(closing_after=DAY, closing_before=NEXT),
-            "GET /markets?min_close_ts=1773446400&max_close_ts=1773532800&mve_filter=exclude&limit=1000",
-        ),
-        (routes.markets(tickers=["A", "B.5"], mve_filter=None, limit=5), "GET /markets?tickers=A,B.5&limit=5"),
-        (routes.events(tickers=["E1", "E2"]), "GET /events?tickers=E1,E2&with_nested_markets=true&limit=200"),
-        (
-            routes.events(status="settled", closing_after=DAY, nested=False, limit=1),
-            "GET /events?status=settled&min_close_ts=1773446400&limit=1",
-        ),
-        (routes.historical_markets(event_ticker="E"), "GET /historical/markets?event_ticker=E&mve_filter=exclude&limit=1000"),
-        (routes.series(), "GET /series"),
-        (routes.historical_cutoff(), "GET /historical/cutoff"),
-        (
-            routes.candles_batch(["A", "B"], DAY, NEXT),
-            "GET /markets/candlesticks?market_tickers=A,B&start_ts=1773446400&end_ts=1773532800&period_interval=60",
-        ),
-        (
-            routes.historical_candles("A/B", DAY, NEXT, period_minutes=1440),
-            "GET /historical/markets/A%2FB/candlesticks?start_ts=1773446400&end_ts=1773532800&period_interval=1440",
-        ),
-        (routes.orderbooks(["A", "B.5"]), "GET /markets/orderbooks?tickers=A&tickers=B.5"),
-        (routes.trades(ticker="A", after=DAY, limit=5), "GET /markets/trades?ticker=A&min_ts=1773446400&limit=5"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_call_reads_as_it_is_sent(listing: Any, request_text: str):
-    assert listing.request == request_text
+def prices(token: str = TOKEN, start: datetime = DAY, end: datetime = NEXT, minutes: int = 60) -> VenueCall:
+    return polymarket.prices_history(token, start=start, end=end, fidelity_minutes=minutes)
 
 
-FORBIDDEN = {
-    "events that are paused": lambda: routes.events(status="paused"),
-    "two filters of the archive": lambda: routes.historical_markets(event_ticker="E", tickers=["A"]),
-    "candles of two hours": lambda: routes.historical_candles("T", DAY, DAY, period_minutes=120),
-    "candles of 101 markets": lambda: routes.candles_batch([f"T{n}" for n in range(101)], DAY, DAY),
-    "more than 10,000 candles": lambda: routes.candles_batch([f"T{n}" for n in range(100)], DAY, DAY + timedelta(hours=100)),
-    "order books of 101 markets": lambda: routes.orderbooks([f"T{n}" for n in range(101)]),
+def test_a_call_of_kalshi_reads_as_it_is_sent():
+    between = "start_ts=1773446400&end_ts=1773532800"
+    assert [
+        kalshi.markets().request,
+        kalshi.markets(closing_after=DAY, closing_before=NEXT).request,
+        kalshi.markets(tickers=["A", "B.5"], mve_filter=None, limit=5).request,
+        kalshi.events(tickers=["E1", "E2"]).request,
+        kalshi.events(status="settled", closing_after=DAY, nested=False, limit=1).request,
+        kalshi.historical_markets(event_ticker="E").request,
+        kalshi.series().request,
+        kalshi.historical_cutoff().request,
+        kalshi.candles_batch(["A", "B"], DAY, NEXT).request,
+        kalshi.historical_candles("A/B", DAY, NEXT, period_minutes=1440).request,
+        kalshi.orderbooks(["A", "B.5"]).request,
+        kalshi.trades(ticker="A", after=DAY, limit=5).request,
+    ] == [
+        "GET /markets?mve_filter=exclude&limit=1000",
+        "GET /markets?min_close_ts=1773446400&max_close_ts=1773532800&mve_filter=exclude&limit=1000",
+        "GET /markets?tickers=A,B.5&limit=5",
+        "GET /events?tickers=E1,E2&with_nested_markets=true&limit=200",
+        "GET /events?status=settled&min_close_ts=1773446400&limit=1",
+        "GET /historical/markets?event_ticker=E&mve_filter=exclude&limit=1000",
+        "GET /series",
+        "GET /historical/cutoff",
+        f"GET /markets/candlesticks?market_tickers=A,B&{between}&period_interval=60",
+        f"GET /historical/markets/A%2FB/candlesticks?{between}&period_interval=1440",
+        "GET /markets/orderbooks?tickers=A&tickers=B.5",
+        "GET /markets/trades?ticker=A&min_ts=1773446400&limit=5",
+    ]
+
+
+def test_a_call_of_polymarket_reads_as_it_is_sent():
+    ordered = polymarket.markets(closed=False, active=True, order="volumeNum", ascending=False, limit=50)
+    window = polymarket.markets(closed=False, end_date_min=datetime(2026, 3, 13, 20, tzinfo=NEW_YORK), end_date_max=NEXT)
+    assert [
+        ordered.request,
+        window.request,
+        polymarket.markets(closed=False, ids=["12", "7"], include_tag=True).request,
+        polymarket.events(closed=True, ids=["5"], limit=500).request,
+        polymarket.use_offsets(polymarket.markets(closed=True)).request,
+        prices(end=DAY + timedelta(hours=1)).request,
+        polymarket.clob_market(CONDITION).request,
+        polymarket.time().request,
+    ] == [
+        "GET /markets/keyset?closed=false&active=true&order=volumeNum&ascending=false&limit=50",
+        "GET /markets/keyset?closed=false&end_date_min=2026-03-14T00%3A00%3A00Z&end_date_max=2026-03-15T00%3A00%3A00Z&limit=100",
+        "GET /markets/keyset?closed=false&id=12&id=7&include_tag=true&limit=100",
+        "GET /events/keyset?closed=true&id=5&limit=500",
+        "GET /markets?closed=true&limit=100",
+        f"GET /prices-history?market={TOKEN}&startTs=1773446400&endTs=1773450000&fidelity=60",
+        f"GET /markets/{CONDITION}",
+        "GET /time",
+    ]
+
+
+def test_tokens_go_five_hundred_in_a_call_in_their_order():
+    tokens = [str(number) for number in range(1001)]
+    calls = polymarket.books(tokens)
+    assert [(call.method, call.path) for call in calls] == [("POST", "/books")] * 3
+    assert [len(orjson.loads(call.body)) for call in calls] == [500, 500, 1]
+    assert [token for call in calls for token in polymarket.parse_tokens(call.body)] == tokens
+    assert polymarket.books([]) == []
+    first, second = polymarket.books(["1"] * 501)
+    assert first.request != second.request, "two batches are two requests"
+    assert polymarket.books(["1"] * 500)[0].request == first.request
+
+
+FORBIDDEN: dict[str, Callable[[], Any]] = {
+    "events that are paused": lambda: kalshi.events(status="paused"),
+    "two filters of the archive": lambda: kalshi.historical_markets(event_ticker="E", tickers=["A"]),
+    "candles of two hours": lambda: kalshi.historical_candles("T", DAY, DAY, period_minutes=120),
+    "candles of 101 markets": lambda: kalshi.candles_batch([f"T{n}" for n in range(101)], DAY, DAY),
+    "more than 10,000 candles": lambda: kalshi.candles_batch([f"T{n}" for n in range(100)], DAY, DAY + timedelta(hours=100)),
+    "order books of 101 markets": lambda: kalshi.orderbooks([f"T{n}" for n in range(101)]),
+    "101 markets on a page": lambda: polymarket.markets(closed=True, limit=101),
+    "no market on a page": lambda: polymarket.markets(closed=True, limit=0),
+    "501 events on a page": lambda: polymarket.events(closed=True, limit=501),
+    "a condition id without 0x": lambda: polymarket.clob_market(CONDITION[2:]),
+    "a condition id with a newline": lambda: polymarket.clob_market(CONDITION + "\n"),
+    "an id in words": lambda: polymarket.markets(closed=True, ids=["abc"]),
+    "an id as a number": lambda: polymarket.events(closed=True, ids=[3047949]),  # type: ignore[list-item]
+    "an order in snake case": lambda: polymarket.markets(closed=True, order="volume_num"),
+    "an order with a parameter in it": lambda: polymarket.markets(closed=True, order="volume&limit=9"),
+    "end dates without a zone": lambda: polymarket.markets(closed=True, end_date_min=datetime(2026, 7, 24)),
+    "end dates the wrong way round": lambda: polymarket.markets(closed=True, end_date_min=NEXT, end_date_max=DAY),
+    "an empty token": lambda: polymarket.books(["1", ""]),
+    "a token of 91 digits": lambda: polymarket.books(["1" * 91]),
+    "a token in other digits": lambda: prices("١٢٣"),
+    "a token with a newline": lambda: polymarket.books(["123\n"]),
+    "past prices every 0 minutes": lambda: prices(minutes=0),
+    "past prices without a zone": lambda: prices(start=datetime(2026, 7, 24)),
+    "past prices the wrong way round": lambda: prices(start=NEXT, end=DAY),
 }
 
 
-@pytest.mark.parametrize("build", FORBIDDEN.values(), ids=list(FORBIDDEN))
-def test_what_the_venue_forbids_is_refused_before_it_is_sent(build: Any):
-    with pytest.raises(ConfigError, match="requesting"):
-        build()
-
-
-async def test_a_forbidden_call_sends_nothing():
+async def test_what_a_venue_refuses_is_refused_before_it_is_sent():
+    for build in FORBIDDEN.values():
+        with pytest.raises(ConfigError, match="requesting"):
+            build()
     script = Script(answer({}))
     async with client(script) as venue:
         with pytest.raises(ConfigError, match="the filter is called settled"):
             venue.events(status="finalized")
     assert script.requests == []
+    for token in ("1", "9" * 90, TOKEN):
+        assert polymarket.check_token(token) == token
+    with pytest.raises(TypeError, match="closed"):
+        polymarket.markets()  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize(
-    ("request_text", "tickers"),
-    [
-        (routes.candles_batch(["A", "B"], DAY, DAY).request, {"A", "B"}),
-        (routes.historical_candles("A/B", DAY, DAY).request, {"A/B"}),
-        (routes.events(tickers=["E1", "E2"]).request, {"E1", "E2"}),
-        (routes.orderbooks(["A", "B"]).request, {"A", "B"}),
-        ("GET /markets/A%2FB/orderbook", {"A/B"}),
-        (routes.trades().request, set()),
-    ],
-)
-def test_the_tickers_of_a_call_can_be_read_back(request_text: str, tickers: set[str]):
-    assert routes.parse_requested_tickers(request_text) == tickers
+def test_the_tickers_and_tokens_of_a_call_can_be_read_back():
+    for request_text, tickers in {
+        kalshi.candles_batch(["A", "B"], DAY, DAY).request: {"A", "B"},
+        kalshi.historical_candles("A/B", DAY, DAY).request: {"A/B"},
+        kalshi.events(tickers=["E1", "E2"]).request: {"E1", "E2"},
+        kalshi.orderbooks(["A", "B"]).request: {"A", "B"},
+        "GET /markets/A%2FB/orderbook": {"A/B"},
+        kalshi.trades().request: set(),
+    }.items():
+        assert kalshi.parse_requested_tickers(request_text) == tickers
+    for call, tokens in ((polymarket.books(["1", "22"])[0], ["1", "22"]), (prices("8"), ["8"]), (polymarket.time(), [])):
+        assert polymarket.parse_requested_tokens(VenuePage(call.request, 200, DAY, b"{}", 0, call.body)) == tokens

@@ -53,9 +53,6 @@ def play(*frames: Any) -> Any:
     return script
 
 
-# --- frames ----------------------------------------------------------------------------------------------------------
-
-
 async def test_frames_come_verbatim_in_order_with_time_connection_and_ordinal() -> None:
     odd = '{ "type":"novelty" , "more":[1,2] }'
 
@@ -76,58 +73,6 @@ async def test_frames_come_verbatim_in_order_with_time_connection_and_ordinal() 
     assert kinds(frames) == ["subscribed", "subscribed", "orderbook_snapshot", "orderbook_delta", "novelty", "binary"]
 
 
-async def test_what_tells_of_all_markets_is_asked_for_without_markets() -> None:
-    async with venue(lambda peer: peer.until_gone()) as place:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await drain(place.stream(tickers=(A, B), channels=(DELTA, TICKER, LIFECYCLE)))
-    assert place.sent("subscribe") == [
-        {"channels": [DELTA, TICKER], "market_tickers": [A, B], "use_yes_price": True},
-        {"channels": [LIFECYCLE]},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("tickers", "channels"), [((COMBO,), [COMBO_LIFECYCLE]), ((A, COMBO), [LIFECYCLE, COMBO_LIFECYCLE]), ((A,), [LIFECYCLE])]
-)
-def test_the_lifecycle_of_combos_has_a_channel_of_its_own(tickers: tuple[str, ...], channels: list[str]) -> None:
-    assert StreamSubscription(tickers).subscriptions()[1:] == [{"channels": channels}]
-
-
-async def test_the_handshake_is_signed_and_asks_for_no_compression() -> None:
-    async with venue(play(snapshot(A, 1))) as place:
-        await take(place.stream(), 3)
-    sent = place.handshakes[0].headers
-    assert sent["KALSHI-ACCESS-KEY"] == "the-key-id"
-    assert sent["KALSHI-ACCESS-SIGNATURE"]
-    assert "Sec-WebSocket-Extensions" not in sent
-
-
-@pytest.mark.parametrize("given", [{"channels": ("nothing",)}, {"channels": ()}, {"tickers": ()}])
-async def test_what_cannot_be_listened_to_is_refused_before_connecting(given: Any) -> None:
-    place = Venue()
-    place.url = "ws://127.0.0.1:1/x"
-    with pytest.raises(ConfigError, match="listening to Kalshi"):
-        place.stream(**given)
-
-
-@pytest.mark.parametrize("address", ["https://name:SECRET@venue.example/x", "name:SECRET@venue.example"])
-def test_an_address_that_is_no_websocket_is_named_without_its_password(address: str) -> None:
-    with pytest.raises(ConfigError, match=r"venue\.example.*kalshi_stream_url") as caught:
-        KalshiStream(address, CREDENTIALS, StreamSubscription((A,)))
-    assert "SECRET" not in str(caught.value)
-
-
-async def test_an_address_that_websockets_refuse_is_named_without_its_password() -> None:
-    stream = KalshiStream("ws://name:SECRET@venue.example/x#part", CREDENTIALS, StreamSubscription((A,)))
-    with pytest.raises(ConfigError, match=r"venue\.example/x#part' is no address \(fragment.*kalshi_stream_url") as caught:
-        await anext(stream.frames())
-    assert "SECRET" not in str(caught.value)
-
-
-# --- gaps ------------------------------------------------------------------------------------------------------------
-
-
 async def test_a_skipped_number_asks_for_the_books_and_their_coming_ends_it() -> None:
     async def script(peer: Peer) -> None:
         await peer.confirm()
@@ -145,21 +90,6 @@ async def test_a_skipped_number_asks_for_the_books_and_their_coming_ends_it() ->
         frames = await take(stream, 11)
     assert kinds(frames)[-1] == "trade"
     assert (stream.stats.gaps, stream.stats.snapshot_requests, stream.stats.connections) == (2, 2, 1)
-
-
-async def test_a_gap_while_books_are_on_their_way_asks_once_more_after_they_came() -> None:
-    async def script(peer: Peer) -> None:
-        await peer.confirm()
-        await peer.send(snapshot(A, 1), delta(A, 3), delta(A, 5))
-        await peer.read()
-        await peer.send(snapshot(A, 6))
-        await peer.read()
-        await peer.send(snapshot(A, 7), trade(A, 1))
-        await peer.until_gone()
-
-    async with venue(script) as place:
-        await take(place.stream(), 8)
-    assert len(place.sent("update_subscription")) == 2
 
 
 @pytest.mark.parametrize("code", [13, 7, 27])
@@ -210,9 +140,6 @@ async def test_books_that_never_come_end_in_a_new_connection() -> None:
         "subscribe",
     ]
     assert stream.stats.failures == {"timeout": 1}
-
-
-# --- breaks ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_broken_connection_is_opened_anew_and_subscribed_again() -> None:
@@ -268,26 +195,6 @@ async def test_a_quiet_market_is_no_broken_connection() -> None:
     assert place.connections == 1
 
 
-async def test_a_subscription_that_is_not_confirmed_is_tried_on_a_new_connection_within_bounds() -> None:
-    async with venue(lambda peer: peer.until_gone()) as place:
-        with pytest.raises(VenueError, match="no answer to subscribing") as caught:
-            await drain(place.stream(patience=StreamTimeouts(quiet=60, answer=0.05, first=FAST, again=FAST, tick=0.02)))
-    assert (caught.value.kind, caught.value.attempts, place.connections) == ("timeout", 5, 5)
-
-
-async def test_a_venue_that_closes_at_once_is_not_hammered_for_ever() -> None:
-    async def rude(peer: Peer) -> None:
-        await peer.confirm()
-        await peer.socket.close(1008, "go away")
-
-    async with venue(rude) as place:
-        with pytest.raises(VenueError, match="code 1008: go away") as caught:
-            await drain(place.stream())
-    assert (caught.value.kind, caught.value.attempts) == ("connection", 5)
-
-
-# --- refusals --------------------------------------------------------------------------------------------------------
-
 EXPIRED = '{"error":{"code":"authentication_error","message":"TIMESTAMP_EXPIRED"}}'
 
 
@@ -310,29 +217,6 @@ async def test_a_redirection_is_a_refusal_and_no_other_host_sees_the_key() -> No
             await drain(place.stream())
     assert caught.value.kind == "refused"
     assert other.handshakes == []
-
-
-async def test_a_busy_venue_is_asked_again_and_let_in() -> None:
-    async with venue(play(snapshot(A, 1)), refusals=((429, '{"error":"too many requests"}'), (503, "<html>"), (500, ""))) as place:
-        stream = place.stream()
-        frames = await take(stream, 3)
-    assert len(frames) == 3
-    assert stream.stats.failures == {"rate limit": 1, "server": 2}
-
-
-async def test_a_venue_that_stays_busy_fails_within_bounds() -> None:
-    async with venue(play(), refusals=((429, '{"error":"too many requests"}'),) * 9) as place:
-        with pytest.raises(VenueError, match="HTTP 429: too many requests") as caught:
-            await drain(place.stream())
-    assert (caught.value.kind, caught.value.attempts, len(place.handshakes)) == ("rate limit", 5, 5)
-
-
-async def test_nobody_at_the_other_end_fails_within_bounds() -> None:
-    async with venue(play()) as place:
-        stream = place.stream()
-    with pytest.raises(VenueError) as caught:
-        await drain(stream)
-    assert (caught.value.kind, caught.value.attempts) == ("connection", 5)
 
 
 @pytest.mark.parametrize(("code", "kind"), [(8, "refused"), (11, "refused"), (14, "refused"), (9, "authentication")])
@@ -380,9 +264,6 @@ async def test_an_error_that_ends_no_subscription_changes_nothing(refusal: dict[
         frames = await take(stream, 5)
     assert kinds(frames)[-2:] == ["error", "trade"]
     assert (stream.stats.gaps, stream.stats.connections) == (0, 1)
-
-
-# --- ends ------------------------------------------------------------------------------------------------------------
 
 
 async def test_it_ends_when_every_market_is_determined_or_settled() -> None:
@@ -458,3 +339,51 @@ async def test_to_be_cancelled_closes_the_connection() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             await gone.wait()
+
+
+def test_what_tells_of_all_markets_is_asked_for_without_markets() -> None:
+    assert StreamSubscription((A, B), (DELTA, TICKER, LIFECYCLE)).subscriptions() == [
+        {"channels": [DELTA, TICKER], "market_tickers": [A, B], "use_yes_price": True},
+        {"channels": [LIFECYCLE]},
+    ]
+    for tickers, channels in (((COMBO,), [COMBO_LIFECYCLE]), ((A, COMBO), [LIFECYCLE, COMBO_LIFECYCLE]), ((A,), [LIFECYCLE])):
+        assert StreamSubscription(tickers).subscriptions()[1:] == [{"channels": channels}]
+
+
+async def test_the_handshake_is_signed_and_asks_for_no_compression() -> None:
+    async with venue(play(snapshot(A, 1))) as place:
+        await take(place.stream(), 3)
+    sent = place.handshakes[0].headers
+    assert sent["KALSHI-ACCESS-KEY"] == "the-key-id"
+    assert sent["KALSHI-ACCESS-SIGNATURE"]
+    assert "Sec-WebSocket-Extensions" not in sent
+
+
+async def test_what_cannot_be_listened_to_is_refused_without_its_password() -> None:
+    place = Venue()
+    place.url = "ws://127.0.0.1:1/x"
+    for given in ({"channels": ("nothing",)}, {"channels": ()}, {"tickers": ()}):
+        with pytest.raises(ConfigError, match="listening to Kalshi"):
+            place.stream(**given)
+    for address in ("https://name:SECRET@venue.example/x", "name:SECRET@venue.example", "ws://name:SECRET@venue.example/x#part"):
+        with pytest.raises(ConfigError, match=r"venue\.example.*kalshi_stream_url") as caught:
+            await anext(KalshiStream(address, CREDENTIALS, StreamSubscription((A,))).frames())
+        assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["closes at once", "stays busy", "nobody"])
+async def test_a_venue_that_does_not_serve_fails_within_bounds(end: str) -> None:
+    async def rude(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.socket.close(1008, "go away")
+
+    refusals = ((429, '{"error":"too many requests"}'),) * 9 if end == "stays busy" else ()
+    async with venue(rude, refusals=refusals) as place:
+        stream = place.stream()
+        if end != "nobody":
+            with pytest.raises(VenueError, match=r"code 1008: go away|HTTP 429: too many requests") as caught:
+                await drain(stream)
+    if end == "nobody":
+        with pytest.raises(VenueError) as caught:
+            await drain(stream)
+    assert (caught.value.kind, caught.value.attempts) == ("rate limit" if end == "stays busy" else "connection", 5)

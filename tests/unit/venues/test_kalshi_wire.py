@@ -1,0 +1,491 @@
+"""Kalshi's objects of all formats since 2024, parsed into raw tables: markets, events, series, candles and order books, whole or damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import polars as pl
+import pytest
+
+from bellwether.tables.order_books import KALSHI_BOOKS
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
+from bellwether.venues.http.page import VenuePage
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.wire import (
+    STATUSES,
+    CandlePage,
+    MalformedBody,
+    Origin,
+    ParsedRecords,
+    UnusableValue,
+    decode_json,
+    extract_nested_markets,
+    parse_books,
+    parse_candle_pages,
+    parse_candles,
+    parse_events,
+    parse_series,
+)
+from tests.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row
+
+CENTS = {
+    "last_price": 97,
+    "previous_price": 55,
+    "yes_bid": 96,
+    "yes_ask": 98,
+    "no_bid": 2,
+    "no_ask": 4,
+    "notional_value": 100,
+    "settlement_value": 100,
+}
+COUNTS = {"volume": 1234, "volume_24h": 0, "open_interest": 17}
+
+
+def transitional() -> dict[str, Any]:
+    """Return the market with cents in addition to dollars, and integer counts only."""
+    return market(**CENTS, **COUNTS, volume_fp=..., volume_24h_fp=..., open_interest_fp=...)
+
+
+def legacy() -> dict[str, Any]:
+    """Return the market with cents and integer counts only."""
+    return {name: value for name, value in transitional().items() if not name.endswith("_dollars")}
+
+
+def typed(item: Any) -> dict[str, Any]:
+    """Return its row without columns that differ between formats by design."""
+    return {name: value for name, value in row(item).items() if name not in ("body", "wire_format")}
+
+
+def test_a_current_market_has_every_field_under_its_own_name():
+    found = row(market())
+    assert found["ticker"] == "KXRAIN-26MAR14-A"
+    assert found["event_ticker"] == "KXRAIN-26MAR14"
+    assert found["day"] == date(2026, 3, 14)
+    assert found["created_at"] == datetime(2026, 3, 10, 9, 0, 0, 123456, UTC)
+    assert found["updated_at"] == datetime(2026, 3, 15, 1, 0, 0, 500000, UTC)
+    assert found["settled_at"] == datetime(2026, 3, 15, 1, tzinfo=UTC)
+    assert (found["status"], found["result"], found["settlement_value"]) == ("finalized", "yes", Decimal("1"))
+    assert (found["last_price"], found["previous_price"]) == (Decimal("0.97"), Decimal("0.55"))
+    assert [found[name] for name in ("yes_bid", "yes_ask", "no_bid", "no_ask")] == [Decimal(x) for x in ("0.96", "0.98", "0.02", "0.04")]
+    assert [found[name] for name in ("volume", "volume_24h", "open_interest")] == [Decimal(x) for x in ("1234.56", "0", "17.25")]
+    assert (found["floor_strike"], found["cap_strike"]) == (0.01, None)
+    assert (found["can_close_early"], found["is_provisional"], found["is_combo"]) == (False, None, False)
+    assert (found["wire_format"], found["source"]) == ("current", "live")
+    assert (found["request"], found["page"], found["fetched_at"], found["known_at"]) == (ORIGIN.request, 3, FETCHED, FETCHED)
+
+
+REJECTED = {
+    "a price of 1.2": ({"yes_ask_dollars": "1.2000"}, "yes_ask_dollars", "1.2000", "outside [0, 1]"),
+    "120 cents": ({"yes_bid_dollars": ..., "yes_bid": 120}, "yes_bid", "120", "outside [0, 1]"),
+    "seven decimals": ({"last_price_dollars": "0.1234567"}, "last_price_dollars", "0.1234567", "decimals"),
+    "an exponent": ({"last_price_dollars": "1e-3"}, "last_price_dollars", "1e-3", "decimal"),
+    "a float price": ({"no_bid_dollars": 0.25}, "no_bid_dollars", "0.25", "decimal"),
+    "an integer in a dollar field": ({"no_bid_dollars": 1}, "no_bid_dollars", "1", "decimal"),
+    "a negative size": ({"volume_fp": "-1.00"}, "volume_fp", "-1.00", "outside [0"),
+    "three decimals of a contract": ({"volume_fp": "1.005"}, "volume_fp", "1.005", "2 decimals"),
+    "a count beyond 18 digits": ({"volume_fp": ..., "volume": 10**17}, "volume", "100000000000000000", "16 digits"),
+    "no close time": ({"close_time": ...}, "close_time", None, "missing"),
+    "a close time that is none": ({"close_time": "tomorrow"}, "close_time", "tomorrow", "not a time"),
+    "a close time without a zone": ({"close_time": "2026-03-14T23:00:00"}, "close_time", "2026-03-14T23:00:00", "not a time"),
+    "a close time in year 1": ({"close_time": "0001-01-01T00:00:00Z"}, "close_time", "0001-01-01T00:00:00Z", "missing"),
+    "the 30th of February": ({"open_time": "2026-02-30T00:00:00Z"}, "open_time", "2026-02-30T00:00:00Z", "not a time"),
+    "a time as a number": ({"open_time": 1773522000}, "open_time", "1773522000", "not text"),
+    "no event": ({"event_ticker": ...}, "event_ticker", None, "missing"),
+    "no ticker": ({"ticker": ...}, "ticker", None, "missing"),
+    "a list of tickers": ({"ticker": "A,B"}, "ticker", "A,B", "not a ticker"),
+    "an empty result on a settled market": ({"result": ""}, "result", "", "settled market without a result"),
+    "a result that is a number": ({"result": 1}, "result", "1", "not text"),
+    "no status": ({"status": ...}, "status", None, "not a status"),
+    "an unknown status": ({"status": "abolished"}, "status", "abolished", "not a status"),
+    "a flag that is a word": ({"can_close_early": "yes"}, "can_close_early", "yes", "not true or false"),
+    "a strike that is a word": ({"floor_strike": "high"}, "floor_strike", "high", "not a number"),
+    "a title that is an object": ({"title": {"en": "Rain?"}}, "title", '{"en":"Rain?"}', "not text"),
+}
+
+
+def candles(*items: Any, ticker: str = "T", source: str = "live") -> ParsedRecords:
+    answer = {"markets": [{"market_ticker": ticker, "candlesticks": list(items)}]}
+    return parse_candles(answer, ORIGIN, day=DAY, source=source, period_minutes=60)
+
+
+def test_an_event_has_every_field_under_its_own_name():
+    parsed = parse_events([EVENT], ORIGIN, day=DAY)
+    KALSHI_EVENTS.validate(parsed.rows)
+    found = parsed.rows.row(0, named=True)
+    assert {
+        name: found[name] for name in ("event_ticker", "series_ticker", "title", "sub_title", "category", "collateral_return_type")
+    } == {name: EVENT[name] for name in ("event_ticker", "series_ticker", "title", "sub_title", "category", "collateral_return_type")}
+    assert (found["day"], found["mutually_exclusive"]) == (DAY, True)
+    assert found["strike_date"] == datetime(2026, 3, 14, 23, tzinfo=UTC)
+    assert found["last_updated_at"] == datetime(2026, 3, 10, 9, 0, 0, 500000, UTC)
+    assert (found["fee_type_override"], found["fee_multiplier_override"]) == ("flat", Decimal("0.07"))
+    assert '"markets"' not in found["body"]
+
+
+def test_a_series_has_every_field_under_its_own_name():
+    parsed = parse_series([SERIES], ORIGIN)
+    KALSHI_SERIES.validate(parsed.rows)
+    found = parsed.rows.row(0, named=True)
+    assert (found["series_ticker"], found["fee_type"], found["fee_multiplier"]) == ("KXRAIN", "quadratic", Decimal("0.5"))
+    assert (found["categories"], found["tags"]) == (["Climate and Weather", "World"], ["Daily", "Rain"])
+    assert [found[name] for name in ("frequency", "category", "contract_url", "contract_terms_url")] == [
+        SERIES[name] for name in ("frequency", "category", "contract_url", "contract_terms_url")
+    ]
+
+
+def test_a_candle_has_every_field_under_its_own_name():
+    parsed = candles(candle(1_773_522_000))
+    KALSHI_CANDLES.validate(parsed.rows)
+    found = parsed.rows.row(0, named=True)
+    assert (found["ticker"], found["day"], found["period_minutes"], found["source"]) == ("T", DAY, 60, "live")
+    assert found["end_at"] == datetime(2026, 3, 14, 21, tzinfo=UTC)
+    ohlc = [Decimal(x) for x in ("0.40", "0.45", "0.39", "0.44")]
+    for side in ("yes_bid", "yes_ask", "price"):
+        assert [found[f"{side}_{name}"] for name in ("open", "high", "low", "close")] == ohlc
+    assert (found["price_mean"], found["price_previous"]) == (Decimal("0.4212"), Decimal("0.40"))
+    assert (found["volume"], found["open_interest"]) == (Decimal("12.50"), Decimal("80"))
+
+
+def test_a_historical_candle_without_suffixes_reads_like_the_live_one():
+    plain = {name.removesuffix("_dollars"): value for name, value in candle()["price"].items()}
+    quotes = {name: plain[name] for name in ("open", "high", "low", "close")}
+    historical = candle(
+        yes_bid=quotes, yes_ask=quotes, price=plain, volume="12.50", open_interest="80.00", volume_fp=..., open_interest_fp=...
+    )
+    answer = {"ticker": "T", "candlesticks": [historical]}
+    found = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=60)
+    assert found.rows.equals(candles(candle()).rows)
+
+
+def test_a_bid_of_zero_and_an_ask_of_one_are_no_quotes():
+    bid = {"open_dollars": "0.0000", "high_dollars": "0.0100", "low_dollars": "0.0000", "close_dollars": "0.0100"}
+    ask = {"open_dollars": "1.0000", "high_dollars": "1.0000", "low_dollars": "0.9900", "close_dollars": "0.9900"}
+    found = candles(candle(yes_bid=bid, yes_ask=ask)).rows.row(0, named=True)
+    assert [found[f"yes_bid_{name}"] for name in ("open", "high", "low", "close")] == [None, Decimal("0.01"), None, Decimal("0.01")]
+    assert [found[f"yes_ask_{name}"] for name in ("open", "high", "low", "close")] == [None, None, Decimal("0.99"), Decimal("0.99")]
+
+
+def test_a_repeated_candle_is_dropped_and_a_contradicting_one_quarantined():
+    parsed = candles(candle(), candle(), candle(volume_fp="13.00"))
+    assert parsed.rows["volume"].to_list() == [Decimal("12.50")]
+    assert parsed.rejects["ordinal"].to_list() == [2]
+
+
+def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
+    cents = {"open": 40, "high": 45, "low": 39, "close": 44}
+    pages = [
+        CandlePage({"ticker": "A", "candlesticks": [candle(), candle(end_period_ts=1773496800)]}, ORIGIN, "historical", ["A"]),
+        CandlePage({"ticker": "B", "candlesticks": []}, replace(ORIGIN, page=1), "historical", ["B"]),
+        CandlePage(
+            {
+                "markets": [
+                    {"market_ticker": "C", "candlesticks": [candle(yes_bid=cents)]},
+                    {"market_ticker": "D", "candlesticks": [candle()]},
+                    {"market_ticker": "A", "candlesticks": [candle()]},
+                ]
+            },
+            replace(ORIGIN, page=2, request="GET /markets/candlesticks?market_tickers=C,D"),
+            "live",
+            ["C", "D"],
+        ),
+    ]
+    alone = [
+        parse_candles(page.answer, page.origin, day=DAY, source=page.source, period_minutes=60).rows.filter(
+            pl.col("ticker").is_in(list(page.requested))
+        )
+        for page in pages
+    ]
+    together = parse_candle_pages(pages, day=DAY, period_minutes=60)
+    assert together is not None
+    assert together.schema == alone[0].schema
+    assert together.equals(pl.concat(alone))
+    assert together["ticker"].to_list() == ["A", "A", "C", "D"]
+
+
+def test_a_series_or_an_event_that_says_otherwise_is_quarantined_and_one_that_says_the_same_dropped():
+    series = parse_series([SERIES, SERIES, SERIES | {"category": "World"}], ORIGIN)
+    events = parse_events([EVENT, EVENT | {"markets": []}, EVENT | {"title": "Snow?"}], ORIGIN, day=DAY)
+    for parsed, what in ((series, "series of the same ticker"), (events, "event of the same ticker")):
+        assert parsed.rows.height == 1
+        assert parsed.rejects.select("ordinal", "reason").rows() == [(2, f"another {what} says otherwise")]
+
+
+def page(*markets: bytes) -> bytes:
+    return b'{"markets":[' + b",".join(markets) + b'],"cursor":"c"}'
+
+
+GOOD = orjson.dumps(market("GOOD"))
+
+
+def test_a_nan_in_an_event_costs_the_event_but_not_its_markets():
+    nested = b'{"event_ticker":"E","fee_multiplier_override":NaN,"markets":[' + GOOD + b"]}"
+    events = decode_json(b'{"events":[' + nested + b',{"event_ticker":"F"}],"cursor":""}')["events"]
+    parsed = parse_events(events, ORIGIN, day=DAY)
+    assert parsed.rows["event_ticker"].to_list() == ["F"]
+    assert parsed.rejects["record_id"].to_list() == ["E"]
+    assert read(*extract_nested_markets(events)).rows["ticker"].to_list() == ["GOOD"]
+
+
+AT = datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
+
+
+def read_books(answer: dict[str, Any], *tickers: str) -> ParsedRecords:
+    request = routes.orderbooks(tickers).request if tickers else "GET /markets/T/orderbook"
+    parsed = parse_books(answer, Origin(request, 0, AT), day=DAY)
+    KALSHI_BOOKS.validate(parsed.rows)
+    return parsed
+
+
+def book(answer: dict[str, Any]) -> dict[str, Any]:
+    parsed = read_books(answer)
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    return parsed.rows.row(0, named=True)
+
+
+def levels(*pairs: tuple[str, str]) -> list[dict[str, Decimal]]:
+    return [{"price": Decimal(price), "size": Decimal(size)} for price, size in pairs]
+
+
+BOOK = {"orderbook_fp": {"yes_dollars": [["0.0450", "552.25"], ["0.5800", "10.00"]], "no_dollars": [["0.3990", "7.00"]]}}
+FORMATS = {
+    "current": ("current", {"orderbook_fp": {"yes_dollars": [["0.0700", "5.00"], ["0.5800", "552.00"]], "no_dollars": None}}),
+    "current beside cents": (
+        "current",
+        {"orderbook": {"yes": [[1, 1]]}, "orderbook_fp": {"yes_dollars": [["0.07", "5"], ["0.58", "552"]]}},
+    ),
+    "best first": ("current", {"orderbook_fp": {"yes_dollars": [["0.5800", "552.00"], ["0.0700", "5.00"]], "no_dollars": []}}),
+    "a level without contracts": (
+        "current",
+        {"orderbook_fp": {"yes_dollars": [["0.0100", "0.00"], ["0.0700", "5.00"], ["0.5800", "552.00"]], "no_dollars": []}},
+    ),
+    "transitional": (
+        "transitional",
+        {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None, "yes_dollars": [["0.07", 5], ["0.58", 552]], "no_dollars": None}},
+    ),
+    "transitional without dollars": (
+        "transitional",
+        {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None, "yes_dollars": None, "no_dollars": None}},
+    ),
+    "legacy": ("legacy", {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None}}),
+    "the 2024 client": ("legacy", {"orderbook": {"_yes": [[7, 5], [58, 552]], "_no": [], "discriminator": None}}),
+}
+
+
+def test_prices_and_sizes_are_exact_and_the_ask_is_the_other_sides_bid():
+    row = book(BOOK)
+    assert row["yes_bids"] == levels(("0.045", "552.25"), ("0.58", "10"))
+    assert (row["yes_bid"], row["yes_ask"]) == (Decimal("0.58"), Decimal("0.601"))
+
+
+def one_level(level: Any) -> dict[str, Any]:
+    return {"ticker": "B", "orderbook_fp": {"yes_dollars": [["0.0100", "1.00"], level], "no_dollars": []}}
+
+
+UNFIT_BOOKS = {
+    "no book": ({"ticker": "B"}, "orderbook_fp", "no order book"),
+    "a list for a book": ({"ticker": "B", "orderbook_fp": []}, "orderbook_fp", "not a JSON object"),
+    "an object for a side": ({"ticker": "B", "orderbook_fp": {"no_dollars": {}}}, "orderbook_fp.no_dollars", "not a list"),
+    "no ticker": ({"orderbook_fp": {}}, "ticker", "missing"),
+    "no object": ("B", None, "not a JSON object"),
+    "a price of 1": (one_level(["1.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a negative size": (one_level(["0.5000", "-1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "too many decimals": (one_level(["0.5000001", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "three numbers": (one_level(["0.5000", "1.00", "2"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a level twice": (one_level(["0.010", "2.00"]), "orderbook_fp.yes_dollars", "two levels at one price"),
+}
+
+
+def test_a_book_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
+    again = {"ticker": "A", **BOOK}
+    parsed = read_books({"orderbooks": [again, again, {"ticker": "A", "orderbook_fp": {}}]}, "A")
+    assert parsed.rows.height == 1
+    assert parsed.rejects["reason"].to_list() == ["another book of the same market says otherwise"]
+
+
+def test_markets_of_every_format_read_like_the_current_one():
+    whole = typed(market(volume_fp="1234.00", open_interest_fp="17.00"))
+    underscored = {f"_{name}": value for name, value in legacy().items()} | {"discriminator": None}
+    for item, wire_format in ((transitional(), "transitional"), (legacy(), "legacy"), (underscored, "legacy")):
+        assert (typed(item), row(item)["wire_format"]) == (whole, wire_format)
+    assert row(market(last_price=42, last_price_dollars="0.9712"))["last_price"] == Decimal("0.9712"), "dollars win over cents"
+    assert row(market(last_price_dollars=None, last_price=42))["last_price"] == Decimal("0.42")
+    assert row(market(last_price_dollars=""))["last_price"] is None
+
+
+def test_a_sentinel_is_no_quote():
+    sentinels = {"bid": ("0.0000", "0"), "ask": ("1.0000", "1.000000"), "price": ("0.0000",)}
+    for column in ("yes_bid", "yes_ask", "no_bid", "no_ask", "last_price", "previous_price"):
+        for sentinel in sentinels[column.split("_")[1]]:
+            assert row(market(**{f"{column}_dollars": sentinel}))[column] is None, (column, sentinel)
+
+
+def test_states_and_results_have_the_venues_words():
+    for status, result in product(sorted(STATUSES - {"finalized"}), ("", None, ...)):
+        found = row(market(status=status, result=result))
+        assert (found["status"], found["result"]) == (status, "")
+    older = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}
+    assert {word: row(market(status=word))["status"] for word in older} == older, "words of 2024"
+    scalar = row(market(result="scalar", settlement_value_dollars="0.2400"))
+    assert (scalar["result"], scalar["settlement_value"]) == ("scalar", Decimal("0.24"))
+
+
+def test_times_have_any_number_of_digits_and_any_zone():
+    for text, instant in {
+        "2026-03-14T23:00:00Z": datetime(2026, 3, 14, 23, tzinfo=UTC),
+        "2026-03-14T23:00:00.1Z": datetime(2026, 3, 14, 23, 0, 0, 100000, UTC),
+        "2026-03-14T23:00:00.123456789Z": datetime(2026, 3, 14, 23, 0, 0, 123456, UTC),
+        "2026-03-14T23:00:00.9999999Z": datetime(2026, 3, 14, 23, 0, 0, 999999, UTC),
+        "2026-03-14T18:00:00-05:00": datetime(2026, 3, 14, 23, tzinfo=UTC),
+        "2026-03-15T04:30:00.25+05:30": datetime(2026, 3, 14, 23, 0, 0, 250000, UTC),
+        "2026-03-14 23:00:00+00:00": datetime(2026, 3, 14, 23, tzinfo=UTC),
+    }.items():
+        assert row(market(close_time=text))["close_time"] == instant
+    unset = row(market(created_time="0001-01-01T00:00:00Z", open_time=""))
+    assert (unset["created_at"], unset["open_time"]) == (None, None)
+
+
+def test_combos_are_recognised():
+    legs = [{"market_ticker": "A", "side": "yes"}]
+    for changes in ({"mve_collection_ticker": "KXMVESPORTS-26"}, {"mve_selected_legs": legs}, {"ticker": "KXMVENFL-S1-A"}):
+        assert row(market(**changes))["is_combo"] is True
+
+
+def test_text_is_data(tmp_path: Path):
+    texts = ["x" * 100_000, "</question><script>", "quote ' and \" and `", "line\nfeed\ttab\x07\x1b[31m", "nul \x00 inside", "ünï¢ødé 🤖"]
+    found = read(*(market(f"T{number}", title=text, custom_strike={"team": text}) for number, text in enumerate(texts))).rows
+    assert found["title"].to_list() == texts
+    assert [decode_json(body.encode())["title"] for body in found["body"]] == texts
+    assert [decode_json(strike.encode()) for strike in found["custom_strike"]] == [{"team": text} for text in texts]
+    found.write_parquet(tmp_path / "markets.parquet")
+    sql = "SELECT title FROM read_parquet(?, hive_partitioning=false)"
+    assert duckdb.connect().execute(sql, [str(tmp_path / "markets.parquet")]).fetchall() == [(text,) for text in texts]
+
+
+def test_what_does_not_fit_is_quarantined_and_stops_nothing_else():
+    for changes, field, value, reason in REJECTED.values():
+        found = reject(market(**changes))
+        assert (found["field"], found["value"]) == (field, value), changes
+        assert reason in found["reason"]
+        assert found["record_id"] == market(**changes).get("ticker")
+        assert decode_json(found["body"].encode()) == market(**changes)
+        assert (found["venue"], found["table"], found["ordinal"], found["day"]) == ("kalshi", "raw/kalshi_markets", 1, DAY)
+    for item in (None, "a string", 7, ["list"]):
+        assert reject(item)["reason"] == "not a JSON object"
+    deep: Any = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    assert reject(market(custom_strike=deep))["reason"] == "nested too deeply"
+    assert reject(market(close_time="2026-04-01T00:00:00Z", last_price_dollars="7"))["day"] == date(2026, 4, 1), "the day of its own close"
+
+
+def test_a_bid_above_the_ask_is_a_reject_and_one_at_the_ask_a_row():
+    for side in ("yes", "no"):
+        found = reject(market("BAD", **{f"{side}_bid_dollars": "0.6000", f"{side}_ask_dollars": "0.5900"}))
+        assert (found["field"], found["value"], found["reason"]) == (f"{side}_bid_dollars", "0.6000", "the bid lies above the ask")
+    assert row(market(yes_bid_dollars="0.6000", yes_ask_dollars="0.6000"))["yes_bid"] == Decimal("0.6")
+    crossed = candle(yes_bid={"close_dollars": "0.6000"}, yes_ask={"close_dollars": "0.5900"})
+    assert candles(crossed).rejects.select("field", "reason").rows() == [("yes_bid", "the bid lies above the ask")]
+
+
+def test_a_json_number_becomes_the_decimal_that_it_states():
+    for number, decimal in ((1, "1"), (0, "0"), (0.5, "0.5"), (0.1, "0.1"), (0.07, "0.07"), (1e-05, "0.00001"), (2.0, "2")):
+        assert parse_series([SERIES | {"fee_multiplier": number}], ORIGIN).rows["fee_multiplier"].to_list() == [Decimal(decimal)]
+
+
+def test_candles_in_cents_and_without_a_trade():
+    quotes = {"open": 40, "high": 45, "low": 39, "close": 44}
+    cents = candle(yes_bid=quotes, yes_ask=quotes, volume=12, volume_fp=..., open_interest=80, open_interest_fp=...)
+    assert candles(cents).rows.equals(candles(candle(volume_fp="12.00")).rows)
+    for price in (None, {}, {"open_dollars": None}, {"previous_dollars": "0.4000"}, {"open": None, "previous": 40}):
+        found = candles(candle(price=price)).rows.row(0, named=True)
+        assert [found[f"price_{name}"] for name in ("open", "high", "low", "close", "mean")] == [None] * 5
+
+
+def test_candles_that_do_not_fit_are_quarantined_and_not_parsed_with_other_pages():
+    unfit: dict[str, dict[str, Any]] = {
+        "end_period_ts": {"end_period_ts": 1_773_522_000_000},
+        "yes_bid.open_dollars": {"yes_bid": {"open_dollars": "1.2000"}},
+        "price.close": {"price": {"close": 120}},
+        "price": {"price": "0.5"},
+        "volume_fp": {"volume_fp": "-1.00"},
+    }
+    for field, changes in unfit.items():
+        parsed = candles(candle(1_773_518_400), candle(**changes))
+        assert parsed.rows.height == 1
+        KALSHI_REJECTS.validate(parsed.rejects)
+        assert parsed.rejects.select("table", "record_id", "field").row(0) == ("raw/kalshi_candles", "T", field)
+    fitting = CandlePage({"ticker": "A", "candlesticks": [candle()]}, ORIGIN, "live", ["A"])
+    assert parse_candle_pages([fitting], day=DAY, period_minutes=60) is not None
+    for candlesticks in ([candle(), candle()], [7], [candle(volume_fp="many")], [candle(end_period_ts="x")]):
+        other = CandlePage({"ticker": "B", "candlesticks": candlesticks}, replace(ORIGIN, page=1), "live", ["B"])
+        assert parse_candle_pages([fitting, other], day=DAY, period_minutes=60) is None
+
+
+def test_a_body_that_is_no_json_object_is_malformed():
+    deep = b'{"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    for body, reason in (
+        (page(GOOD)[:-20], "cut off"),
+        (b"", "empty body"),
+        (b"<!DOCTYPE html><html>down for maintenance</html>", "web page"),
+        (b"[1, 2]", "a JSON list"),
+        (b'"too many requests"', "a JSON str"),
+        (b"\xff\xfe", "not JSON"),
+        (b'{"a":' * 3000, "not JSON"),
+        (page(GOOD, deep)[:-5], "cut off"),
+        (b"[" * 200_000, "cut off"),
+    ):
+        with pytest.raises(MalformedBody, match=reason):
+            _ = VenuePage("GET /markets", 200, ORIGIN.fetched_at, body).answer
+
+
+def test_only_the_record_that_holds_something_unusable_is_given_up():
+    for value, field, reason in (
+        (b"NaN", "x", "not a finite number"),
+        (b"-Infinity", "x", "not a finite number"),
+        (b"1e400", "x", "not a finite number"),
+        (b'{"y":[0,NaN]}', "x.y.1", "not a finite number"),
+        (b"123456789012345678901234567890", "x", "too large"),
+        (b"-9223372036854775809", "x", "too large"),
+        (b'{"y":-' + b"9" * 6000 + b"}", "x.y", "not a finite number"),
+        (b"[" * 200_000 + b"]" * 200_000, "x." + "0." * 196 + "0", "nested deeper than 200 levels"),
+        (b'{"y":["]",' * 5000 + b'"\\"}"' + b"]}" * 5000, "x" + ".y.1" * 98 + ".y", "nested deeper than 200 levels"),
+        (b'"\\ud800"', "x", "not Unicode"),
+        (b'"\xff"', "x", "not Unicode"),
+    ):
+        # a bare NaN elsewhere forces the lenient parser even where orjson alone would succeed
+        bad = b'{"ticker":"BAD","x":' + value + b"}"
+        markets = decode_json(page(GOOD, bad, b'{"ticker":"BAD2","x":NaN}'))["markets"]
+        assert markets[0] == market("GOOD")
+        assert isinstance(markets[1], UnusableValue)
+        assert (markets[1].field, markets[1].record["ticker"]) == (field, "BAD")
+        assert reason in markets[1].reason
+        markets[1].body.encode("ascii")
+    raw = orjson.dumps(market("A", title="a b")).replace(b"a b", b"a\x01\tb")
+    assert read(*decode_json(page(GOOD, raw))["markets"]).rows["title"].to_list() == ["Will it rain?", "a\x01\tb"]
+
+
+def test_a_book_reads_alike_in_every_format():
+    for wire_format, answer in FORMATS.values():
+        found = book(answer)
+        assert (found["ticker"], found["yes_bids"], found["no_bids"]) == ("T", levels(("0.07", "5"), ("0.58", "552")), [])
+        assert (found["yes_bid"], found["yes_ask"], found["wire_format"]) == (Decimal("0.58"), None, wire_format)
+    for held in ({}, {"yes_dollars": None, "no_dollars": None}, {"yes_dollars": [], "no_dollars": []}):
+        found = book({"orderbook_fp": held})
+        assert (found["yes_bids"], found["no_bids"], found["yes_bid"], found["yes_ask"]) == ([], [], None, None)
+
+
+def test_a_book_that_does_not_fit_is_set_aside_and_its_neighbours_are_kept():
+    for item, field, reason in UNFIT_BOOKS.values():
+        parsed = read_books({"orderbooks": [{"ticker": "A", **BOOK}, item, {"ticker": "C", **BOOK}]}, "A", "B", "C")
+        assert parsed.rows["ticker"].to_list() == ["A", "C"]
+        assert parsed.rows["yes_bids"].list.len().to_list() == [2, 2]
+        found = parsed.rejects.row(0, named=True)
+        assert (found["field"], found["ordinal"], found["table"]) == (field, 1, "raw/kalshi_books")
+        assert reason in found["reason"]

@@ -1,0 +1,391 @@
+"""Gamma's markets and events, and the CLOB's winners, past prices and order books, parsed into raw tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import product
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
+from bellwether.venues.polymarket.wire import PriceHistory, parse_books, parse_events, parse_histories, parse_prices, parse_winners
+from bellwether.venues.wire.json_decoding import decode_json
+from bellwether.venues.wire.rejects import ParsedRecords
+from tests.venues.polymarket.objects import (
+    DAY,
+    FETCHED,
+    NO,
+    ORIGIN,
+    YES,
+    book,
+    clob_market,
+    condition,
+    event,
+    market,
+    reject,
+    reject_fields,
+    row,
+)
+
+
+def test_a_market_has_every_field_under_its_own_name():
+    found = row(market())
+    assert (found["day"], found["market_id"], found["condition_id"]) == (DAY, "531202", condition(531202))
+    assert (found["event_id"], found["event_slug"], found["event_title"]) == ("21662", "rain", "Rain in NYC")
+    assert found["start_time"] == datetime(2026, 3, 1, 16, 49, 31, 84000, UTC)
+    assert found["end_time"] == datetime(2026, 3, 14, 12, tzinfo=UTC)
+    assert found["closed_at"] == found["uma_end_at"] == datetime(2026, 3, 14, 15, 0, 16, tzinfo=UTC)
+    assert (found["outcomes"], found["outcome_prices"]) == (["Yes", "No"], [Decimal(1), Decimal(0)])
+    assert (found["token_ids"], found["yes_token"], found["no_token"]) == ([YES, NO], YES, NO)
+    assert (found["uma_resolution_status"], found["uma_statuses"]) == ("resolved", ["proposed", "resolved"])
+    assert (found["volume"], found["liquidity"]) == (Decimal("80362.860284"), Decimal(0))
+    assert [found[name] for name in ("best_bid", "best_ask", "last_trade_price", "tick_size")] == [
+        Decimal(text) for text in ("0.252", "0.284", "0.97", "0.001")
+    ]
+    assert (found["min_order_size"], found["closed"], found["active"], found["neg_risk"]) == (Decimal(5), True, True, False)
+    assert (found["request"], found["page"], found["fetched_at"], found["known_at"]) == (ORIGIN.request, 3, FETCHED, FETCHED)
+    assert json.loads(found["body"]) == market()
+
+
+LISTS = ("outcomes", "outcomePrices", "clobTokenIds", "umaResolutionStatuses")
+
+
+def test_lists_inside_strings_read_like_real_lists():
+    real = market(**{name: json.loads(market()[name]) for name in LISTS})
+    assert {**row(real), "body": ""} == {**row(market()), "body": ""}
+
+
+def test_prices_and_tokens_that_are_bare_numbers_inside_the_string_keep_every_digit():
+    found = row(market(outcomePrices="[0.0275, 0.9725]", clobTokenIds=f"[{YES}, {NO}]"))
+    assert found["outcome_prices"] == [Decimal("0.0275"), Decimal("0.9725")]
+    assert found["token_ids"] == [YES, NO]
+
+
+def test_tokens_that_are_bare_numbers_in_a_real_list_have_lost_digits_and_are_a_reject():
+    (found,) = decode_json(json.dumps([market(clobTokenIds=[int(YES), int(NO)])]).encode())
+    assert reject(found)[::2] == ("clobTokenIds", "not a list of texts")
+
+
+@given(st.decimals(0, 1, allow_nan=False, places=12))
+def test_a_price_of_twelve_decimals_is_read_exactly(price: Decimal):
+    prices = [format(price, "f"), format(1 - price, "f")]
+    assert row(market(outcomePrices=json.dumps(prices)))["outcome_prices"] == [price, 1 - price]
+
+
+def test_a_market_without_optional_keys_is_a_row_with_nulls():
+    kept = ("id", "endDate", "outcomes")
+    found = row({name: value for name, value in market().items() if name in kept})
+    assert (found["outcome_prices"], found["token_ids"], found["uma_statuses"], found["tags"]) == ([], [], [], [])
+    names = ("condition_id", "closed", "volume", "best_bid", "event_id", "fee_rate", "yes_token", "closed_at")
+    assert [found[name] for name in names] == [None] * len(names)
+
+
+def test_the_fee_schedule_is_read():
+    schedule = {"rate": 0.07, "exponent": 1, "takerOnly": True, "rebateRate": 0.2}
+    found = row(market(feesEnabled=True, feeType="crypto_fees_v2", feeSchedule=schedule, takerBaseFee=1000, makerBaseFee=1000))
+    assert (found["fee_rate"], found["fee_exponent"], found["taker_only"]) == (Decimal("0.07"), Decimal(1), True)
+    assert (found["rebate_rate"], found["taker_base_fee"], found["maker_base_fee"]) == (Decimal("0.2"), 1000, 1000)
+
+
+STRUCTURED = "0x01" + "c3" * 30
+POSITIONS = ["33" + "0" * 74 + "3", "33" + "0" * 74 + "4"]
+
+
+def v2(**changes: Any) -> dict[str, Any]:
+    """Return a market of Protocol V2, as described by the official client's models."""
+    return market(**{"version": "v2", "conditionId": STRUCTURED, "clobTokenIds": "", "positionIds": POSITIONS, **changes})
+
+
+def test_the_version_chooses_the_ids_where_both_are_there():
+    assert row(v2(clobTokenIds=json.dumps([YES, NO])))["token_ids"] == POSITIONS
+    for version in ("v1", "V1", 1, None, "", ...):
+        assert row(market(version=version, positionIds=POSITIONS))["token_ids"] == [YES, NO], (
+            "position ids of a V1 market are those of combos"
+        )
+
+
+def test_an_event_is_read_with_its_tags_and_series_and_without_its_markets():
+    found = parse_events([event()], ORIGIN, day=date(2026, 1, 1)).rows.row(0, named=True)
+    assert (found["event_id"], found["title"], found["day"]) == ("21662", "Rain in NYC", date(2026, 1, 1))
+    assert (found["tags"], found["tag_labels"]) == (["weather"], ["Weather"])
+    assert (found["series_id"], found["series_slug"], found["volume"]) == ("9", "rain-daily", Decimal("80362.860284"))
+    assert "markets" not in json.loads(found["body"])
+
+
+def winners(*objects: Any) -> ParsedRecords:
+    parsed = parse_winners(list(objects), ORIGIN, day=DAY)
+    POLYMARKET_WINNERS.validate(parsed.rows)
+    POLYMARKET_REJECTS.validate(parsed.rejects)
+    return parsed
+
+
+def prices(*points: Any) -> ParsedRecords:
+    parsed = parse_prices(list(points), ORIGIN, day=DAY, market_id="7", token_id=YES, period_minutes=60)
+    POLYMARKET_PRICES.validate(parsed.rows)
+    POLYMARKET_REJECTS.validate(parsed.rejects)
+    return parsed
+
+
+def books(*objects: Any) -> ParsedRecords:
+    parsed = parse_books(list(objects), ORIGIN, day=DAY)
+    POLYMARKET_BOOK.validate(parsed.rows)
+    POLYMARKET_REJECTS.validate(parsed.rejects)
+    return parsed
+
+
+def test_every_outcome_of_a_clob_market_is_a_row():
+    rows = winners(clob_market(1), clob_market(2, winner="No")).rows
+    assert rows.select("condition_id", "position", "outcome", "token_id", "winner").rows() == [
+        (condition(1), 0, "Yes", YES, True),
+        (condition(1), 1, "No", NO, False),
+        (condition(2), 0, "Yes", YES, False),
+        (condition(2), 1, "No", NO, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "reason"),
+    [
+        ({"condition_id": ""}, "condition_id", "missing"),
+        ({"condition_id": "0x1"}, "condition_id", "not 0x and 62 or 64 hexadecimal digits"),
+        ({"tokens": []}, "tokens", "not a list of outcomes"),
+        ({"tokens": None}, "tokens", "not a list of outcomes"),
+        ({"tokens": [{"token_id": YES, "outcome": "Yes", "price": 2, "winner": True}]}, "tokens.price", "outside [0, 1]"),
+        ({"tokens": [{"token_id": YES, "outcome": "Yes", "price": 1, "winner": "yes"}]}, "tokens.winner", "not true or false"),
+    ],
+)
+def test_a_clob_market_that_does_not_fit_is_a_reject_as_a_whole(changes: dict[str, Any], field: str, reason: str):
+    parsed = winners(clob_market(1), clob_market(2, **changes))
+    assert (parsed.rows["condition_id"].unique().to_list(), parsed.ordinals) == ([condition(1)], [0, 0])
+    assert [(found[0], found[2]) for found in reject_fields(parsed.rejects)] == [(field, reason)]
+    assert parsed.rejects["ordinal"].to_list() == [1]
+
+
+def test_points_become_prices_at_their_instants():
+    rows = prices({"t": 1773446400, "p": 0.0275}, {"t": 1773450000, "p": "0.9999995"}, {"t": 1773453600, "p": 0}).rows
+    assert rows["at"][0] == datetime(2026, 3, 14, tzinfo=UTC)
+    assert rows["price"].to_list() == [Decimal("0.0275"), Decimal("0.9999995"), Decimal(0)]
+    assert rows.select("market_id", "token_id", "period_minutes").unique().rows() == [("7", YES, 60)]
+
+
+def test_a_point_that_comes_again_counts_once_and_one_that_says_otherwise_is_a_reject():
+    parsed = prices({"t": 1773446400, "p": 0.5}, {"t": 1773446400, "p": 0.5}, {"t": 1773446400, "p": 0.6})
+    assert parsed.rows["price"].to_list() == [Decimal("0.5")]
+    assert reject_fields(parsed.rejects) == [("p", "0.6", "another price of the same instant says otherwise")]
+
+
+@pytest.mark.parametrize(
+    ("point", "field", "reason"),
+    [
+        ({"t": 1773446400, "p": None}, "p", "missing"),
+        ({"t": 1773446400, "p": 1.01}, "p", "outside [0, 1]"),
+        ({"t": 1773446400000, "p": 0.5}, "t", "a time outside the years 1970 to 2200"),
+        (7, None, "not a JSON object"),
+    ],
+)
+def test_a_point_that_cannot_be_right_is_a_reject(point: Any, field: str | None, reason: str):
+    parsed = prices(point, {"t": 1773450000, "p": 0.5})
+    assert parsed.rows.height == 1
+    assert [(found[0], found[2]) for found in reject_fields(parsed.rejects)] == [(field, reason)]
+
+
+def test_the_best_price_of_a_book_comes_last_on_the_wire_and_first_in_its_levels():
+    rows = books(book()).rows
+    assert rows.select("side", "level", "price", "size").rows() == [
+        ("bid", 0, Decimal("0.25"), Decimal("7.5")),
+        ("bid", 1, Decimal("0.01"), Decimal(100)),
+        ("ask", 0, Decimal("0.29"), Decimal("12.000001")),
+        ("ask", 1, Decimal("0.99"), Decimal(50)),
+    ]
+    first = rows.row(0, named=True)
+    assert (first["token_id"], first["condition_id"], first["at"]) == (YES, condition(531202), datetime(2026, 3, 14, 0, 0, 0, 123000, UTC))
+    assert (first["tick_size"], first["min_order_size"], first["last_trade_price"]) == (Decimal("0.001"), Decimal(5), None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"bids": [{"price": "0.25", "size": "1"}, {"price": "0.01", "size": "1"}]}, "not in order: the best price comes last"),
+        ({"asks": [{"price": "0.29", "size": "1"}, {"price": "0.99", "size": "1"}]}, "not in order: the best price comes last"),
+        ({"bids": [{"price": "0.29", "size": "1"}]}, "the best bid is not below the best ask"),
+        ({"bids": [{"price": "0.25"}], "asks": [7]}, "no usable level: 2 without a price on the tick or a size"),
+        ({"bids": "none"}, "not a list of levels"),
+        ({"timestamp": "now"}, "missing, or no milliseconds since 1970"),
+        ({"asset_id": ...}, "missing"),
+    ],
+)
+def test_nothing_is_read_off_a_book_that_does_not_fit(changes: dict[str, Any], reason: str):
+    parsed = books(book(asset_id=NO), book(**changes))
+    assert parsed.rows["token_id"].unique().to_list() == [NO]
+    assert [found[2] for found in reject_fields(parsed.rejects)] == [reason]
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        {"price": "0.25"},
+        {"price": "1.25", "size": "1"},
+        {"price": "0.2505", "size": "1"},
+        {"price": "0.26", "size": "0"},
+        {},
+        7,
+    ],
+)
+def test_each_level_is_judged_alone_by_the_tick_of_its_book_and_unusable_ones_are_counted(level: Any):
+    """At every position of a side, also where the level would cross the book or break the order."""
+    good = [{"price": "0.01", "size": "100"}, {"price": "0.25", "size": "7.5"}]
+    for place in range(3):
+        parsed = books(book(), book(asset_id=NO, bids=[*good[:place], level, *good[place:]]))
+        assert parsed.rejects.is_empty()
+        found = {token: rows for (token,), rows in parsed.rows.group_by("token_id", maintain_order=True)}
+        assert found[YES].select("side", "level", "price", "size").equals(found[NO].select("side", "level", "price", "size"))
+        assert (found[YES]["skipped_levels"].unique().to_list(), found[NO]["skipped_levels"].unique().to_list()) == ([0], [1])
+
+
+def test_pages_of_prices_that_fit_are_parsed_at_once_with_the_same_rows() -> None:
+    histories = [
+        PriceHistory([{"t": 1767225600 + 3600 * hour, "p": price} for hour, price in enumerate(prices)], origin, market, token)
+        for market, token, origin, prices in (
+            ("7", "70", ORIGIN, (0.5, 1, 0.123456789)),
+            ("7", "70", replace(ORIGIN, page=1, request="GET /prices-history?market=70&page=1"), (0.5, 0)),
+            ("8", "80", replace(ORIGIN, page=2), ()),
+            ("9", "90", replace(ORIGIN, page=3), (1e-7, 0.999)),
+        )
+    ]
+    alone = [
+        parse_prices(one.points, one.origin, day=DAY, market_id=one.market_id, token_id=one.token_id, period_minutes=60).rows
+        for one in histories
+    ]
+    together = parse_histories(histories, day=DAY, period_minutes=60)
+    assert together is not None
+    assert together.schema == alone[0].schema
+    assert together.equals(pl.concat(alone))
+
+
+def test_a_price_keeps_its_digits_and_is_never_rounded_up_to_1():
+    for text, price in {
+        "0.9999989871426158": "0.9999989871426158",
+        "0.99999999999999999999999999999999": "0.99999999999999999999",
+        "1e-7": "0.0000001",
+        "0": "0",
+    }.items():
+        assert row(market(outcomePrices=json.dumps([text, "0.5"])))["outcome_prices"][0] == Decimal(price)
+    for text in ("1e999999999", "-1E+999999999", "1e-999999999", "0e999999999"):
+        assert reject(market(volume=text))[0] == "volume", "a number of a billion digits is not written out"
+        assert reject(market(outcomePrices=json.dumps([text, "0"])))[0] == "outcomePrices"
+    found = row(market(bestBid=0, bestAsk=1, lastTradePrice=0))
+    assert [found[name] for name in ("best_bid", "best_ask", "last_trade_price")] == [None] * 3, "no quote and no trade"
+    assert reject(market(bestBid=0.6, bestAsk=0.59)) == ("bestBid", "0.6", "the bid lies above the ask")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "kind", "yes", "no"),
+    [
+        (["Yes", "No"], "binary", YES, NO),
+        (["No", "Yes"], "binary", NO, YES),
+        (["YES", " no"], "binary", YES, NO),
+        (["Up", "Down"], "named", None, None),
+        (["Yes", "Maybe"], "named", None, None),
+        (["Yes", "B", "No"], "multi", None, None),
+    ],
+)
+def test_yes_is_found_by_its_name_and_never_by_its_position(outcomes: list[str], kind: str, yes: str | None, no: str | None):
+    tokens = json.dumps([YES, NO, "1" * 76][: len(outcomes)])
+    prices = json.dumps(["0.5", "0.5", "0"][: len(outcomes)])
+    found = row(market(outcomes=json.dumps(outcomes), clobTokenIds=tokens, outcomePrices=prices))
+    assert (found["market_type"], found["yes_token"], found["no_token"]) == (kind, yes, no)
+
+
+def test_both_forms_of_times_are_read():
+    for text in ("2026-07-24 00:00:16+00", "2026-07-24T00:00:16Z", "2026-07-24 00:00:16+00:00", "2026-07-24T02:00:16+02"):
+        assert row(market(closedTime=text))["closed_at"] == datetime(2026, 7, 24, 0, 0, 16, tzinfo=UTC)
+
+
+def test_what_cannot_be_right_is_a_reject():
+    changes: dict[str, tuple[tuple[Any, str], ...]] = {
+        "endDate": ((..., "missing: without an end a market belongs to no day"), ("soon", "not a time (RFC 3339 with a zone)")),
+        "id": ((..., "missing"), ("x7", "not a number in text")),
+        "conditionId": (("0x12", "not 0x and 62 or 64 hexadecimal digits"),),
+        "outcomePrices": (
+            ('["1"]', "not as many as there are outcomes"),
+            ('["1", "1.5"]', "a price in it lies outside [0, 1]"),
+            ('["1", "x"]', "a price in it is not a decimal of at most 4 digits and 20 decimals"),
+            ("1, 0", "not a list"),
+        ),
+        "outcomes": (('["Yes", null]', "not a list of texts"),),
+        "clobTokenIds": ((f'["{YES}"]', "not as many as there are outcomes"),),
+        "volume": (("many", "not a decimal of at most 18 digits and 6 decimals"),),
+        "closed": (("true", "not true or false"),),
+        "feeSchedule": ((7, "not a JSON object"),),
+        "events": (([{"id": "e"}], "the event's id is not a number in text"),),
+    }
+    for field, values in changes.items():
+        for value, reason in values:
+            found = reject(market(**{field: value}))
+            assert (found[0], found[2]) == (field, reason)
+
+
+def test_a_v2_market_trades_by_its_position_ids_in_either_form():
+    forms = (POSITIONS, json.dumps(POSITIONS), "[" + ", ".join(POSITIONS) + "]")
+    for version, ids in product(("v2", "V2", " v2 ", "2", 2, 2.0), forms):
+        found = row(v2(version=version, positionIds=ids))
+        assert (found["token_ids"], found["yes_token"], found["no_token"]) == (POSITIONS, *POSITIONS)
+        assert found["condition_id"] == STRUCTURED
+    for form in (STRUCTURED, STRUCTURED + "00", STRUCTURED.upper().replace("0X", "0x")):
+        assert row(v2(conditionId=form))["condition_id"] == form, "62 or 64 digits"
+    assert row(v2(clobTokenIds="not a list"))["token_ids"] == POSITIONS, "ids by which it does not trade need not fit"
+    assert row(market(version="v1", positionIds={"yes": 7}))["token_ids"] == [YES, NO]
+
+
+def test_a_market_that_is_not_deployed_or_has_no_order_book_has_no_ids():
+    for version, empty in product(("v1", "v2", None), ("", None, "0x", ...)):
+        found = row(v2(version=version, conditionId=empty, positionIds=[], clobTokenIds=..., closed=False))
+        assert (found["condition_id"], found["token_ids"], found["yes_token"]) == (None, [], None)
+    assert row(market(clobTokenIds=..., endDate="2021-03-14T12:00:00Z", closedTime=...))["token_ids"] == []
+    assert row(v2(positionIds=None, enableOrderBook=False))["token_ids"] == []
+
+
+def test_a_market_whose_trading_ids_cannot_be_determined_is_a_reject():
+    unknown, missing = (
+        "not v1 or v2: without it the trading ids cannot be determined",
+        "missing: a deployed market with an order book has trading ids",
+    )
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"version": "v3"}, "version", unknown),
+        ({"version": ...}, "version", unknown),
+        ({"positionIds": ...}, "positionIds", missing),
+        ({"version": "v1"}, "clobTokenIds", missing),
+        ({"version": ..., "positionIds": ...}, "clobTokenIds", missing),
+        ({"positionIds": POSITIONS[:1]}, "positionIds", "not as many as there are outcomes"),
+        ({"positionIds": ["0x33", "0x34"]}, "positionIds", "a trading id in it is not a number in text"),
+        ({"positionIds": [3.3e75, 3.4e75]}, "positionIds", "not a list of texts"),
+        ({"conditionId": STRUCTURED[:-1]}, "conditionId", "not 0x and 62 or 64 hexadecimal digits"),
+    ]
+    for changes, field, reason in cases:
+        found = reject(v2(**changes))
+        assert (found[0], found[2]) == (field, reason)
+
+
+def test_a_book_may_lack_a_side_or_a_tick_size():
+    for empty in ([], None, ...):
+        assert books(book(bids=empty)).rows["side"].unique().to_list() == ["ask"]
+        assert books(book(bids=empty, asks=empty)).rows.is_empty()
+        assert books(book(bids=empty, asks=empty)).rejects.is_empty()
+    for tick in (..., None, "", "0"):
+        rows = books(book(tick_size=tick, bids=[{"price": "0.25123", "size": "1"}])).rows
+        assert rows["price"].to_list()[0] == Decimal("0.25123")
+
+
+def test_a_page_of_prices_that_needs_a_look_by_itself_is_not_parsed_with_others() -> None:
+    fitting = PriceHistory([{"t": 1767225600, "p": 0.5}], ORIGIN, "7", "70")
+    assert parse_histories([fitting], day=DAY, period_minutes=60) is not None
+    twice = [{"t": 1767225600, "p": 0.5}] * 2
+    for points in ([{"t": 1767225600}], [{"t": "x", "p": 0.5}], [7], twice):
+        assert parse_histories([fitting, PriceHistory(points, replace(ORIGIN, page=1), "8", "80")], day=DAY, period_minutes=60) is None
