@@ -1,6 +1,5 @@
 """The IO manager: outputs of assets become partitions of the lake, inputs become slices, and each failure has a name."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from bellwether.errors import ConfigError, LakeError, SchemaError
+from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, Slice
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged, format_size
@@ -52,16 +51,6 @@ def materialize(manager: LakeIOManager, assets: list[Any], **how: Any) -> dg.Exe
     return dg.materialize(assets, resources={"io_manager": manager}, **how)
 
 
-# --- one partition ---------------------------------------------------------------------------------------------------
-
-
-def test_a_frame_comes_back_as_a_slice(manager: LakeIOManager) -> None:
-    manager.handle_output(output(), prices())
-    found = manager.load_input(input_())
-    assert isinstance(found, Slice)
-    assert found.read().equals(prices())
-
-
 def test_what_is_unchanged_is_not_written_again(manager: LakeIOManager, lake: Lake) -> None:
     manager.handle_output(output(run_id="first"), prices())
     before = lake.manifests(PRICES)
@@ -71,39 +60,6 @@ def test_what_is_unchanged_is_not_written_again(manager: LakeIOManager, lake: La
     assert again.get_logged_metadata()["dagster/row_count"] == dg.MetadataValue.int(prices().height)
     with pytest.raises(LakeError, match="never written"):
         manager.handle_output(output(key="2025-09-02"), {"2025-09-02": Unchanged()})
-
-
-def test_a_pair_of_release_and_forecaster_is_one_partition(manager: LakeIOManager, lake: Lake) -> None:
-    manager.handle_output(output("benchmark/forecasts", pair("2025q3", "a")), forecasts(forecaster="a"))
-    assert list(lake.manifests(FORECASTS)) == [("2025q3", "a")]
-    assert manager.load_input(input_("benchmark/forecasts", pair("2025q3", "a"))).read().equals(forecasts(forecaster="a"))
-
-
-def test_the_file_is_named_after_the_run_and_a_retry_makes_another(manager: LakeIOManager, lake: Lake) -> None:
-    for _ in range(2):
-        manager.handle_output(output(run_id="3f2a"), prices())
-    assert [entry.name for entry in lake.storage.files("clean/prices")] == [
-        f"clean/prices/2025-09-01/{name}" for name in ("3f2a-1.parquet", "3f2a.parquet", "manifest.json")
-    ]
-
-
-def test_an_asset_that_is_no_table_is_refused(manager: LakeIOManager) -> None:
-    with pytest.raises(ConfigError, match="unknown table 'clean/price'; choose from raw/kalshi_series"):
-        manager.handle_output(output("clean/price", None), prices())
-
-
-def test_an_asset_with_other_dimensions_than_the_table_is_refused(manager: LakeIOManager) -> None:
-    odd = dg.MultiPartitionsDefinition({"release": RELEASES, "model": dg.StaticPartitionsDefinition(["a"])})
-    key = dg.MultiPartitionKey({"release": "2025q3", "model": "a"})
-    context = dg.build_output_context(asset_key=["benchmark", "forecasts"], run_id="r", partition_key=key, asset_partitions_def=odd)
-    with pytest.raises(ConfigError, match=r"has the dimensions \(model, release\), the table is partitioned by \(release, forecaster\)"):
-        manager.handle_output(context, forecasts())
-
-
-def test_an_input_may_say_that_missing_partitions_are_skipped(manager: LakeIOManager) -> None:
-    assert manager.load_input(input_(definition_metadata={"missing": "skip"})).files == ()
-    with pytest.raises(ConfigError, match="the input's metadata 'missing' is 'ignore'; use 'error' or 'skip'"):
-        manager.load_input(input_(definition_metadata={"missing": "ignore"}))
 
 
 def test_the_output_is_described(manager: LakeIOManager, lake: Lake) -> None:
@@ -120,9 +76,6 @@ def test_the_output_is_described(manager: LakeIOManager, lake: Lake) -> None:
     assert shown["preview"].value.count("\n") == 6
     assert shown["filled cells"].value.splitlines()[2] == f"| `day` | {'█' * 20} 100% |"
     assert "dagster/column_schema" not in shown
-
-
-# --- several partitions, materialized --------------------------------------------------------------------------------
 
 
 def day_asset(rows: Any) -> Any:
@@ -155,14 +108,6 @@ def test_a_frame_of_a_range_is_split_into_its_partitions_also_empty_ones(manager
     assert [day for day, one in shown.items() if "filled cells" in one] == ["2025-09-04"]
 
 
-def test_a_mapping_of_a_range_is_written_partition_by_partition(manager: LakeIOManager, lake: Lake) -> None:
-    def rows(days: list[str]) -> dict[str, Iterator[pl.DataFrame] | pl.DataFrame]:
-        return {day: iter([prices(day)]) if day.endswith("3") else prices(day) for day in days}
-
-    materialize(manager, [day_asset(rows)], tags=range_of("2025-09-02", "2025-09-04"))
-    assert lake.slice(PRICES).read().equals(pl.concat([prices(day) for day in ("2025-09-02", "2025-09-03", "2025-09-04")]))
-
-
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
@@ -184,33 +129,12 @@ def test_rows_that_do_not_fit_the_range_are_refused(manager: LakeIOManager, rows
         materialize(manager, [day_asset(rows)], tags=range_of("2025-09-02", "2025-09-04"))
 
 
-def test_pairs_of_a_range_are_split_by_both_columns(manager: LakeIOManager, lake: Lake) -> None:
-    @dg.asset(key=["benchmark", "forecasts"], partitions_def=PAIRS, backfill_policy=SINGLE_RUN)
-    def benchmark_forecasts() -> pl.DataFrame:
-        return pl.concat([forecasts(release, name) for release in ("2025q3", "2025q4") for name in ("b", "c")])
-
-    materialize(manager, [benchmark_forecasts], tags=range_of("b|2025q3", "c|2025q4"))
-    assert list(lake.manifests(FORECASTS)) == [("2025q3", "b"), ("2025q3", "c"), ("2025q4", "b"), ("2025q4", "c")]
-    assert lake.slice(FORECASTS, [("2025q4", "b")]).read().equals(forecasts("2025q4", "b"))
-
-
-def test_a_partition_has_the_same_bytes_alone_and_in_a_range(manager: LakeIOManager, lake: Lake) -> None:
-    asset = day_asset(lambda days: pl.concat([prices(day, rows=90) for day in days]))
-    materialize(manager, [asset], tags=range_of("2025-09-01", "2025-09-04"))
-    together = {partition: manifest.sha256 for partition, manifest in lake.manifests(PRICES).items()}
-    materialize(manager, [asset], partition_key="2025-09-03")
-    assert {partition: manifest.sha256 for partition, manifest in lake.manifests(PRICES).items()} == together
-
-
 def test_the_data_version_follows_the_bytes_and_not_the_run(manager: LakeIOManager) -> None:
     def version(seed: int) -> str:
         result = materialize(manager, [day_asset(lambda days: prices(days[0], seed=seed))], partition_key="2025-09-01")
         return result.get_asset_materialization_events()[0].materialization.tags["dagster/data_version"]
 
     assert version(0) == version(0) != version(1)
-
-
-# --- inputs of other partitions --------------------------------------------------------------------------------------
 
 
 def read_by(received: dict[str, Slice], **of: Any) -> Any:
@@ -226,17 +150,6 @@ def reader(received: dict[str, Slice], name: str, key: list[str], mapping: Any =
     return asset
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> LakeIOManager:
-    """Days 1, 2 and 4 of clean/prices, and release 2025q3 of forecasters a and c, for reading only."""
-    manager = LakeIOManager(lake=LakeResource(uri=str(tmp_path_factory.mktemp("lake"))))
-    for day in ("2025-09-01", "2025-09-02", "2025-09-04"):
-        manager.handle_output(output(key=day), prices(day))
-    for name in ("a", "c"):
-        manager.handle_output(output("benchmark/forecasts", pair("2025q3", name)), forecasts(forecaster=name))
-    return manager
-
-
 def read(manager: LakeIOManager, asset: Any, **how: Any) -> None:
     upstream = [
         dg.AssetSpec(["clean", "prices"], partitions_def=DAYS),
@@ -250,43 +163,9 @@ def days_of(received: dict[str, Slice]) -> list[str]:
     return ["/".join(manifest.partition) for manifest in received["prices"].manifests]
 
 
-def test_a_day_reads_its_own_day(written: LakeIOManager) -> None:
-    received: dict[str, Slice] = {}
-    read(written, read_by(received, partitions_def=DAYS), partition_key="2025-09-02")
-    assert received["prices"].read().equals(prices("2025-09-02"))
-
-
-def test_a_range_of_days_reads_its_range(written: LakeIOManager) -> None:
-    received: dict[str, Slice] = {}
-    read(written, read_by(received, partitions_def=DAYS, backfill_policy=SINGLE_RUN), tags=range_of("2025-09-01", "2025-09-02"))
-    assert days_of(received) == ["2025-09-01", "2025-09-02"]
-
-
 def test_a_range_with_a_missing_day_is_an_error_even_when_it_is_every_day(written: LakeIOManager) -> None:
     with pytest.raises(LakeError, match=r"partition 2025-09-03 \(and 1 more\) was never written"):
         read(written, read_by({}, partitions_def=DAYS, backfill_policy=SINGLE_RUN), tags=range_of("2025-09-01", "2025-09-05"))
-
-
-def test_a_reader_without_partitions_reads_all_days_that_exist(written: LakeIOManager) -> None:
-    received: dict[str, Slice] = {}
-    read(written, read_by(received))
-    assert days_of(received) == ["2025-09-01", "2025-09-02", "2025-09-04"]
-
-
-def test_a_release_that_reads_all_days_reads_those_that_exist(written: LakeIOManager) -> None:
-    received: dict[str, Slice] = {}
-    asset = read_by(received, mapping=dg.AllPartitionMapping(), partitions_def=RELEASES)
-    read(written, asset, partition_key="2025q3")
-    assert days_of(received) == ["2025-09-01", "2025-09-02", "2025-09-04"]
-
-
-def test_a_window_of_days_needs_all_its_days(written: LakeIOManager) -> None:
-    received: dict[str, Slice] = {}
-    window = dg.TimeWindowPartitionMapping(start_offset=-1)
-    read(written, read_by(received, mapping=window, partitions_def=DAYS), partition_key="2025-09-02")
-    assert days_of(received) == ["2025-09-01", "2025-09-02"]
-    with pytest.raises(LakeError, match="partition 2025-09-03 was never written"):
-        read(written, read_by({}, mapping=window, partitions_def=DAYS), partition_key="2025-09-04")
 
 
 @pytest.mark.parametrize("mapping", [None, dg.MultiToSingleDimensionPartitionMapping("release")])
@@ -320,3 +199,69 @@ def test_an_asset_check_reads_the_partition_it_checks(manager: LakeIOManager) ->
     manager.handle_output(output(), prices())
     assert materialize(manager, [asset, checked], partition_key="2025-09-02").success
     assert received[0].read().equals(prices("2025-09-02", seed=1))
+
+
+def test_a_frame_comes_back_as_a_slice_and_a_retry_writes_another_file(manager: LakeIOManager, lake: Lake) -> None:
+    for _ in range(2):
+        manager.handle_output(output(run_id="3f2a"), prices())
+    found = manager.load_input(input_())
+    assert isinstance(found, Slice)
+    assert found.read().equals(prices())
+    assert [entry.name for entry in lake.storage.files("clean/prices")] == [
+        f"clean/prices/2025-09-01/{name}" for name in ("3f2a-1.parquet", "3f2a.parquet", "manifest.json")
+    ]
+    assert manager.load_input(input_(key="2025-09-02", definition_metadata={"missing": "skip"})).files == ()
+
+
+def test_pairs_of_a_range_are_split_by_both_columns_into_the_bytes_of_single_runs(manager: LakeIOManager, lake: Lake) -> None:
+    @dg.asset(key=["benchmark", "forecasts"], partitions_def=PAIRS, backfill_policy=SINGLE_RUN)
+    def benchmark_forecasts() -> pl.DataFrame:
+        return pl.concat([forecasts(release, name) for release in ("2025q3", "2025q4") for name in ("b", "c")])
+
+    materialize(manager, [benchmark_forecasts], tags=range_of("b|2025q3", "c|2025q4"))
+    together = {partition: manifest.sha256 for partition, manifest in lake.manifests(FORECASTS).items()}
+    assert list(together) == [("2025q3", "b"), ("2025q3", "c"), ("2025q4", "b"), ("2025q4", "c")]
+    manager.handle_output(output("benchmark/forecasts", pair("2025q4", "b")), forecasts("2025q4", "b"))
+    assert {partition: manifest.sha256 for partition, manifest in lake.manifests(FORECASTS).items()} == together
+
+
+@pytest.fixture
+def written(manager: LakeIOManager) -> LakeIOManager:
+    """Days 1, 2 and 4 of clean/prices, and release 2025q3 of forecasters a and c."""
+    for day in ("2025-09-01", "2025-09-02", "2025-09-04"):
+        manager.handle_output(output(key=day), prices(day))
+    for name in ("a", "c"):
+        manager.handle_output(output("benchmark/forecasts", pair("2025q3", name)), forecasts(forecaster=name))
+    return manager
+
+
+WINDOW = dg.TimeWindowPartitionMapping(start_offset=-1)
+READERS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "its own day": ({"partitions_def": DAYS}, {"partition_key": "2025-09-02"}, ["2025-09-02"]),
+    "its range": (
+        {"partitions_def": DAYS, "backfill_policy": SINGLE_RUN},
+        {"tags": range_of("2025-09-01", "2025-09-02")},
+        ["2025-09-01", "2025-09-02"],
+    ),
+    "a window": ({"mapping": WINDOW, "partitions_def": DAYS}, {"partition_key": "2025-09-02"}, ["2025-09-01", "2025-09-02"]),
+    "all that exist": ({}, {}, ["2025-09-01", "2025-09-02", "2025-09-04"]),
+    "all that exist, for a release": (
+        {"mapping": dg.AllPartitionMapping(), "partitions_def": RELEASES},
+        {"partition_key": "2025q3"},
+        ["2025-09-01", "2025-09-02", "2025-09-04"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_reader_has_the_days_that_its_partitions_need(written: LakeIOManager, kind: str) -> None:
+    of, how, days = READERS[kind]
+    received: dict[str, Slice] = {}
+    read(written, read_by(received, **of), **how)
+    assert days_of(received) == days
+    assert received["prices"].read().equals(pl.concat([prices(day) for day in days]))
+
+
+def test_a_window_with_a_missing_day_is_an_error(written: LakeIOManager) -> None:
+    with pytest.raises(LakeError, match="partition 2025-09-03 was never written"):
+        read(written, read_by({}, mapping=WINDOW, partitions_def=DAYS), partition_key="2025-09-04")

@@ -1,16 +1,28 @@
-"""The lake and the warehouse as resources, and the columns of a table shown by Dagster."""
+"""The lake, the warehouse, the journal and the venues as resources, without a password in the storage of Dagster."""
 
-import subprocess
-import sys
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
 import duckdb
 import pytest
 
-from bellwether.errors import LakeError
+from bellwether.journal import Answered
+from bellwether.settings import Settings, settings
 from bellwether.tables import TABLES
-from resources import LakeIOManager, LakeResource, WarehouseResource, table_schema
+from orchestration.definitions import build_defs
+from orchestration.home import prepare
+from resources import LakeIOManager, LakeResource, WarehouseResource, table_schema, venues
+from resources.journal import JournalResource
+from resources.venues import WorldResource
+from tests.journal.calls import begin_call, make_reply
 from tests.lake.frames import PRICES, prices
 
 DAY = ("2025-09-01",)
@@ -25,11 +37,6 @@ def warehouse(tmp_path: Path) -> WarehouseResource:
     return resource
 
 
-def test_the_lake_is_where_the_uri_says(tmp_path: Path) -> None:
-    LakeResource(uri=str(tmp_path / "here")).lake.write(PRICES, DAY, prices(), run_id="r1")
-    assert (tmp_path / "here" / "clean" / "prices" / "2025-09-01" / "r1.parquet").is_file()
-
-
 def test_the_lake_can_be_chosen_when_a_run_is_launched(tmp_path: Path) -> None:
     @dg.asset(key=["raw", "kalshi_series"])
     def series(lake: LakeResource) -> None:
@@ -40,25 +47,6 @@ def test_the_lake_can_be_chosen_when_a_run_is_launched(tmp_path: Path) -> None:
     resources = {"lake": lake, "io_manager": LakeIOManager(lake=lake)}
     assert dg.materialize([series], resources=resources, run_config=config).success
     assert (tmp_path / "chosen" / "clean").is_dir()
-
-
-def test_the_warehouse_is_published_and_read(warehouse: WarehouseResource) -> None:
-    with warehouse.get_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM clean.prices").fetchall() == [(6,)]
-
-
-def test_a_connection_is_closed_after_an_exception(warehouse: WarehouseResource) -> None:
-    with pytest.raises(ZeroDivisionError), warehouse.get_connection() as connection:
-        _ = 1 / 0
-    with pytest.raises(duckdb.ConnectionException):
-        connection.execute("SELECT 1")
-    write = f"import duckdb; duckdb.connect({warehouse.database!r}).execute('CREATE TABLE mine AS SELECT 1')"
-    assert subprocess.run([sys.executable, "-c", write], check=False).returncode == 0, "the file is still locked"
-
-
-def test_a_warehouse_that_was_never_published_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="`make demo`"), WarehouseResource(database=str(tmp_path / "none.duckdb")).get_connection():
-        pass
 
 
 def test_every_table_has_its_columns_described() -> None:
@@ -72,8 +60,105 @@ def test_every_table_has_its_columns_described() -> None:
             assert shown.constraints.nullable == column.nullable
 
 
-def test_importing_the_resources_is_light() -> None:
-    heavy = ("pandas", "great_expectations", "sklearn", "altair", "s3fs", "scipy", "bellwether.journal")
-    code = f"import sys, resources, resources.journal; print([name for name in {heavy} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
-    assert found.stdout.strip() == "[]"
+@dg.asset
+def decision(journal: JournalResource) -> str:
+    found = begin_call(journal.journal)
+    return f"stored {found.content}" if isinstance(found, Answered) else found[1].answer(make_reply()).content
+
+
+def test_steps_of_different_runs_share_answers(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    told = [dg.materialize([decision], resources={"journal": JournalResource(url=url)}).output_for_node("decision") for _ in range(2)]
+    assert told == ["0.7", "stored 0.7"]
+
+
+def test_the_password_of_the_setting_is_in_nothing_that_dagster_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_JOURNAL", "postgresql://user:s3cret@host/db")
+    settings.cache_clear()
+    resource = JournalResource()
+    definitions = dg.Definitions(assets=[decision], resources={"journal": resource})
+    kept = [
+        repr(resource),
+        str(resource.model_dump()),
+        repr(resource.journal),
+        repr(JournalResource(url="postgresql://user:s3cret@host/db")),
+    ]
+    kept.append(str(definitions.get_repository_def().get_top_level_resources()["journal"].config_schema.default_value))
+    assert not [text for text in kept if "s3cret" in text]
+
+
+@pytest.fixture
+def behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> WorldResource:
+    """The live world with two venues behind a proxy that requires a password."""
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    monkeypatch.setenv("BELLWETHER_GAMMA_URL", "https://user:s3cret@proxy.example/gamma")
+    monkeypatch.setenv("BELLWETHER_KALSHI_STREAM_URL", "wss://user:s3cret@proxy.example/ws")
+    monkeypatch.setenv("BELLWETHER_CLOB_URL", "https://mirror.example/clob")
+    settings.cache_clear()
+    return WorldResource.of(settings())
+
+
+def test_the_password_of_an_address_is_in_nothing_that_dagster_keeps(behind_a_proxy: WorldResource) -> None:
+    definitions = build_defs(config=settings())
+    kept = [repr(behind_a_proxy), str(behind_a_proxy.model_dump()), repr(settings())]
+    for name, resource in definitions.get_repository_def().get_top_level_resources().items():
+        kept += [name, str(resource.config_schema.default_value)]
+    assert not [text for text in kept if "s3cret" in text]
+    assert any("mirror.example" in text for text in kept)
+
+
+def test_addresses_with_a_password_are_those_of_the_settings_all_the_same(behind_a_proxy: WorldResource) -> None:
+    with behind_a_proxy.addresses() as found:
+        assert found.gamma == "https://user:s3cret@proxy.example/gamma"
+        assert found.kalshi_stream == "wss://user:s3cret@proxy.example/ws"
+        assert (found.clob, found.kalshi) == ("https://mirror.example/clob", settings().kalshi_url)
+
+
+def test_a_signal_ends_a_step_that_would_be_tried_again_and_the_steps_beside_it() -> None:
+    """Dagster's retry policies also apply to interrupts, so that Ctrl-C would restart the step."""
+    began: list[str] = []
+
+    async def wait(name: str) -> None:
+        began.append(name)
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        await asyncio.sleep(3600)
+
+    def asset(name: str) -> dg.AssetsDefinition:
+        @dg.asset(name=name, retry_policy=dg.RetryPolicy(max_retries=2))
+        def made() -> None:
+            venues.run(lambda: wait(name))
+
+        return made
+
+    try:
+        result = dg.materialize([asset("one"), asset("two")], raise_on_error=False)
+        assert not result.success
+        assert len(began) == 1, "the other one asks no venue after the signal"
+    finally:
+        venues.resume_requests()
+
+    async def answer() -> int:
+        return 3
+
+    assert venues.run(answer) == 3
+
+
+def test_a_connection_of_the_warehouse_is_closed_after_an_exception(warehouse: WarehouseResource) -> None:
+    with pytest.raises(ZeroDivisionError), warehouse.get_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM clean.prices").fetchall() == [(6,)]
+        _ = 1 / 0
+    with pytest.raises(duckdb.ConnectionException):
+        connection.execute("SELECT 1")
+
+
+def test_dagster_stores_runs_at_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = """a b%20c?d=e#f*g[h]'i"ü"""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    (tmp_path / "links").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "links"))
+    home = prepare(Settings(home=tmp_path / name))
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        instance.create_run_for_job(dg.GraphDefinition("nothing", node_defs=[]).to_job())
+    (database,) = (tmp_path / name).rglob("runs.db")
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)

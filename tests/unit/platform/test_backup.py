@@ -1,4 +1,4 @@
-"""A backup restores into an empty home and publishes the same warehouse. Any other restore is refused before a file is written."""
+"""A backup restores into an empty home at any path and publishes the same warehouse. Any other restore is refused before a file is written."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.arena.rankings import compute_rankings
 from bellwether.backup import backup, restore, select_expired
 from bellwether.backup.backup import prune
 from bellwether.backup.manifest import FILE, FORMAT, backup_name, backup_time
-from bellwether.calibration.inference import Inference
-from bellwether.doctor import _journal_file
+from bellwether.deployment import deployment
+from bellwether.doctor import _journal_file, _paths, _warehouse
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal
 from bellwether.journal.records import Records
-from bellwether.lake import Lake
+from bellwether.lake import Lake, duckdb_connection
+from bellwether.lake.verification import verify
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings, settings
 from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES, table
 from cli.main import main
-from orchestration.home import prepare
-from tests.arena.simulated_arena import Simulated
 from tests.journal.calls import answered_lake
+from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+from tests.site.world import rows
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -47,8 +47,10 @@ def settings_of_home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     (registry / "lineups.toml").write_text('[mine]\ntitle = "t"\n\n[mine.families]\nhold = "rule/hold"\n')
     config = Settings(home=home / "home", registry=registry)
     lake = Lake(config.lake_uri)
-    for name, rows in compute_rankings(Simulated({"a": 0.0, "b": 1.0}, cohorts=3).inputs(1), Inference(replicates=0)).items():
-        lake.write(table(name), (), rows, run_id="r")
+    for day in ("2025-09-01", "2025-09-02"):
+        lake.write(PRICES, (day,), prices(day), run_id="r")
+    lake.write(SERIES, (), series(), run_id="r")
+    lake.write(FORECASTS, ("2025q3", "a/b"), forecasts(forecaster="a/b"), run_id="r")
     with Journal(config.journal_url) as journal:
         Records(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")
     day = datetime(2026, 3, 1, tzinfo=UTC)
@@ -81,14 +83,13 @@ def test_a_restored_home_publishes_the_same_warehouse_row_for_row(settings_of_ho
     for declared in TABLES.values():
         before, after = (Lake(one.lake_uri).slice(declared, missing="skip").read() for one in (settings_of_home, config))
         assert before.equals(after), declared.name
-    for one in (settings_of_home, config):
-        publish(Lake(one.lake_uri), one.warehouse_uri)
     made_of = [declared for declared in TABLES.values() if Lake(settings_of_home.lake_uri).manifests(declared)]
-    assert len(made_of) == 5
+    for one in (settings_of_home, config):
+        publish(Lake(one.lake_uri), one.warehouse_uri, tables=made_of)
+    assert len(made_of) == 3
     for declared in made_of:
         rows = [query(one.warehouse_uri, f"FROM {declared.sql_name} ORDER BY ALL") for one in (settings_of_home, config)]
         assert rows[0].equals(rows[1]), declared.name
-    assert query(config.warehouse_uri, "SELECT count(*) FROM arena.rankings").item() > 0
     assert journal_rows(settings_of_home.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
     assert (tmp_path / "registry" / "lineups.toml").read_text().startswith("[mine]")
     assert Submissions(config.submissions_path).read().equals(Submissions(settings_of_home.submissions_path).read())
@@ -133,22 +134,6 @@ def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
     assert not [path for path in folder.iterdir() if path.name.startswith("tmp")]
 
 
-@pytest.mark.parametrize("kind", ["lake", "journal", "submissions", "registry"])
-def test_nothing_that_is_there_is_overwritten(backup_folder: Path, tmp_path: Path, kind: str) -> None:
-    config = empty(tmp_path)
-    place = {
-        "lake": Path(config.lake_uri) / "x" / "file.parquet",
-        "journal": config.world_home / "journal.db",
-        "submissions": config.submissions_path / "other.parquet",
-        "registry": tmp_path / "registry" / "models.toml",
-    }[kind]
-    place.parent.mkdir(parents=True)
-    place.write_text("mine")
-    with pytest.raises(BellwetherError, match="restore into an empty BELLWETHER_HOME"):
-        restore(config, backup_folder)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [place]
-
-
 def recorded(config: Settings, name: str, *, finished: bool) -> None:
     folder = config.recordings_path / name
     folder.mkdir(parents=True)
@@ -190,109 +175,12 @@ def test_the_journal_is_readable_by_its_owner_alone(settings_of_home: Settings, 
         assert path.stat().st_mode & 0o777 == 0o600, path
 
 
-def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
-    settings_of_home: Settings, backup_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config, left, copy = empty(tmp_path), iter(range(3)), shutil.copyfile
-
-    def killed(source: Path, target: Path) -> None:
-        copy(source, target)
-        if next(left, None) is None:
-            os._exit(9)
-
-    child = os.fork()
-    if not child:
-        monkeypatch.setattr(shutil, "copyfile", killed)
-        restore(config, backup_folder)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    with pytest.raises(BellwetherError, match="was interrupted; `bellwether restore`"):
-        prepare(config)
-    with pytest.raises(BellwetherError, match=f"the restoration of {backup_folder.name} into it was interrupted"):
-        backup(config, tmp_path / "half", at=AT)
-    monkeypatch.setenv("BELLWETHER_HOME", str(config.home))
-    settings.cache_clear()
-    for command in (["warehouse"], ["verify"], ["journal"], ["arena", "leaderboard"]):
-        assert "was interrupted; `bellwether restore`" in CliRunner().invoke(main, command).output, command
-    settings.cache_clear()
-    other = backup(settings_of_home, tmp_path / "later", at=AT + timedelta(days=1))
-    with pytest.raises(BellwetherError, match=f"the restoration of {backup_folder.name} into .* was interrupted"):
-        restore(config, other)
-    restore(config, backup_folder)
-    assert journal_rows(settings_of_home.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
-    assert not config.restoring_path.exists()
-    assert not [path for path in config.world_home.rglob(".*") if path.is_file()]
-    with pytest.raises(BellwetherError, match="there is already"):
-        restore(config, backup_folder)
-
-
 def test_answers_without_their_journal_make_no_backup(tmp_path: Path) -> None:
     config = Settings(home=tmp_path / "home")
     answered_lake(config, "benchmark/forecasts")
     (config.world_home / "journal.db").touch()
     with pytest.raises(LakeError, match="answers of models in benchmark/forecasts"):
         backup(config, tmp_path / "b", at=AT)
-
-
-def test_a_home_without_data_makes_no_backup(tmp_path: Path) -> None:
-    with pytest.raises(BellwetherError, match="set BELLWETHER_HOME"):
-        backup(Settings(home=tmp_path / "mistyped"), tmp_path / "b", at=AT)
-
-
-def piped(folder: Path) -> None:
-    os.mkfifo(folder / "lake" / "pipe")
-
-
-def linked(folder: Path) -> None:
-    (folder / "registry" / "etclink").symlink_to("/etc")
-
-
-def damaged(folder: Path) -> None:
-    next(path for path in sorted(folder.rglob("*.parquet"))).write_bytes(b"other")
-
-
-def lacking(folder: Path) -> None:
-    next(path for path in sorted(folder.rglob("*.parquet"))).unlink()
-
-
-def stranger(folder: Path) -> None:
-    (folder / "lake" / "more.parquet").write_bytes(b"x")
-
-
-def newer(folder: Path) -> None:
-    fields = json.loads((folder / FILE).read_text())
-    (folder / FILE).write_text(json.dumps({**fields, "format": FORMAT + 1, "version": "9.0"}))
-
-
-def elsewhere(folder: Path) -> None:
-    fields = json.loads((folder / FILE).read_text())
-    (folder / FILE).write_text(json.dumps({**fields, "world": "live"}))
-
-
-def nameless(folder: Path) -> None:
-    (folder / FILE).unlink()
-
-
-@pytest.mark.parametrize(
-    ("harm", "message"),
-    [
-        (damaged, "SHA-256 differs"),
-        (lacking, "is missing"),
-        (stranger, "is not part of the backup"),
-        (piped, "lake/pipe is neither a file nor a folder"),
-        (linked, "registry/etclink is neither a file nor a folder"),
-        (newer, "of Bellwether 9.0, and this version restores formats up to"),
-        (elsewhere, "of the world live"),
-        (nameless, f"contains no {FILE}"),
-    ],
-)
-def test_a_backup_that_is_not_whole_is_refused_before_a_file_is_written(
-    backup_folder: Path, tmp_path: Path, harm: object, message: str
-) -> None:
-    folder, config = copied(backup_folder, tmp_path), empty(tmp_path)
-    harm(folder)  # type: ignore[operator]
-    with pytest.raises(BellwetherError, match=message):
-        restore(config, folder)
-    assert not config.world_home.exists()
 
 
 def test_a_damaged_lake_makes_no_backup(settings_of_home: Settings, tmp_path: Path) -> None:
@@ -303,52 +191,6 @@ def test_a_damaged_lake_makes_no_backup(settings_of_home: Settings, tmp_path: Pa
     with pytest.raises(LakeError, match="SHA-256"):
         backup(config, tmp_path / "backups", at=AT)
     assert list((tmp_path / "backups").iterdir()) == []
-
-
-def cut_in_half(journal: Path) -> None:
-    journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
-
-
-def overwrite_middle(journal: Path) -> None:
-    data = bytearray(journal.read_bytes())
-    data[4096 : len(data) // 2] = b"x" * (len(data) // 2 - 4096)
-    journal.write_bytes(data)
-
-
-def replace_header(journal: Path) -> None:
-    journal.write_bytes(b"SQLite format 4\x00" + journal.read_bytes()[16:])
-
-
-def remove_parent(journal: Path) -> None:
-    with closing(sqlite3.connect(journal)) as connection, connection:
-        connection.execute("INSERT INTO responses (key, number, body, stored_at) VALUES ('k', 1, x'00', '2026-03-01')")
-
-
-def drop_version(journal: Path) -> None:
-    with closing(sqlite3.connect(journal)) as connection, connection:
-        connection.execute("DROP TABLE journal_version")
-
-
-@pytest.mark.parametrize("harm", [cut_in_half, overwrite_middle, replace_header, remove_parent, drop_version])
-def test_a_damaged_journal_makes_no_backup_and_is_reported(
-    settings_of_home: Settings, tmp_path: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = Path(shutil.copytree(settings_of_home.home, tmp_path / "home"))
-    config = Settings(home=home)
-    with closing(sqlite3.connect(config.world_home / "journal.db")) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert [finding.status for finding in _journal_file(config)] == ["ok"]
-    harm(config.world_home / "journal.db")
-    monkeypatch.setenv("BELLWETHER_HOME", str(home))
-    settings.cache_clear()
-    ran = CliRunner().invoke(main, ["backup", str(tmp_path / "backups")])
-    settings.cache_clear()
-    assert ran.exit_code == 1
-    assert f"backing up the journal {config.world_home / 'journal.db'}: " in ran.output
-    assert len(ran.output.splitlines()) == 1
-    assert list((tmp_path / "backups").iterdir()) == []
-    with pytest.raises(LakeError, match="reading the journal"):
-        list(_journal_file(config))
 
 
 def test_databases_and_object_stores_have_their_own_backups(tmp_path: Path) -> None:
@@ -389,3 +231,133 @@ def test_the_commands_back_up_and_restore(settings_of_home: Settings, tmp_path: 
     assert made["files"] > 10
     assert "files of" in run(tmp_path / "other", "restore", made["backup"])
     assert "already" in run(tmp_path / "other", "restore", made["backup"])
+
+
+def test_nothing_that_is_there_is_overwritten(backup_folder: Path, tmp_path: Path) -> None:
+    for kind in ("lake", "journal", "submissions", "registry"):
+        config = empty(tmp_path / kind)
+        place = {
+            "lake": Path(config.lake_uri) / "x" / "file.parquet",
+            "journal": config.world_home / "journal.db",
+            "submissions": config.submissions_path / "other.parquet",
+            "registry": tmp_path / kind / "registry" / "models.toml",
+        }[kind]
+        place.parent.mkdir(parents=True)
+        place.write_text("mine")
+        with pytest.raises(BellwetherError, match="restore into an empty BELLWETHER_HOME"):
+            restore(config, backup_folder)
+        assert [path for path in (tmp_path / kind).rglob("*") if path.is_file()] == [place]
+
+
+def change_manifest(folder: Path, **changes: object) -> None:
+    fields = json.loads((folder / FILE).read_text())
+    (folder / FILE).write_text(json.dumps({**fields, **changes}))
+
+
+HARMS: dict[str, Callable[[Path], object]] = {
+    "SHA-256 differs": lambda folder: sorted(folder.rglob("*.parquet"))[0].write_bytes(b"other"),
+    "is missing": lambda folder: sorted(folder.rglob("*.parquet"))[0].unlink(),
+    "is not part of the backup": lambda folder: (folder / "lake" / "more.parquet").write_bytes(b"x"),
+    "lake/pipe is neither a file nor a folder": lambda folder: os.mkfifo(folder / "lake" / "pipe"),
+    "registry/link is neither a file nor a folder": lambda folder: (folder / "registry" / "link").symlink_to("/etc"),
+    "and this version restores formats up to": lambda folder: change_manifest(folder, format=FORMAT + 1, version="9.0"),
+    "of the world live": lambda folder: change_manifest(folder, world="live"),
+    f"contains no {FILE}": lambda folder: (folder / FILE).unlink(),
+}
+
+
+@pytest.mark.parametrize("message", HARMS)
+def test_a_backup_that_is_not_whole_is_refused_before_a_file_is_written(backup_folder: Path, tmp_path: Path, message: str) -> None:
+    folder, config = copied(backup_folder, tmp_path), empty(tmp_path)
+    HARMS[message](folder)
+    with pytest.raises(BellwetherError, match=message):
+        restore(config, folder)
+    assert not config.world_home.exists()
+
+
+def execute(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+JOURNAL_HARMS: dict[str, Callable[[Path, bytes], object]] = {
+    "cut in half": lambda path, data: path.write_bytes(data[: len(data) // 2]),
+    "overwritten": lambda path, data: path.write_bytes(data[:4096] + b"x" * (len(data) // 2 - 4096) + data[len(data) // 2 :]),
+    "another header": lambda path, data: path.write_bytes(b"SQLite format 4\x00" + data[16:]),
+    "a body without its call": lambda path, _: execute(
+        path, "INSERT INTO responses (key, number, body, stored_at) VALUES ('k', 1, x'00', '2026-03-01')"
+    ),
+    "no version": lambda path, _: execute(path, "DROP TABLE journal_version"),
+}
+
+
+@pytest.mark.parametrize("harm", JOURNAL_HARMS)
+def test_a_damaged_journal_makes_no_backup_and_is_reported(settings_of_home: Settings, tmp_path: Path, harm: str) -> None:
+    config = Settings(home=Path(shutil.copytree(settings_of_home.home, tmp_path / "home")))
+    path = config.world_home / "journal.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert [finding.status for finding in _journal_file(config)] == ["ok"]
+    JOURNAL_HARMS[harm](path, path.read_bytes())
+    with pytest.raises(BellwetherError, match="backing up the journal"):
+        backup(config, tmp_path / "backups", at=AT)
+    assert list((tmp_path / "backups").iterdir()) == []
+    with pytest.raises(LakeError, match="reading the journal"):
+        list(_journal_file(config))
+
+
+def fill(home: Path, forecaster: str) -> Settings:
+    config = Settings(home=home)
+    with Journal.of(config) as journal:
+        journal.create()
+    board = rows("benchmark/leaderboard", 1, release="r", forecaster=forecaster, rank=1, brier=0.1)
+    one_series = rows("raw/kalshi_series", 1, series_ticker=forecaster)
+    lake = Lake(config.lake_uri)
+    lake.write(table("benchmark/leaderboard"), ("r",), board, run_id="r")
+    lake.write(table("raw/kalshi_series"), (), one_series, run_id="r")
+    return config
+
+
+def read_back(config: Settings) -> list[str]:
+    """Return the forecasters of a mart, of a view, and of the lake read by Polars and by DuckDB."""
+    lake = Lake(config.lake_uri)
+    publish(lake, config.warehouse_uri, tables=[table("benchmark/leaderboard"), table("raw/kalshi_series")])
+    slice_ = lake.slice(table("raw/kalshi_series"))
+    with duckdb_connection.connect() as connection:
+        duckdb_connection.add_input(connection, "series", slice_)
+        own = connection.sql("SELECT series_ticker FROM series").fetchall()
+    return [
+        *query(config.warehouse_uri, "SELECT forecaster FROM benchmark.leaderboard")["forecaster"],
+        *query(config.warehouse_uri, "SELECT series_ticker FROM raw.kalshi_series")["series_ticker"],
+        *slice_.read()["series_ticker"],
+        *(name for (name,) in own),
+    ]
+
+
+#: Each character that a URL, a pattern or SQL reads otherwise, and folders that the name matches if it is read so.
+NAME = """a b%20c?d=e#f*g[h]'i"ü"""
+OTHERS = ("a b c?d=e#f*g[h]'i\"ü", "a b%20c", "a b%20c?d=e", "a b%20cxd=e#fxgh'i\"ü")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Settings:
+    for other in OTHERS:
+        (tmp_path / other).mkdir()
+    return fill(tmp_path / NAME, "mine")
+
+
+def test_a_home_works_at_any_path(tmp_path: Path, config: Settings) -> None:
+    assert read_back(config) == ["mine"] * 4
+    assert (tmp_path / NAME / "sandbox" / "journal.db").is_file()
+    assert verify(Lake(config.lake_uri)).damaged == ()
+    findings = [finding for look in (_paths, deployment, _journal_file, _warehouse) for finding in look(config)]
+    assert {finding.status for finding in findings} == {"ok"}, findings
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({NAME, *OTHERS})
+    assert not [other for other in OTHERS if list((tmp_path / other).iterdir())]
+
+
+def test_a_backup_works_at_any_path(tmp_path: Path, config: Settings) -> None:
+    restored = Settings(home=tmp_path / "restored" / NAME)
+    restore(restored, backup(config, tmp_path / "backups" / NAME, at=AT))
+    assert Lake(restored.lake_uri).slice(table("raw/kalshi_series")).read()["series_ticker"].to_list() == ["mine"]
+    assert {finding.status for finding in _journal_file(restored)} == {"ok"}

@@ -1,4 +1,4 @@
-"""Tables in a terminal: their width and the omitted rows."""
+"""Output in a terminal: tables that fit, text that steers no terminal, and progress of long commands."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 import click
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
 from assets.benchmark.results import leaderboard_table
-from bellwether.console import TextTable, console, emit, grid
-from cli.main import main
+from bellwether.console import console, emit, grid
+from bellwether.progress import Lines, shown
 from cli.options import INSTANT
 from tests.report.frames import example
 
@@ -37,22 +36,6 @@ def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
     assert "nan" not in text
 
 
-def test_rows_as_wide_as_those_of_the_demo_are_shown_whole() -> None:
-    frame = example().leaderboard
-    wide = frame.head(1).with_columns(
-        forecaster=pl.lit("sandbox-overconfident"),
-        group=pl.lit("abc"),
-        skill_vs_market=pl.lit(-10.42),
-        brier_skill=pl.lit(-2.36),
-        coverage=pl.lit(1.0),
-        **{name: pl.lit(0.815) for name in ("brier", "brier_lower", "brier_upper", "ece")},
-        ece_p_calibrated=pl.lit(0.001),
-    )
-    text = printed(pl.concat([wide, frame.tail(-1)], how="vertical_relaxed"))
-    assert "…" not in text
-    assert re.search(r"sandbox-overconfident +\.815 \[\.815, \.815\] abc +-2\.36 +-10\.42 +\.815 +<\.01 +100%", text)
-
-
 def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> None:
     frame = example().leaderboard
     said = "Excluded questions, whose outcome the model could have known: 2 for wild"
@@ -63,12 +46,6 @@ def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> N
     many = pl.concat([frame.with_columns(could_know=pl.lit(3), forecaster=pl.lit(f"model-{number}")).head(1) for number in range(6)])
     assert "3 for model-0, 3 for model-1, 3 for model-2, 3 for model-3, some for 2 more." in " ".join(printed(many).split())
     assert "Excluded" not in printed(frame.with_columns(could_know=pl.lit(0)))
-
-
-def test_skill_over_the_market_is_shown_where_it_has_a_value() -> None:
-    row = example().leaderboard.head(1)
-    assert "-3.30" in printed(row.with_columns(skill_vs_market=pl.lit(-3.3)))
-    assert "blank: fewer than three" in printed(row.with_columns(skill_vs_market=pl.lit(None, pl.Float64)))
 
 
 def test_text_from_a_venue_sends_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,24 +89,10 @@ def test_a_table_fits_and_breaks_no_word(width: int, columns: list[str]) -> None
         assert name in shown or all(any(part in word for word in lines_of_name) for part in re.findall(r"[^_]+_?", name))
 
 
-def test_a_table_of_named_rows_is_printed_alone_too() -> None:
-    table = TextTable("Scores", ("model", "n"), caption="of all")
-    table.add(("first", "other"), "12")
-    stream = io.StringIO()
-    Console(file=stream, width=40).print(table)
-    assert "first – other 12" in stream.getvalue()
-
-
 def test_negative_zero_is_zero() -> None:
     stream = io.StringIO()
     Console(file=stream, width=80).print(grid(pl.DataFrame({"profit": [-0.0, -1e-9]})))
     assert {"profit", "0", "-1e-09"} == set(re.findall(r"[\w.-]+", stream.getvalue()))
-
-
-def test_a_table_that_fits_has_a_line_per_row() -> None:
-    stream = io.StringIO()
-    Console(file=stream, width=80).print(grid(WORDS.select("category", "price")))
-    assert len(stream.getvalue().splitlines()) == 6
 
 
 def test_rows_that_do_not_fit_are_blocks_with_the_same_values() -> None:
@@ -141,42 +104,75 @@ def test_rows_that_do_not_fit_are_blocks_with_the_same_values() -> None:
     assert "market_id  KXHIGHNY-26MAR18-B52.5" in text
 
 
-def test_a_table_that_fits_without_lines_between_its_columns_is_a_table_and_breaks_names_after_an_underscore() -> None:
-    names = ("recording", "first_market_that_closed", "frames_received", "bytes", "book_outages_in_all", "connections", "status")
-    frame = pl.DataFrame({name: ["KXEARNSAYTRELLI-26JUN29" if name == "recording" else "x"] for name in names})
-    page = Console(file=io.StringIO(), width=80)
-    page.print(grid(frame))
-    assert isinstance(page.file, io.StringIO)
-    lines = page.file.getvalue().splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == ["KXEARNSAYTRELLI-26JUN29", *"xxxxxx"]
-    heads = " ".join(lines[:-2]).split()
-    assert {"first_", "market_", "frames_", "received", "outages_", "connections"} <= set(heads), heads
+def test_an_instant_is_utc_with_or_without_a_z() -> None:
+    for text in ("2026-06-01T12:30", "2026-06-01T12:30:00", "2026-06-01T12:30Z", "2026-06-01T12:30:00Z"):
+        assert INSTANT.convert(text, None, None).replace(tzinfo=UTC) == datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
+    for text in ("2026-06-01Z", "2026-06-01T12:30ZZ", "Z", "2026-06-01T12:30+02:00"):
+        with pytest.raises(click.BadParameter):
+            INSTANT.convert(text, None, None)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["pull", "2026-13-01"], "'2026-13-01' is not a valid day; write YYYY-MM-DD"),
-        (["arena", "show", "june"], "'june' is not a valid day; write YYYY-MM-DD"),
-        (["arena", "leaderboard", "--known-at", "noon"], "'noon' is not a valid day or time; write YYYY-MM-DD or YYYY-MM-DDTHH:MM"),
-    ],
-    ids=["day", "week", "instant"],
-)
-def test_what_is_no_day_is_refused_with_the_form_to_write(words: list[str], said: str) -> None:
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 2
-    assert said in result.stderr
-    assert "%" not in result.stderr
-    assert "%" not in CliRunner().invoke(main, [*words[:2], "--help"]).stdout
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-@pytest.mark.parametrize("text", ["2026-06-01T12:30", "2026-06-01T12:30:00", "2026-06-01T12:30Z", "2026-06-01T12:30:00Z"])
-def test_an_instant_is_utc_with_or_without_a_z(text: str) -> None:
-    assert INSTANT.convert(text, None, None).replace(tzinfo=UTC) == datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
+def test_a_line_says_what_is_done_how_far_it_is_and_how_long_it_will_take() -> None:
+    stream, clock = io.StringIO(), Clock()
+    lines = Lines(stream, interval=10.0, now=clock)
+    with lines.stage("days", 4) as advance:
+        lines.say("days 2026-01-01 to 2026-01-31")
+        clock.now = 3.0
+        lines.tick()
+        clock.now = 30.0
+        advance(1)
+        clock.now = 35.0
+        lines.tick()
+        clock.now = 60.0
+        advance(3)
+    assert stream.getvalue().splitlines() == [
+        "days: 0 of 4; days 2026-01-01 to 2026-01-31",
+        "days: 1 of 4, about 2 min left; days 2026-01-01 to 2026-01-31, for 30 s",
+        "days: 4 of 4; days 2026-01-01 to 2026-01-31, for 60 s",
+        "days: 4 of 4 in 60 s",
+    ]
 
 
-@pytest.mark.parametrize("text", ["2026-06-01Z", "2026-06-01T12:30ZZ", "Z", "2026-06-01T12:30+02:00"])
-def test_what_is_no_utc_instant_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        INSTANT.convert(text, None, None)
+def test_stages_have_a_number_a_total_and_the_time_left_at_the_speed_of_this_machine() -> None:
+    stream, clock = io.StringIO(), Clock()
+    lines = Lines(stream, interval=10.0, now=clock)
+    with lines.plan({"pull": 10.0, "score": 30.0, "publish": 20.0}) as begin:
+        begin("pull")
+        clock.now = 20.0  # twice the estimate
+        begin("score")
+        lines.say("forecasts")
+        clock.now = 50.0
+        lines.tick()
+        clock.now = 100.0  # more than the estimate of 60 seconds
+        begin("publish")
+    assert stream.getvalue().splitlines() == [
+        "stage 1 of 3 (pull), about 60 s left",
+        "stage 2 of 3 (score), about 2 min left",
+        "stage 2 of 3 (score), about 70 s left; forecasts, for 30 s",
+        "stage 3 of 3 (publish), about 50 s left",
+    ]
+
+
+def test_text_of_others_steers_no_terminal() -> None:
+    stream, clock = io.StringIO(), Clock()
+    lines = Lines(stream, now=clock)
+    clock.now = 5.0
+    lines.say("\x1b[31mred\nline")
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_nothing_is_left_of_the_clock() -> None:
+    import threading
+
+    with shown(io.StringIO()) as progress:
+        progress.say("something")
+    assert not [thread for thread in threading.enumerate() if thread.name == "progress"]

@@ -1,16 +1,23 @@
-"""Settings from the environment."""
+"""Settings from the environment, domains of other packages, units of integers, and rows without credentials."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
-from click.testing import CliRunner
 
-from bellwether.errors import ConfigError
+from bellwether.arena.units import share_value, shares_for
+from bellwether.domains import load_domains
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay.units import CENT, CONTRACT, centicents, cost
 from bellwether.settings import Settings, World, settings
-from cli.main import main
-from resources import LakeResource
+from bellwether.tables import _collect_tables
+from bellwether.tables.exports import redact_rows
+from bellwether.units import CentiCents, Lots, MicroDollars, MicroShares, SharePrice
+from tests.site.world import rows
 
 
 @pytest.mark.parametrize(
@@ -36,28 +43,10 @@ def test_a_budget_of_zero_is_one_and_below_it_is_none(monkeypatch: pytest.Monkey
         settings()
 
 
-def test_the_command_line_shows_it_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_WORLD", "elsewhere")
-    settings.cache_clear()
-    result = CliRunner().invoke(main, ["leaderboard"])
-    assert result.exit_code == 1
-    assert result.output.startswith("Error: reading BELLWETHER_WORLD")
-
-
 def test_worlds_never_share_a_place(tmp_path: Path) -> None:
     places = [Settings(home=tmp_path, world=world) for world in World]
     for place in ("lake_uri", "warehouse_uri", "dagster_home"):
         assert len({getattr(found, place) for found in places}) == len(World)
-
-
-def test_only_the_sandboxs_lake_may_be_lost_with_the_power(tmp_path: Path) -> None:
-    worlds = [Settings(world=world, home=tmp_path) for world in World]
-    assert {config.world: LakeResource.of(config).durable for config in worlds} == {World.SANDBOX: False, World.LIVE: True}
-
-
-def test_the_sandboxs_present_is_its_own() -> None:
-    config = Settings(world=World.SANDBOX)
-    assert config.now() == config.sandbox_now
 
 
 def test_a_misspelled_setting_is_named_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,3 +60,84 @@ def test_a_misspelled_setting_is_named_with_the_one_that_was_meant(monkeypatch: 
     settings.cache_clear()
     with pytest.raises(ConfigError, match=r"reading \.env: BELLWETHER_XYZ is no setting; \.env\.example lists the settings"):
         settings()
+
+
+def test_products_have_their_unit() -> None:
+    assert cost(CentiCents(45 * CENT), Lots(10 * CONTRACT)) == 4_500_000
+    assert share_value(MicroShares(10_000_000), SharePrice(450_000)) == 4_500_000
+    assert shares_for(MicroDollars(4_500_000), SharePrice(450_000)) == 10_000_000
+
+
+def test_a_price_finer_than_a_hundredth_of_a_cent_is_refused() -> None:
+    assert centicents("0.0085") == 85 and centicents("0.9975") == 9975
+    with pytest.raises(SchemaError, match=r"a price: 0\.00851 is finer than a hundredth of a cent"):
+        centicents("0.00851")
+
+
+SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+
+def test_a_decision_keeps_its_form_and_its_tickers() -> None:
+    said = {"action": "BET", "bets": [{"market_id": "KXA-SK-26JAN01-T3", "side": "YES", "amount": 1.5}], "reasoning": f"first\n{SECRET}"}
+    bad = {"action": "SELL", "sells": [{"position_id": f"x/{SECRET}", "percentage": 100}], "reasoning": f"Bearer {SECRET}"}
+    clean = json.dumps({**said, "reasoning": "why"}, separators=(",", ":"))
+    frame = pl.DataFrame({"decision": [json.dumps(said), json.dumps(bad), clean, SECRET, None]})
+    found = redact_rows("arena/decisions", frame)["decision"].to_list()
+    assert json.loads(found[0]) == {**said, "reasoning": "first\n***"}
+    assert json.loads(found[1]) == {"action": "SELL", "sells": [{"position_id": "x/***", "percentage": 100}], "reasoning": "***"}
+    assert found[2:] == [clean, "***", None]
+
+
+@pytest.fixture
+def uncached() -> Iterator[None]:
+    """Reload the domains before and after the test."""
+    for function in (load_domains, _collect_tables):
+        function.cache_clear()
+    yield
+    for function in (load_domains, _collect_tables):
+        function.cache_clear()
+
+
+@pytest.mark.usefixtures("uncached")
+def test_a_table_of_another_domain_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "taken_domain.py").write_text(
+        "from bellwether.domains import Domain\nTAKEN = Domain('taken', groups={}, tables=('bellwether.tables.replay',))\n"
+    )
+    about = tmp_path / "taken-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: taken\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[bellwether.domains]\ntaken = taken_domain:TAKEN\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=r"the domain 'taken' declares the table replay/\w+ of another domain"):
+        _collect_tables()
+
+
+def test_only_the_sandboxs_lake_may_be_lost_with_the_power(tmp_path: Path) -> None:
+    from resources import LakeResource
+
+    durable = {world: LakeResource.of(Settings(world=world, home=tmp_path)).durable for world in (World.SANDBOX, World.LIVE)}
+    assert durable == {World.SANDBOX: False, World.LIVE: True}
+
+
+@pytest.mark.usefixtures("uncached")
+def test_two_domains_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = tmp_path / "weather-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: weather\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[bellwether.domains]\nagain = bellwether.domains.replay:REPLAY\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match="two domains are named 'replay'"):
+        load_domains()
+
+
+def test_exported_rows_quote_no_key() -> None:
+    quoting = {
+        "arena/decisions": {"reasoning": f"my key {SECRET}", "message": SECRET, "decision": json.dumps({"reasoning": f"a\n{SECRET}"})},
+        "arena/refusals": {"message": f"{SECRET} is no market"},
+        "benchmark/forecasts": {"raw_response": f"<think>{SECRET}</think>", "reasoning": SECRET},
+    }
+    for name, values in quoting.items():
+        found = redact_rows(name, rows(name, 1, **values))
+        assert found.height == 1
+        assert SECRET not in str(found.rows()), name
+        assert "***" in str(found.rows()), name

@@ -1,45 +1,34 @@
-"""Recordings, trajectories, evaluations, submissions, exports and the site behave on an object store as in a folder."""
+"""Recordings, trajectories, evaluations, submissions and exports behave on an object store as in a folder."""
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
-from bellwether.backup import backup
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.registry import forecasters
-from bellwether.places import filesystem, place
+from bellwether.places import place
 from bellwether.publish import export
 from bellwether.publish.card import is_export
-from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
-from bellwether.recordings.gap_summary import store_gap_summary
 from bellwether.recordings.recorder import Recorder
-from bellwether.recordings.recording import Recording, RecordingStatus
-from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Trajectory
-from bellwether.sandbox.replayer import CAPTURES
-from bellwether.settings import Settings, World, settings
-from bellwether.site import build, contents, read_site_state
+from bellwether.recordings.recording import Recording
+from bellwether.replay.agents.llm.steps import Step
+from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Trajectory, TrajectoryHead
+from bellwether.settings import World, settings
 from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from cli.main import main
-from resources.reports import ReportsResource
-from tests.captured_events import GAME, SHORT, import_event
-from tests.lake.s3_server import S3Server
 from tests.publish.rows import questions
 from tests.recordings.frames import recorded
-from tests.replay.agents.llm.test_trajectory import HEAD, step
 from tests.replay.episode_builder.streams import ABOUT, at, frames, trade
-from tests.site.world import Size, published
+from tests.stores import close_store, requests_of
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -50,42 +39,8 @@ def forecast(name: str, market: str, p: float = 0.5) -> pl.DataFrame:
     return pl.DataFrame([(name, market, NOW, p, NOW)], schema=SCHEMA, orient="row")
 
 
-def requests_of(place: Path, patch: pytest.MonkeyPatch) -> list[str]:
-    """Record all further requests to the store of a place."""
-    fs, _ = filesystem(place)
-    sent: list[str] = []
-    request = fs._call_s3
-
-    async def noted(method: str, *args: Any, **more: Any) -> Any:
-        sent.append(method)
-        return await request(method, *args, **more)
-
-    patch.setattr(fs, "_call_s3", noted)
-    return sent
-
-
 def content(recording: Recording) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()) for path in recording.segments]
-
-
-def test_an_imported_recording_is_the_one_of_a_folder_and_made_once(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = place(f"{bucket}/recordings")
-    local, stored = import_event(tmp_path, SHORT), import_event(root, SHORT)
-    assert stored.status is RecordingStatus.FINISHED and stored.about == local.about and stored.size == local.size
-    assert content(stored) == content(local) and list(stored.frames()) == list(local.frames())
-    assert store_gap_summary(stored) == store_gap_summary(local)
-    assert [one.name for one in list_recordings(root)] == [SHORT]
-    sent = requests_of(root, monkeypatch)
-    assert [(one.about, one.done) for one in list_recordings(root)] == [(local.about, local.done)]
-    first = len(sent)
-    assert [(one.about, one.done) for one in list_recordings(root)] == [(local.about, local.done)]
-    assert len(sent) == first + 1, "a listing: files of finished recordings are read once per process"
-    again = import_event(root, SHORT)
-    assert content(again) == content(local)
-    with pytest.raises(ConfigError, match="is taken by another recording"):
-        import_captures(root, CAPTURES / f"{GAME}.json.gz", name=SHORT)
-    with pytest.raises(ConfigError, match=f"below s3://.* there are {SHORT}"):
-        find_recording(root, "other")
 
 
 def test_a_finished_recording_moves_into_the_store_and_an_unfinished_one_stays(bucket: str, tmp_path: Path) -> None:
@@ -108,66 +63,6 @@ def test_a_finished_recording_moves_into_the_store_and_an_unfinished_one_stays(b
     with pytest.raises(ConfigError, match=r"storing the recording done: .* is a different recording of the same name; rename"):
         store_finished(tmp_path, root)
     assert list(find_recording(root, "done").frames()) == before and (tmp_path / "done").is_dir()
-
-
-def test_what_could_not_be_uploaded_is_stored_by_command(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "is /" in CliRunner().invoke(main, ["recordings", "store"]).output
-    monkeypatch.setenv("BELLWETHER_RECORDINGS", f"{bucket}/recordings")
-    settings.cache_clear()
-    recorded(settings().recorder_path / "rec", frames(*SAID), about=ABOUT)
-    listed = CliRunner().invoke(main, ["recordings"]).output
-    done = CliRunner().invoke(main, ["recordings", "store"])
-    assert done.exit_code == 0 and f"rec: in {bucket}/recordings/rec" in done.output
-    assert not (settings().recorder_path / "rec").exists()
-    assert CliRunner().invoke(main, ["recordings"]).output == listed
-
-
-@pytest.mark.slow
-def test_a_recorder_records_while_the_store_does_not_answer(bucket: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_RECORDINGS", f"{bucket}/recordings")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    settings.cache_clear()
-    words = ["record", GAME, "--minutes", "0.02", "--name", "mine"]
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 1 and "mine: time was up" in done.output
-    assert "does not answer" in done.output and "`bellwether recordings store` uploads it" in done.output
-    frames = list(find_recording(settings().recorder_path, "mine").frames())
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
-    assert CliRunner().invoke(main, ["recordings", "store"]).exit_code == 0
-    assert list(find_recording(settings().recordings_path, "mine").frames()) == frames != []
-    again = CliRunner().invoke(main, words)
-    assert again.exit_code == 1 and "has a finished recording of this name; choose another one" in again.output
-
-
-def test_wrong_keys_are_one_line(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "ListObjectsV2")
-
-    def deny(*_: object, **__: object) -> None:
-        raise PermissionError("Access Denied") from refused
-
-    monkeypatch.setenv("BELLWETHER_EPISODES", f"{bucket}/episodes")
-    settings.cache_clear()
-    monkeypatch.setattr(filesystem(settings().episodes_path)[0], "find", deny)
-    done = CliRunner().invoke(main, ["episode", "list"])
-    assert (done.exit_code, done.output) == (
-        1,
-        "Error: reaching the object store: Access Denied. Check AWS_ENDPOINT_URL, the keys and the network; then run again\n",
-    )
-
-
-def test_a_trajectory_goes_on_where_another_machine_left_it(bucket: str) -> None:
-    folder = place(f"{bucket}/trajectories/E/llm-0")
-    first = Trajectory.begin(folder, HEAD)
-    for number in range(CHECKPOINT + 7):
-        first.add(step(number))
-    first.save()
-    second = Trajectory.begin(folder, HEAD)
-    assert second.stored == CHECKPOINT + 7 and second.step(CHECKPOINT + 6) == step(CHECKPOINT + 6)
-    for number in range(second.stored, 2 * CHECKPOINT + 1):
-        second.add(step(number))
-    second.finish()
-    found = Trajectory.open(folder)
-    assert found.finished is not None and list(found.steps()) == [step(number) for number in range(2 * CHECKPOINT + 1)]
 
 
 def test_evaluations_of_one_second_have_different_names_and_the_latest_is_resumed(bucket: str) -> None:
@@ -200,6 +95,8 @@ def test_submissions_are_forecasters_and_of_two_at_once_none_is_lost(bucket: str
 
 
 def test_an_export_goes_where_the_reports_are(bucket: str, tmp_path: Path) -> None:
+    from resources.reports import ReportsResource
+
     folder = ReportsResource(uri=f"{bucket}/reports").folder("datasets", "made-up")
     local = export(questions(), tmp_path / "out", world=World.LIVE)
     for _ in range(2):
@@ -214,28 +111,51 @@ def test_an_export_goes_where_the_reports_are(bucket: str, tmp_path: Path) -> No
         export(questions(), other, world=World.LIVE)
 
 
-@pytest.mark.slow
-def test_the_site_is_uploaded_and_only_what_changed_again(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "chart_library", lambda: b"")
-    small = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
-    warehouse, target = published(tmp_path, small), place(f"{bucket}/site")
-    assert read_site_state(target) is None
-    local = build(warehouse, tmp_path / "site")
-    stored = build(warehouse, target)
-    assert (str(stored.folder), stored.files, read_site_state(target)) == (f"{bucket}/site", local.files, read_site_state(local.folder))
-    for path in (path for path in local.folder.rglob("*") if path.is_file()):
-        assert (target / path.relative_to(local.folder).as_posix()).read_bytes() == path.read_bytes()
-    times = {path.name: path.stat().st_mtime for path in target.glob("*.html")}
-    shutil.rmtree(settings().cache_path)
-    assert build(warehouse, target).files == local.files
-    assert {path.name: path.stat().st_mtime for path in target.glob("*.html")} == times
+def test_finished_recordings_are_read_once_per_process(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = place(f"{bucket}/recordings")
+    local = Recording(recorded(tmp_path / "done", frames(*SAID), about=ABOUT).folder)
+    about, done, before = local.about, local.done, content(local)
+    store_finished(tmp_path, root)
+    (stored,) = list_recordings(root)
+    assert (stored.about, stored.done, content(stored)) == (about, done, before)
+    sent = requests_of(root, monkeypatch)
+    assert [(one.about, one.done) for one in list_recordings(root)] == [(about, done)]
+    first = len(sent)
+    assert [(one.about, one.done) for one in list_recordings(root)] == [(about, done)]
+    assert len(sent) == first + 1, "a listing"
 
 
-def test_a_backup_names_the_place_that_it_cannot_copy(bucket: str, tmp_path: Path) -> None:
-    config = Settings(home=tmp_path / "home", episodes=f"{bucket}/episodes")
-    config.world_home.mkdir(parents=True)
-    with pytest.raises(
-        ConfigError, match=rf"backing up: the episodes are in {bucket}/episodes; back them up with the tools of that storage"
-    ):
-        backup(config, tmp_path / "backups", at=NOW)
-    assert not (tmp_path / "backups").exists()
+def test_a_recording_that_could_not_be_uploaded_is_stored_by_command(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_RECORDINGS", f"{bucket}/recordings")
+    settings.cache_clear()
+    folder = settings().recorder_path / "rec"
+    recorded(folder, frames(*SAID), about=ABOUT)
+    before, listed = list(Recording(folder).frames()), CliRunner().invoke(main, ["recordings"]).output
+    with monkeypatch.context() as patch:
+        close_store(patch)
+        assert CliRunner().invoke(main, ["recordings", "store"]).exit_code == 1
+        assert list(Recording(folder).frames()) == before
+    done = CliRunner().invoke(main, ["recordings", "store"])
+    assert done.exit_code == 0 and f"rec: in {bucket}/recordings/rec" in done.output
+    assert not folder.exists()
+    assert list(find_recording(settings().recordings_path, "rec").frames()) == before != []
+    assert CliRunner().invoke(main, ["recordings"]).output == listed
+
+
+def step(number: int) -> Step:
+    return Step(number, 1_768_928_400_000_000_001 + number, f"Time: {number}", (), "done")
+
+
+def test_a_trajectory_goes_on_where_another_machine_left_it(bucket: str) -> None:
+    folder, head = place(f"{bucket}/trajectories/E/llm-0"), TrajectoryHead({"episode": "E"}, "You trade.", [])
+    first = Trajectory.begin(folder, head)
+    for number in range(CHECKPOINT + 7):
+        first.add(step(number))
+    first.save()
+    second = Trajectory.begin(folder, head)
+    assert second.stored == CHECKPOINT + 7 and second.step(CHECKPOINT + 6) == step(CHECKPOINT + 6)
+    for number in range(second.stored, 2 * CHECKPOINT + 1):
+        second.add(step(number))
+    second.finish()
+    found = Trajectory.open(folder)
+    assert found.finished is not None and list(found.steps()) == [step(number) for number in range(2 * CHECKPOINT + 1)]

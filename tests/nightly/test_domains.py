@@ -8,18 +8,10 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-
-from bellwether.domains import BUILT_IN, load_domains
-from bellwether.errors import ConfigError
-from bellwether.tables import _collect_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-
 #: Build one day of the example's table through its job, publish it, and print the location of the domain.
 USE = """
 import json
@@ -69,16 +61,6 @@ def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture
-def uncached() -> Iterator[None]:
-    """Reload the domains before and after the test."""
-    for function in (load_domains, _collect_tables):
-        function.cache_clear()
-    yield
-    for function in (load_domains, _collect_tables):
-        function.cache_clear()
-
-
 def test_a_domain_of_another_package_is_found_everywhere(tmp_path: Path) -> None:
     install(tmp_path)
     used = python(tmp_path, "-c", USE)
@@ -103,31 +85,3 @@ def test_a_domain_that_cannot_be_loaded_is_named_and_the_core_still_works(tmp_pa
     asked = python(tmp_path, "-m", "bellwether", "verify")
     assert (asked.returncode, "Traceback" in asked.stderr) == (1, False)
     assert "the entry point 'weather' (bellwether.domains) of weather cannot be loaded" in asked.stderr.splitlines()[-1]
-
-
-@pytest.mark.usefixtures("uncached")
-def test_two_domains_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "weather-1.0.dist-info" / "entry_points.txt").write_text("[bellwether.domains]\nagain = bellwether.domains.replay:REPLAY\n")
-    with pytest.raises(ConfigError, match="two domains are named 'replay'"):
-        load_domains()
-
-
-@pytest.mark.usefixtures("uncached")
-def test_a_table_of_another_domain_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "taken_domain.py").write_text(
-        "from bellwether.domains import Domain\nTAKEN = Domain('taken', groups={}, tables=('bellwether.tables.replay',))\n"
-    )
-    about = tmp_path / "taken-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: taken\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[bellwether.domains]\ntaken = taken_domain:TAKEN\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=r"the domain 'taken' declares the table replay/\w+ of another domain"):
-        _collect_tables()
-
-
-def test_every_module_that_a_built_in_domain_names_exists() -> None:
-    for domain in BUILT_IN:
-        assert domain.table_modules() and domain.rules_module() is not None
