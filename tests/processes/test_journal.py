@@ -17,27 +17,9 @@ import sqlalchemy as sa
 from bellwether.journal import Busy, Journal, Scope
 from bellwether.journal.holders import is_gone, is_running, this_process
 from bellwether.journal.records import Records, read_unfinished
-from tests.journal.calls import (
-    LEASE,
-    attempt_outcomes,
-    begin_attempt,
-    begin_call,
-    claim_attempt,
-    claim_call,
-    make_reply,
-    make_request,
-)
+from tests.journal.calls import LEASE, attempt_outcomes, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
 from tests.processes.journal_crashes import check_kills
-from tests.processes.journal_racers import (
-    ESTIMATE,
-    RUNNERS,
-    Racers,
-    make_records,
-    open_first,
-    spend,
-    stall_or_take_over,
-    win,
-)
+from tests.processes.journal_racers import ESTIMATE, RUNNERS, Racers, make_records, open_first, spend, stall_or_take_over, win
 from tests.shared import wait_for_child
 
 pytest_plugins = ("tests.journal.fixtures",)

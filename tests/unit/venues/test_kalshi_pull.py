@@ -19,11 +19,7 @@ from bellwether.lake.storage import Storage, open_storage
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_SERIES
 from bellwether.venues.http.page_files import PAGES, load
 from bellwether.venues.http.pages import DONE, PageStore
-from bellwether.venues.kalshi.pull import (
-    CandlePlan,
-    DayPull,
-    day_markets,
-)
+from bellwether.venues.kalshi.pull import CandlePlan, DayPull, day_markets
 from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.wire.rejects import NOT_LISTED, UNPROCESSABLE
 from tests.sizes import NIGHTLY

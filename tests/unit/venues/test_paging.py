@@ -204,10 +204,10 @@ async def test_an_offset_beyond_the_venues_end_names_keyset():
 async def follow(*pages: httpx.Response, known: bool = True) -> list[VenuePage]:
     """Return the pages of a listing by keyset or else by offset, from a venue that answers with `pages` in turn."""
     script = Script(*pages)
-    request_listing = routes.markets(closed=True)
+    call = routes.markets(closed=True)
     async with gamma(script) as client:
         client._knows_keyset = True
-        return [page async for page in client.follow(request_listing if known else routes.use_offsets(request_listing))]
+        return [page async for page in client.follow(call if known else routes.use_offsets(call))]
 
 
 async def test_a_page_that_is_empty_or_repeated_once_is_asked_for_again():

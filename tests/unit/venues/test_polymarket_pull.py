@@ -14,10 +14,7 @@ import httpx
 import polars as pl
 import pytest
 
-from bellwether.tables.raw import (
-    POLYMARKET_MARKETS,
-    POLYMARKET_PRICES,
-)
+from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_PRICES
 from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.resolution import build_resolutions
 from tests.venues.polymarket.objects import event

@@ -27,11 +27,11 @@ DATE = {"Date": "Sun, 05 Apr 2026 00:10:00 GMT"}
 HOUR = timedelta(hours=1)
 
 
-def contract(ticker: str, kalshi_event: str = "KXA-1", **more: Any) -> dict[str, Any]:
+def contract(ticker: str, event: str = "KXA-1", **more: Any) -> dict[str, Any]:
     """Return a market object of the venue."""
     return {
         "ticker": ticker,
-        "event_ticker": kalshi_event,
+        "event_ticker": event,
         "status": "active",
         "result": "",
         "created_time": "2026-03-01T00:00:00Z",
