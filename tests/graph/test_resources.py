@@ -121,7 +121,7 @@ def test_a_signal_ends_a_step_that_would_be_tried_again_and_the_steps_beside_it(
     async def wait(name: str) -> None:
         began.append(name)
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     def asset(name: str) -> dg.AssetsDefinition:
         @dg.asset(name=name, retry_policy=dg.RetryPolicy(max_retries=2))

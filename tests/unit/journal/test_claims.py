@@ -187,3 +187,10 @@ def test_a_release_says_why(journal: Journal) -> None:
     found = journal.status(make_request().key)
     assert found is not None
     assert (found.state, found.outcome, found.reason) == ("open", "timeout", "slow")
+
+
+def test_an_answer_needs_content(journal: Journal) -> None:
+    attempt = begin_attempt(journal)
+    with pytest.raises(ConfigError, match="without content"):
+        attempt.answer(Reply(b"{}"))
+    attempt.answer(Reply(b"{}", ""))

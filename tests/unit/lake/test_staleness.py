@@ -111,6 +111,12 @@ def test_ignored_inputs_and_code(lake: Lake) -> None:
     assert due(lake, TableInputs(recipe.table, (RAW,), code="2"), ("1",)) == [("1",)]
 
 
+def test_a_mark_is_no_result_of_the_graph(lake: Lake) -> None:
+    write(lake, RAW, ("1",), 1)
+    write(lake, LIVE, ("1",), 2, inputs={})
+    assert due(lake, TableInputs(LIVE, (RAW,)), ("1",)) == [("1",)]
+
+
 def test_lost_and_damaged_files_are_due(lake: Lake) -> None:
     recipe = TableInputs(CLEAN, (RAW,))
     write(lake, RAW, ("1",), 1)

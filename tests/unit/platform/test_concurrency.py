@@ -35,7 +35,7 @@ async def wait_for_signal(cleaned: list[str], number: signal.Signals = signal.SI
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
-                group.create_task(asyncio.sleep(3600))
+                group.create_task(asyncio.Event().wait())
             asyncio.get_running_loop().call_soon(os.kill, os.getpid(), number)
     finally:
         cleaned.append("cleaned")

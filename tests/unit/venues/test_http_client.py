@@ -375,3 +375,14 @@ async def test_packed_bodies_of_any_length_in_any_chunks_are_unpacked_whole():
 def test_a_call_is_retried_sixty_times_within_three_minutes():
     retry = RetryPolicy()
     assert (retry.base, retry.cap, retry.seconds, retry.attempts) == (0.5, 20.0, 180.0, 60)
+
+
+async def test_a_wait_that_the_venue_asks_for_is_passed_on_to_other_processes():
+    shared = SharedBuckets()
+    asked = [answer(b"", status=429, Retry_After=seconds) for seconds in ("7", "100000")]
+    async with client(Script(asked[0], GOOD, answer(b"", status=429), GOOD, asked[1]), limits=RateLimit(shared=shared)) as venue:
+        await venue.get("/markets")
+        await venue.get("/markets")
+        with pytest.raises(VenueError):
+            await venue.get("/markets")
+    assert shared.pauses == [7]

@@ -19,12 +19,12 @@ from bellwether.lake.storage import Storage, open_storage
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_SERIES
 from bellwether.venues.http.page_files import PAGES, load
 from bellwether.venues.http.pages import DONE, PageStore
-from bellwether.venues.kalshi.pull import CandlePlan, DayPull, day_markets
+from bellwether.venues.kalshi.pull import CandlePlan, DayPull, day_markets, pull_day
 from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.wire.rejects import NOT_LISTED, UNPROCESSABLE
 from tests.sizes import NIGHTLY
-from tests.venues.sessions import KalshiSession, is_final, rows
-from tests.venues.venue import answer
+from tests.venues.sessions import CANDLES, KalshiSession, is_final, rows
+from tests.venues.venue import answer, client
 from tests.venues.world import DAY, Killed, World, after, archived, closing, ordinary
 
 #: Methods of a storage that change it.
@@ -595,3 +595,16 @@ async def test_waits_for_a_reject_double_and_end_with_day_45(tmp_path: Path):
     assert looks == [1, 2, 4, 8, 16, 32, 45]
     assert is_final(pull)
     assert pull.rejects().height == 1
+
+
+async def test_a_pull_counts_its_failures_by_kind_and_not_those_of_pulls_before_it(session: Callable[[World], KalshiSession]):
+    world = ordinary()
+    run = session(world)
+    async with client(world) as venue:
+        venue.stats.failures["server"] = 5
+        honest, busy = world._answer, iter([429, 429, 503])
+        world._answer = lambda path, query: answer({}, status=status) if (status := next(busy, 0)) else honest(path, query)  # type: ignore[method-assign]
+        pull = await pull_day(venue, run.store, DAY, archive=None, plan=CANDLES)
+    row = pull.pulls().row(0, named=True)
+    assert (row["failures_rate_limit"], row["failures_server"], row["attempts"] - row["requests"]) == (2, 1, 3)
+    assert row["limited_seconds"] >= 0

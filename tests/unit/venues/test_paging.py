@@ -290,3 +290,9 @@ async def test_a_post_is_a_read_and_repeated_with_the_same_body(failure: httpx.R
     assert page.json == [{"asset_id": "1"}]
     assert [request.content for request in script.requests] == [b'[{"token_id":"1"}]'] * 3
     assert len(naps.taken) == 2
+
+
+async def test_records_that_moved_to_the_next_page_or_a_repeated_last_page_are_no_loop():
+    assert tickers(await collect(Script(listing("c1", "A"), listing("", "A")))) == ["A", "A"]
+    moved = Script(listing("c1", "A", "B"), listing("c2", "B", "C"), listing("", "D"))
+    assert tickers(await collect(moved)) == ["A", "B", "B", "C", "D"]

@@ -29,6 +29,7 @@ from tests.venues.polymarket.objects import (
     condition,
     event,
     market,
+    read,
     reject,
     reject_fields,
     row,
@@ -389,3 +390,14 @@ def test_a_page_of_prices_that_needs_a_look_by_itself_is_not_parsed_with_others(
     twice = [{"t": 1767225600, "p": 0.5}] * 2
     for points in ([{"t": 1767225600}], [{"t": "x", "p": 0.5}], [7], twice):
         assert parse_histories([fitting, PriceHistory(points, replace(ORIGIN, page=1), "8", "80")], day=DAY, period_minutes=60) is None
+
+
+def test_one_bad_market_leaves_the_others_of_its_page():
+    parsed = read(market(1), market(2, endDate=...), market(3))
+    assert parsed.rows["market_id"].to_list() == ["1", "3"]
+    assert parsed.rejects.select("record_id", "ordinal", "day").rows() == [("2", 1, DAY)]
+
+
+def test_a_number_serves_where_its_text_is_missing():
+    found = row(market(volume=..., volumeNum=2388.745093, liquidity="", liquidityNum=49362.7802))
+    assert (found["volume"], found["liquidity"]) == (Decimal("2388.745093"), Decimal("49362.7802"))
