@@ -1,6 +1,6 @@
 """A language model trades a recorded event by tool calls. The recorded trajectory then repeats the run exactly, without calling the model.
 
-    python examples/llm_agent.py .bellwether/sandbox/episodes/KXTOTALCFB-26JUN28 [MODEL] [DOLLARS]
+    python examples/llm_agent.py .bellwether/sandbox/episodes/KXMLBGAME-26SEP282300NYYBOS [MODEL] [DOLLARS]
 
 MODEL is a name of `bellwether models`; the default is a model of the sandbox, which costs nothing.
 """

@@ -1,7 +1,7 @@
 """Market maker that quotes around the middle of every market, and leans against its inventory.
 
-bellwether backtest --agent examples/market_maker.py:Maker --cadence 5 --episode KXTOTALCFB-26JUN28
-bellwether backtest --agent examples/market_maker.py:Maker --grid half_spread_cents=1..4 --cadence 5 --episode KXTOTALCFB-26JUN28
+bellwether backtest --agent examples/market_maker.py:Maker --cadence 5 --episode KXMLBGAME-26SEP282300NYYBOS
+bellwether backtest --agent examples/market_maker.py:Maker --grid half_spread_cents=1..4 --cadence 5 --episode KXMLBGAME-26SEP282300NYYBOS
 """
 
 from __future__ import annotations
