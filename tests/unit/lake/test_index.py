@@ -61,12 +61,12 @@ def test_a_publication_costs_what_has_changed(lake: Lake, s3_server: S3Server, t
     for count in (6, 12):
         fill(lake, count)
         lake.write(SERIES, (), series(count), run_id="r1")
-        warehouse.publish(lake, tmp_path / "warehouse.duckdb")
+        warehouse.publish(lake, tmp_path / "warehouse.duckdb", tables=[SERIES, PRICES])
         changed = prices("2025-01-02", seed=count)
         lake.write(PRICES, ("2025-01-02",), changed, run_id="r2")
         lake.write(SERIES, (), series(count + 1), run_id="r2")
         with s3_server.counting() as requests:
-            published = warehouse.publish(lake, tmp_path / "warehouse.duckdb", complete_every=timedelta(days=1))
+            published = warehouse.publish(lake, tmp_path / "warehouse.duckdb", tables=[SERIES, PRICES], complete_every=timedelta(days=1))
         assert not published.complete
         assert (published.partitions, published.rows) == (count + 1, count * 6 + count + 1)
         found.append(requests.total())

@@ -20,6 +20,8 @@ from bellwether.lake.verification import verify
 from bellwether.lake.warehouse import Publication, covered_files, current_files, publish, query, tables_written_since
 from bellwether.tables import TABLES, table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+from tests.site.world import NOW
+from tests.site.world import rows as make_rows
 
 DAY = ("2025-09-01",)
 SCORES = table("benchmark/scores")
@@ -406,3 +408,14 @@ def test_updates_lead_to_the_same_file_as_a_complete_publication(lake: Lake, pat
             assert tables_written_since(lake, path, chosen) == []
     publish(lake, tmp_path / "complete.duckdb", tables=chosen)
     assert content(path) == content(tmp_path / "complete.duckdb")
+
+
+def test_names_keep_their_numbers_and_standings_those_of_the_publication_before(tmp_path: Path) -> None:
+    lake, path = Lake(str(tmp_path / "lake"), clock=lambda: NOW), tmp_path / "w.duckdb"
+    for names in (("x", "y"), ("y", "z")):
+        board = make_rows("benchmark/leaderboard", 2, release="release-0", forecaster=list(names), rank=[1, 2], brier=[0.1, 0.2])
+        lake.write(table("benchmark/leaderboard"), ("release-0",), board, run_id="r")
+        publish(lake, path)
+    assert dict(query(path, "FROM meta.names").iter_rows()) == {"x": 0, "y": 1, "z": 2}
+    standings = query(path, "SELECT current, name, place FROM meta.standings WHERE area = 'benchmark' ORDER BY ALL")
+    assert standings.rows() == [(False, "x", 1), (False, "y", 2), (True, "y", 1), (True, "z", 2)]
