@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -177,7 +178,7 @@ async def test_at_most_sixteen_waiting_works_share_a_transaction_of_the_one_writ
 
 
 async def test_eight_works_run_at_once_where_writers_do_not_wait_for_each_other(postgres_url: str) -> None:
-    together, running, most = threading.Barrier(8, timeout=60), 0, 0
+    together, running, most = threading.Barrier(8, timeout=10), 0, 0
     lock = threading.Lock()
 
     def work() -> None:
@@ -189,6 +190,7 @@ async def test_eight_works_run_at_once_where_writers_do_not_wait_for_each_other(
         with lock:
             running -= 1
 
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(16))
     with Journal(postgres_url) as journal:
         journal.database.open()
         writer = Writer(journal)
