@@ -148,7 +148,7 @@ HOSTILE = st.text(alphabet=st.characters(exclude_categories=()), max_size=30) | 
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=HOSTILE, reasoning=HOSTILE | st.none(), reason=HOSTILE, body=st.binary(min_size=1, max_size=40), number=st.integers(0, 10**9)
 )
