@@ -22,7 +22,7 @@ from bellwether.models.registry import models
 from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.units import SECOND
-from tests.forecasting.test_prompt import AS_OF, QUESTION
+from tests.unit.forecasting.test_prompt import AS_OF, QUESTION
 from tests.kalshibench.conftest import labels, result, write_all
 from tests.replay.episode.folders import Native
 

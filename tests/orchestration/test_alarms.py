@@ -19,7 +19,7 @@ from orchestration import alarms
 from orchestration.alarms import evaluate_check, failures, report_stuck, run_subject, stuck
 from orchestration.runner import TAGS
 from resources import LakeResource
-from tests.arena.test_queries import _row as row_of
+from tests.unit.arena.world import row_of
 
 FAILS: set[str] = set()
 REFUSED: set[str] = set()

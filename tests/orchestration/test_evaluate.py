@@ -42,7 +42,7 @@ from bellwether.tables import table
 from cli.main import main
 from orchestration.definitions import build_defs
 from orchestration.run_session import runner
-from tests.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
+from tests.unit.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
 from tests.orchestration.conftest import World
 from tests.shared import wait_until
 

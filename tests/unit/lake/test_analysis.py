@@ -302,7 +302,7 @@ def test_every_reject_is_told_once_though_a_day_files_those_of_the_archive_again
     ]
 
 
-#: tests/arena/test_queries.py runs those of the arena.
+#: tests/unit/arena/test_checks.py runs those of the arena.
 ANALYSES = sorted(file.stem for file in ROOT.glob("sql/analysis/*.sql") if not file.stem.startswith("arena_"))
 PAGE = (ROOT / "docs" / "querying.md").read_text(encoding="utf-8")
 
