@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from pathlib import Path
 from typing import Any
 
 import httpx
 import polars as pl
 import pytest
 
-from bellwether.arena.export import build_cohort_tables, export_cohort
 from bellwether.arena.identity import week_of
-from bellwether.arena.methodology import methodologies
-from bellwether.arena.weekly.context import decision_time, freeze_universe, list_venues
+from bellwether.arena.weekly.context import decision_time, freeze_universe
 from bellwether.arena.weekly.held_prices import store_tick
-from bellwether.arena.weekly.summary import preview_week
 from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.tables import arena as tables
-from tests.arena.altered_venue import AlteringTransport
-from tests.arena.kalshi import KalshiArena
-from tests.arena.test_export import query_leaderboard
-from tests.arena.test_time_travel import prompts
-from tests.arena.weeks import LATER, SEVEN, WEEK
-
-pytestmark = pytest.mark.slow
+from tests.nightly.sandbox_arena import KalshiArena
+from tests.unit.arena.test_time_travel import prompts
+from tests.unit.arena.weeks import LATER, SEVEN, WEEK
 
 NEXT = WEEK + SEVEN
 AT = decision_time(NEXT)
@@ -77,10 +73,9 @@ def plain_cash(trades: pl.DataFrame) -> dict[str, Decimal]:
 # --- a reconstructed week, after one on Polymarket ------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def decided(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
-    """A cohort on Polymarket, and a week later one on Kalshi. Both decide in the second week."""
-    arena = KalshiArena(tmp_path_factory.mktemp("venues"), lineup="few", methodology=None)
+def decide_on_both_venues(folder: Path) -> KalshiArena:
+    """Return an arena with a cohort on Polymarket, and a week later one on Kalshi. Both decide in the second week."""
+    arena = KalshiArena(folder, lineup="few", methodology=None)
     arena.decide(WEEK)
     arena.lineup, arena.methodology = "tiny", "small-kalshi"
     arena.decide(NEXT)
@@ -89,7 +84,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
     return arena
 
 
-def test_each_cohort_stays_on_its_venue(decided: KalshiArena) -> None:
+def assert_each_cohort_stays_on_its_venue(decided: KalshiArena) -> None:
     universe, trades, agents = (decided.read(one) for one in (tables.UNIVERSE, tables.TRADES, tables.AGENTS))
     both = universe.filter(pl.col("week") == NEXT)
     assert Counter(both["venue"]) == {"polymarket": 25, "kalshi": 60}
@@ -103,7 +98,7 @@ def test_each_cohort_stays_on_its_venue(decided: KalshiArena) -> None:
     assert decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT).height == agents.height, "every agent of both cohorts decides once"
 
 
-def test_the_universes_of_a_week_are_checked_by_venue(decided: KalshiArena) -> None:
+def assert_universes_are_checked_by_venue(decided: KalshiArena) -> None:
     both = decided.read(tables.UNIVERSE).filter(pl.col("week") == NEXT)
     rules = [rule for rule in rules_for("arena/universe") if rule.name == "one_digest"]
     assert [found.passed for found in validate(tables.UNIVERSE, both, rules)] == [True]
@@ -111,7 +106,7 @@ def test_the_universes_of_a_week_are_checked_by_venue(decided: KalshiArena) -> N
     assert [found.passed for found in validate(tables.UNIVERSE, torn, rules)] == [False]
 
 
-def test_the_past_is_rebuilt_from_dates_and_candles(decided: KalshiArena) -> None:
+def assert_the_past_is_rebuilt_from_dates_and_candles(decided: KalshiArena) -> None:
     universe = decided.read(tables.UNIVERSE).filter(KALSHI)
     assert universe["known_at"].unique().to_list() == [AT]
     assert universe["reconstructed"].all()
@@ -127,7 +122,7 @@ def test_the_past_is_rebuilt_from_dates_and_candles(decided: KalshiArena) -> Non
     assert trades["unmatched"].null_count() == trades.height, "candles have no sizes"
 
 
-def test_the_ledger_is_what_a_plain_computation_gives(decided: KalshiArena) -> None:
+def assert_the_ledger_equals_a_plain_computation(decided: KalshiArena) -> None:
     found = decided.results()
     assert found.violations == []
     trades = decided.read(tables.TRADES).filter(KALSHI)
@@ -144,38 +139,6 @@ def test_the_ledger_is_what_a_plain_computation_gives(decided: KalshiArena) -> N
     last = dict(ledger.sort("number").group_by("agent_id").agg(pl.col("cash").last()).iter_rows())
     assert {name: Decimal(cash) for name, cash in last.items()} == plain_cash(trades)
     assert all(cash == cash.quantize(Decimal("0.01")) for cash in ledger.filter(pl.col("kind") == "FEE")["cash"]), "cents, in April 2026"
-
-
-def test_a_week_that_is_run_again_stays_as_it_is(decided: KalshiArena) -> None:
-    before, asked = decided.stored(), len(decided.calls)
-    decided.methodology = None
-    decided.decide(NEXT, run="again")
-    decided.methodology = "small-kalshi"
-    assert len(decided.calls) == asked
-    for name, rows in decided.stored().items():
-        assert rows.equals(before[name]), name
-
-
-def test_the_preview_shows_every_venue_of_the_week_that_of_its_cohort_first(decided: KalshiArena) -> None:
-    with decided.journal() as journal:
-        world = decided.world(journal)
-        universes, made = preview_week(world, NEXT)
-        assert [one.venue for one in universes] == ["kalshi", "polymarket"]
-        assert {one.decision_id for one in made} == set(decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT)["decision_id"])
-        assert [one.decision_id.split("/")[0] for one in made] == sorted((one.decision_id.split("/")[0] for one in made), reverse=True)
-        assert list_venues(world, NEXT + SEVEN) == list_venues(world, NEXT) == ["kalshi", "polymarket"]
-        assert list_venues(world, WEEK - SEVEN) == ["kalshi"], "a week without a cohort would start one of the chosen methodology"
-
-
-def test_an_export_has_the_universe_of_its_venue(decided: KalshiArena, tmp_path_factory: pytest.TempPathFactory) -> None:
-    rules = methodologies(decided.registry)
-    for cohort, venue in ((WEEK, "Polymarket"), (NEXT, "Kalshi")):
-        exported = build_cohort_tables(decided.lake, rules, cohort)
-        assert exported["universe"]["venue"].unique().to_list() == [venue.lower()]
-        folder = export_cohort(exported, cohort, tmp_path_factory.mktemp("export") / "cohort")
-        assert f"open markets of {venue};" in (folder / "README.md").read_text()
-        found, expected = query_leaderboard(folder), exported["leaderboard"].sort("family")
-        assert found.select("family", "bets", "profit").equals(expected.select("family", "bets", "profit"))
 
 
 # --- the same, whatever happened later -----------------------------------------------------------------------------
@@ -208,6 +171,34 @@ NOW_FIELDS: dict[str, Any] = {
 }
 
 
+class AlteringTransport(httpx.AsyncBaseTransport, ABC):
+    """Transport that alters the objects of every JSON answer, outer ones first, and counts the changes."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, changed: Counter[str]) -> None:
+        self._inner, self.changed = inner, changed
+
+    @abstractmethod
+    def change(self, item: dict[str, Any]) -> None:
+        """Change an object in place."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._inner.handle_async_request(request)
+        body = await answer.aread()
+        try:
+            document = json.loads(body)
+        except ValueError:
+            return httpx.Response(answer.status_code, headers=answer.headers, content=body)
+        self._walk(document)
+        headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
+        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(document).encode())
+
+    def _walk(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self.change(value)
+        for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            self._walk(child)
+
+
 class _Tampering(AlteringTransport):
     def change(self, found: dict[str, Any]) -> None:
         if "yes_sub_title" in found:
@@ -236,9 +227,9 @@ class _Tampering(AlteringTransport):
 _OTHER_CANDLE = (("yes_bid", "0.2200"), ("yes_ask", "0.2300"))
 
 
-def test_later_facts_change_nothing(decided: KalshiArena, tmp_path_factory: pytest.TempPathFactory) -> None:
+def assert_later_facts_change_nothing(decided: KalshiArena, folder: Path) -> None:
     """The reconstruction runs at another time, against a venue that alters every later fact."""
-    tampered = Tampered(tmp_path_factory.mktemp("tampered"), now=datetime(2026, 5, 20, 1, tzinfo=UTC))
+    tampered = Tampered(folder, now=datetime(2026, 5, 20, 1, tzinfo=UTC))
     tampered.decide(NEXT)
     assert min(tampered.changed[what] for what in ("contract", "close", "result")) > 50
     own = pl.col("agent_id").str.starts_with(f"{NEXT}/")
@@ -255,8 +246,17 @@ def test_later_facts_change_nothing(decided: KalshiArena, tmp_path_factory: pyte
     assert not first.select("market_id", "results").equals(other.select("market_id", "results")), "the later facts are really others"
 
 
-def test_a_week_that_the_venue_no_longer_lists_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
-    arena = KalshiArena(tmp_path_factory.mktemp("old"), now=LATER)
+def test_a_reconstructed_week_on_kalshi_after_one_on_polymarket(tmp_path: Path) -> None:
+    decided = decide_on_both_venues(tmp_path / "venues")
+    assert_each_cohort_stays_on_its_venue(decided)
+    assert_universes_are_checked_by_venue(decided)
+    assert_the_past_is_rebuilt_from_dates_and_candles(decided)
+    assert_the_ledger_equals_a_plain_computation(decided)
+    assert_later_facts_change_nothing(decided, tmp_path / "tampered")
+
+
+def test_a_week_that_the_venue_no_longer_lists_is_refused(tmp_path: Path) -> None:
+    arena = KalshiArena(tmp_path, now=LATER)
     with arena.journal() as journal, pytest.raises(ConfigError, match="choose a later week"):
         freeze_universe(arena.world(journal), WEEK - 4 * SEVEN, "kalshi")
 
@@ -264,11 +264,10 @@ def test_a_week_that_the_venue_no_longer_lists_is_refused(tmp_path_factory: pyte
 # --- a live week ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
-    """A live week of the rules, marked and observed until its bets are paid out."""
+def live_until_paid_out(folder: Path) -> KalshiArena:
+    """Return a live week of the rules, marked and observed until its bets are paid out."""
     start = AT + timedelta(minutes=5)
-    arena = KalshiArena(tmp_path_factory.mktemp("live"), lineup="rules", methodology="small-bets-kalshi", now=start)
+    arena = KalshiArena(folder, lineup="rules", methodology="small-bets-kalshi", now=start)
     arena.decide(start.date(), forced=False)
     for hours in (1, 80, 169, 240, 337, 400, 505, 673, 841, 1009, 1177):
         arena.now = start + timedelta(hours=hours)
@@ -281,7 +280,8 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
     return arena
 
 
-def test_live_bets_are_filled_from_books_marked_and_paid_out(lived: KalshiArena) -> None:
+def test_live_bets_are_filled_from_books_marked_and_paid_out(tmp_path: Path) -> None:
+    lived = live_until_paid_out(tmp_path)
     trades, evidence, prices = (lived.read(one) for one in (tables.TRADES, tables.EVIDENCE, tables.PRICES))
     assert trades.height > 2
     assert trades["quote_source"].unique().to_list() == ["orderbook"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -13,16 +12,17 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bellwether.arena.frames import universe_frame
 from bellwether.arena.identity import week_of, week_start
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import PriceObservation
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import compute_rankings
 from bellwether.arena.rankings.standings import load_inputs, read_tables_as_known
-from bellwether.arena.results import Facts
 from bellwether.arena.submissions import submissions_frame
 from bellwether.arena.weekly import model_calls
-from bellwether.arena.weekly.context import load_cohort
+from bellwether.arena.weekly import rows as row_builders
+from bellwether.arena.weekly.context import freeze_universe, load_cohort
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
 from bellwether.arena.weekly.polymarket import Polymarket
@@ -38,7 +38,7 @@ from bellwether.tables import arena as tables
 from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.arena_rankings import SUBMISSIONS
 from bellwether.tables.schema import Table
-from tests.arena.weeks import Arena
+from tests.unit.arena.weeks import Arena
 
 START = datetime(2026, 3, 1, 0, 7, 13, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -153,8 +153,8 @@ class History:
             elif event == "archive" and rng.random() < 0.3:
                 archive_cohort(world, rng.choice(begun.to_list()), "ann", "broken")
             for cohort in begun:
-                rows = build_agents_rows(world, load_cohort(world.records, cohort))
-                arena.lake.write(tables.AGENTS, (cohort.isoformat(),), rows, run_id="test")
+                agents_rows = build_agents_rows(world, load_cohort(world.records, cohort))
+                arena.lake.write(tables.AGENTS, (cohort.isoformat(),), agents_rows, run_id="test")
         if event == "submit":
             market = rng.choice(arena.read(tables.UNIVERSE)["market_id"].to_list())
             self.forecasts.append((f"f{rng.randrange(2)}", f"polymarket:{market}", arena.now, round(rng.random(), 2), arena.now))
@@ -182,21 +182,39 @@ def _table(name: str) -> Table:
     return TABLES[f"arena/{name}"]
 
 
+def publish_history(folder: Path, seed: int, length: int) -> History:
+    with pytest.MonkeyPatch.context() as patch:
+        made = History(folder, seed, patch)
+        for _ in range(length):
+            made.happen()
+    return made
+
+
+def assert_known_as_published(made: History, seed: int, first: int, step: int) -> None:
+    for at, published in list(made.published.items())[first::step]:
+        read = made.known(at)
+        for name, rows in published.items():
+            assert read(_table(name)).equals(rows), (seed, at, name)
+
+
 def test_what_was_published_at_an_instant_is_known_as_of_it(tmp_path: Path) -> None:
+    made = publish_history(tmp_path, 3, 3)
+    assert made.happened.keys() >= {"decide", "look"}
+    assert_known_as_published(made, 3, 0, 2)
+
+
+@pytest.mark.nightly
+def test_random_histories_are_known_as_they_were_published(tmp_path: Path) -> None:
+    """The histories together contain every event, state and table. Rankings are compared, too."""
     seen: Counter[str] = Counter()
     for seed in SEEDS:
-        with pytest.MonkeyPatch.context() as patch:
-            made = History(tmp_path / str(seed), seed, patch)
-            for _ in range(LENGTH):
-                made.happen()
-        for number, (at, published) in list(enumerate(made.published.items()))[seed % 2 :: 2]:
+        made = publish_history(tmp_path / str(seed), seed, LENGTH)
+        assert_known_as_published(made, seed, seed % 2, 2)
+        for at, published in list(made.published.items())[seed % 2 + 8 :: 12]:
             read = made.known(at)
-            for name, rows in published.items():
-                assert read(_table(name)).equals(rows), (seed, at, name)
-            if number % 6 == 4:
-                for name, rows in compute_rankings(load_inputs(lambda table, then=published: then[table.short_name], {})).items():  # type: ignore[misc]
-                    assert read(TABLES[name]).equals(rows), (seed, at, name)
-                    seen[name] += rows.height
+            for name, rows in compute_rankings(load_inputs(lambda table, then=published: then[table.short_name], {})).items():  # type: ignore[misc]
+                assert read(TABLES[name]).equals(rows), (seed, at, name)
+                seen[name] += rows.height
         last = made.published[made.arena.now]
         seen += made.happened
         seen += Counter({name: rows.height for name, rows in last.items()})
@@ -206,30 +224,26 @@ def test_what_was_published_at_an_instant_is_known_as_of_it(tmp_path: Path) -> N
     assert not [name for name in wanted if not seen[name]], seen
 
 
-#: Hourly runs of a live week, as (behaviour of the models, quotes of the venue).
+#: Hourly runs of a live week, as (behaviour of the models, quotes of the venue): the agents are blocked, refused twice, and executed.
 RUNS = (("out_of_credit", "all"), ("fine", "none"), ("fine", "none"), ("fine", "all"))
 TIMES = [START + number * HOUR for number in range(len(RUNS))]
 
 
-@pytest.fixture(scope="module")
-def run_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Home a week after `RUNS`: agents were blocked, refused twice for the same reasons, and executed."""
-    home = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch:
-        arena, trouble = Arena(home, now=START, lineup="rules"), Trouble(Random(0), patch)
-        for trouble.fault, trouble.looks in RUNS:
+def run_hourly(folder: Path, monkeypatch: pytest.MonkeyPatch, runs: Sequence[tuple[str, str]]) -> Arena:
+    """Return the arena an hour after the last run."""
+    arena = Arena(folder, now=START, lineup="rules")
+    with monkeypatch.context() as patch:
+        trouble = Trouble(Random(0), patch)
+        for trouble.fault, trouble.looks in runs:
             arena.decide(START.date())
             arena.now += HOUR
-    return home
+    return arena
 
 
-@pytest.fixture
-def arena(run_home: Path, tmp_path: Path) -> Arena:
-    """Arena an hour after the last run of the week."""
-    return Arena(Path(shutil.copytree(run_home, tmp_path / "home")), now=START + len(RUNS) * HOUR, lineup="rules")
-
-
-def test_a_decision_has_one_row_known_from_its_first_state_and_a_version_for_each_earlier_one(arena: Arena) -> None:
+def test_a_decision_has_one_row_known_from_its_first_state_and_a_version_for_each_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena = run_hourly(tmp_path, monkeypatch, RUNS)
     row = arena.read(tables.DECISIONS).row(by_predicate=pl.col("decision_id").str.contains("/favourite/"), named=True)
     assert (row["state"], row["known_at"], row["changed_at"]) == ("finished", TIMES[0], TIMES[3])
     versions = arena.read(tables.DECISION_VERSIONS).filter(decision_id=row["decision_id"])
@@ -249,29 +263,14 @@ def test_a_decision_has_one_row_known_from_its_first_state_and_a_version_for_eac
     assert set(messages.select("role", "known_at").rows()) == {("system", TIMES[1]), ("user", TIMES[1])}
 
 
-def test_a_week_that_is_run_again_keeps_its_bytes(arena: Arena) -> None:
+def test_a_week_that_is_run_again_keeps_its_bytes_also_over_damaged_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = (tables.DECISIONS, tables.DECISION_VERSIONS, tables.REFUSALS, tables.TRADES, tables.AGENTS, MESSAGES)
-    before = {one.name: arena.lake.manifests(one)[START.date().isoformat(),].sha256 for one in kept}
+    arena, partition = run_hourly(tmp_path, monkeypatch, RUNS[2:]), (START.date().isoformat(),)
+    before = {one.name: arena.lake.manifests(one)[partition].sha256 for one in kept}
+    Path(arena.lake.storage.location(arena.lake.manifests(tables.DECISIONS)[partition].file)).write_bytes(b"{")
     arena.decide(START.date())
-    assert {one.name: arena.lake.manifests(one)[START.date().isoformat(),].sha256 for one in kept} == before
-
-
-def test_versions_that_a_home_lacks_are_those_of_the_executions_in_its_journal(arena: Arena) -> None:
-    """Older versions stored only the time of the last execution, and no versions."""
-    partition, whole = (START.date().isoformat(),), arena.read(tables.REFUSALS)
-    old = arena.read(tables.DECISIONS).with_columns(known_at="changed_at", changed_at=pl.lit(None, tables.DECISIONS.schema["changed_at"]))
-    arena.lake.write(tables.DECISIONS, partition, old, run_id="test")
-    arena.lake.write(tables.DECISION_VERSIONS, partition, tables.DECISION_VERSIONS.empty(), run_id="test")
-    assert Facts.load(arena.lake).as_known(TIMES[3]).decisions.equals(old)
-    assert Facts.load(arena.lake).as_known(TIMES[2]).decisions.height < old.height
-    arena.decide(START.date())
-    states = arena.read(tables.DECISION_VERSIONS).filter(pl.col("decision_id").str.contains("/favourite/"))
-    assert states.select("state", "known_at", "changed_at", "superseded_at").rows() == [
-        ("read", TIMES[1], TIMES[1], TIMES[2]),
-        ("read", TIMES[1], TIMES[2], TIMES[3]),
-    ]
-    assert arena.read(tables.DECISIONS).filter(pl.col("legs") > 0)["known_at"].unique().to_list() == [TIMES[1]]
-    assert arena.read(tables.REFUSALS).equals(whole)
+    assert {one.name: arena.lake.manifests(one)[partition].sha256 for one in kept} == before
+    assert arena.read(tables.DECISIONS).height == 4
 
 
 def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,20 +290,30 @@ def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkey
     assert read_as_known(arena.lake, methodologies(arena.registry), START)(tables.DECISIONS).equals(before)
 
 
-def test_a_forecast_is_known_once_the_universe_of_its_week_is_frozen(arena: Arena) -> None:
+def test_changed_tokens_are_a_new_state() -> None:
+    first, later = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+
+    def state(tokens: int, at: datetime) -> dict[str, object]:
+        return {"state": "FAILED", "input_tokens": tokens, "output_tokens": tokens, **dict.fromkeys(("known_at", "changed_at"), at)}
+
+    def merge(stored: int, journaled: int) -> list[tuple[object, object]]:
+        states = row_builders._merge_states([state(stored, first)], [state(journaled, later)], None, later)
+        return [(each["input_tokens"], each["changed_at"]) for each in states]
+
+    assert merge(100, 100) == [(100, first)]
+    assert merge(100, 200) == [(100, first), (200, later)], "what was published at `first` stays"
+
+
+def test_a_forecast_is_known_once_the_universe_of_its_week_is_frozen(tmp_path: Path) -> None:
     """The forecast for the next week arrives before that week has a universe."""
-    arena.now = START + 2 * DAY
-    market = arena.read(tables.UNIVERSE).filter(pl.col("outcomes").list.sort() == pl.lit(["No", "Yes"])).sort("closes_at")["market_id"][-1]
-    stored = pl.DataFrame([("ann", f"polymarket:{market}", arena.now, 0.5, arena.now)], schema=SCHEMA, orient="row")
-    universe, rules = arena.read(tables.UNIVERSE), methodologies(arena.registry)
+    arena = Arena(tmp_path, now=START)
+    with arena.journal() as journal:
+        universe = universe_frame(START.date(), freeze_universe(arena.world(journal), START.date(), "polymarket"))
+    forecast_at = START + 2 * DAY
+    market = universe.filter(pl.col("outcomes").list.sort() == pl.lit(["No", "Yes"])).sort("closes_at")["market_id"][-1]
+    stored = pl.DataFrame([("ann", f"polymarket:{market}", forecast_at, 0.5, forecast_at)], schema=SCHEMA, orient="row")
+    rules = methodologies(arena.registry)
     assert submissions_frame(stored, universe, rules).is_empty()
     frozen = START + 7 * DAY
     later = universe.with_columns(pl.col("week") + 7 * DAY, known_at=pl.lit(frozen, tables.UNIVERSE.schema["known_at"]))
     assert submissions_frame(stored, pl.concat([universe, later]), rules)["known_at"].to_list() == [frozen]
-
-
-def test_a_live_week_is_decided_over_damaged_rows(arena: Arena) -> None:
-    week, before = START.date(), arena.read(tables.DECISIONS)
-    Path(arena.lake.storage.location(arena.lake.manifests(tables.DECISIONS)[week.isoformat(),].file)).write_bytes(b"{")
-    arena.decide(week)
-    assert arena.read(tables.DECISIONS).equals(before)

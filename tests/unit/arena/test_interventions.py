@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity
-from bellwether.arena.records import InterventionKind, load_by_subject, load_interventions
+from bellwether.arena.records import Intervention, InterventionKind, load_by_subject, load_interventions
 from bellwether.arena.results import Facts, newest_fact_time
-from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
 from bellwether.arena.weekly.queries import is_week_decided, query_agent, query_cohort, read_as_known, stored_tables
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ConfigError
+from bellwether.journal.records import Records
+from bellwether.lake import Lake
+from bellwether.tables import TABLES, table
 from bellwether.tables import arena as tables
-from bellwether.tables import table
 from bellwether.tables.arena_rankings import INPUTS
-from tests.arena.weeks import SEVEN, Arena
+from tests.unit.arena.weeks import SEVEN, Arena
+from tests.unit.arena.world import row_of
 
 START = datetime(2026, 6, 28, 0, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """A live week of rules. An hour later one market is cancelled and one agent closed, and evidence and decisions are updated."""
-    arena = Arena(tmp_path_factory.mktemp("operators"), now=START, lineup="rules")
+def intervene(folder: Path) -> Arena:
+    """Return a live week of rules. An hour later one market is cancelled and one agent closed, and evidence and decisions are updated."""
+    arena = Arena(folder, now=START, lineup="rules")
     week = START.date()
     arena.decide(week)
     arena.evidence(week)
     arena.now = START + HOUR
     with arena.journal() as journal:
         world = arena.world(journal)
-        market = sorted(arena.read(tables.TRADES)["market_id"])[0]
-        cancel_market(world, market, "ann", "the question was withdrawn")
+        cancel_market(world, sorted(arena.read(tables.TRADES)["market_id"])[0], "ann", "the question was withdrawn")
         close_agent(world, f"{week}/random", "ann", "its key was stolen")
     arena.evidence(week)
     arena.decide(week)
@@ -47,25 +53,28 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     return arena
 
 
-def _cancelled(arena: Arena) -> dict[str, object]:
-    return arena.read(tables.EVIDENCE).filter(pl.col("cancelled_by").is_not_null()).row(0, named=True)
-
-
-def test_a_cancellation_refunds_what_is_held_from_when_it_is_known(arena: Arena) -> None:
-    word = _cancelled(arena)
+def test_a_cancellation_refunds_what_is_held_from_when_it_is_known_and_is_recorded_once(tmp_path: Path) -> None:
+    arena = intervene(tmp_path)
+    word = arena.read(tables.EVIDENCE).filter(pl.col("cancelled_by").is_not_null()).row(0, named=True)
     assert (word["cancelled_by"], word["known_at"]) == ("ann (the question was withdrawn)", START + HOUR)
-    found = arena.results()
-    assert found.violations == []
-    ledger = found.frames["arena/ledger"].filter(pl.col("market_id") == word["market_id"])
-    refunds = ledger.filter(pl.col("kind") == "REFUND")
+    ledger = arena.read(tables.LEDGER).filter(market_id=word["market_id"])
+    refunds = ledger.filter(kind="REFUND")
     assert refunds["known_at"].unique().to_list() == [START + HOUR]
-    assert refunds["amount"].sum() == -ledger.filter(pl.col("kind") == "BUY")["amount"].sum() > 0
-    settled = found.frames["arena/settlements"].row(by_predicate=pl.col("market_id") == word["market_id"], named=True)
+    assert refunds["amount"].sum() == -ledger.filter(kind="BUY")["amount"].sum() > 0
+    settled = arena.read(tables.SETTLEMENTS).row(by_predicate=pl.col("market_id") == word["market_id"], named=True)
     assert (settled["result"], settled["rule"]) == ("cancelled", "cancelled by ann (the question was withdrawn)")
-    assert word["market_id"] not in found.frames["arena/scores"]["market_id"]
+    assert word["market_id"] not in arena.read(tables.SCORES)["market_id"]
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        first = load_interventions(world.records)
+        assert cancel_market(world, first[0].subject, "bob", "again") == first[0]
+        assert close_agent(world, f"{START.date()}/random", "bob", "again") == first[1]
+        assert load_interventions(world.records) == first
+    assert arena.evidence(START.date()).filter(pl.col("cancelled_by").is_not_null()).height == 1
 
 
-def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
+def test_results_are_shown_as_they_were_known(tmp_path: Path) -> None:
+    arena = intervene(tmp_path)
     rules = methodologies(arena.registry)
     before, after = (read_as_known(arena.lake, rules, at) for at in (START + HOUR / 2, START + HOUR))
     assert before(tables.SETTLEMENTS).is_empty()
@@ -73,36 +82,20 @@ def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
     assert after(tables.LEDGER).equals(arena.read(tables.LEDGER))
     for one in (tables.AGENTS, tables.DECISIONS, tables.TRADES, tables.EVIDENCE, tables.UNIVERSE, tables.LEADERBOARD):
         assert after(one).equals(arena.read(one)), one.name
-    closed = {
-        at: query_cohort(rows, START.date()).filter("closed")["family"].to_list() for at, rows in (("before", before), ("after", after))
-    }
-    assert closed == {"before": [], "after": ["random"]}
+    closed = [query_cohort(rows, START.date()).filter("closed")["family"].to_list() for rows in (before, after)]
+    assert closed == [[], ["random"]]
     assert set(before(tables.POSITIONS)["status"]) == {"open"}
     assert "settled" in after(tables.POSITIONS)["status"]
     positions = query_agent(before, START.date(), "random")["positions"]
-    assert positions["position_id"].to_list() == sorted(
-        arena.read(tables.TRADES).filter(pl.col("agent_id").str.ends_with("/random"))["trade_id"]
-    )
+    own = arena.read(tables.TRADES).filter(pl.col("agent_id").str.ends_with("/random"))
+    assert positions["position_id"].to_list() == sorted(own["trade_id"])
     nothing = read_as_known(arena.lake, rules, START - HOUR)
     assert nothing(tables.LEADERBOARD).is_empty()
     assert nothing(tables.UNIVERSE).is_empty()
-    with pytest.raises(ConfigError, match="no cohort started"):
-        query_cohort(nothing, START.date())
 
 
-def test_an_intervention_is_recorded_once(arena: Arena) -> None:
-    with arena.journal() as journal:
-        world = arena.world(journal)
-        first = load_interventions(world.records)
-        again = cancel_market(world, first[0].subject, "bob", "again")
-        assert again == first[0]
-        assert close_agent(world, f"{START.date()}/random", "bob", "again") == first[1]
-        assert load_interventions(world.records) == first
-    assert arena.evidence(START.date()).filter(pl.col("cancelled_by").is_not_null()).height == 1
-
-
-def test_a_cancellation_never_takes_the_place_of_a_look(arena: Arena, tmp_path: Path) -> None:
-    """The clock of a sandbox does not move, so evidence and a cancellation may have the same time. Both must be kept."""
+def test_a_cancellation_never_takes_the_place_of_a_look(tmp_path: Path) -> None:
+    """A clock that stands gives evidence and a cancellation the same time. Both must be kept."""
     other = Arena(tmp_path, now=START, lineup="rules")
     other.decide(START.date())
     looks = other.evidence(START.date())
@@ -112,28 +105,26 @@ def test_a_cancellation_never_takes_the_place_of_a_look(arena: Arena, tmp_path: 
     assert other.evidence(START.date()).height == looks.height + 1
 
 
-@pytest.mark.parametrize(
-    ("agent", "found"),
-    [
-        ("nobody", "COHORT/FAMILY"),
-        ("2026-06-28/nobody", "unknown agent"),
-        ("2026-06-21/hold", "unknown agent"),
-        ("2026-13-01/hold", "COHORT"),
-    ],
-)
-def test_an_agent_that_there_is_not_is_refused(arena: Arena, agent: str, found: str) -> None:
-    with arena.journal() as journal, pytest.raises(ConfigError, match=found):
-        close_agent(arena.world(journal), agent, "ann", "r")
-
-
-def test_a_market_without_a_bet_and_an_intervention_without_a_reason_are_refused(arena: Arena) -> None:
+def test_interventions_without_a_subject_or_a_reason_are_refused(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, now=START, lineup="rules")
+    arena.decide(START.date())
     with arena.journal() as journal:
         world = arena.world(journal)
-        with pytest.raises(ConfigError, match="no agent has bet on this market"):
-            cancel_market(world, "no-market", "ann", "r")
-        for by, reason in (("", "r"), ("ann", " "), ("ann", "two\nlines")):
-            with pytest.raises(ConfigError, match="give one line of text"):
-                cancel_market(world, "no-market", by, reason)
+        for agent in ("nobody", "2026-06-28/nobody", "2026-06-21/hold", "2026-13-01/hold"):
+            with pytest.raises(ConfigError):
+                close_agent(world, agent, "ann", "r")
+        for market, by, reason in (
+            ("no-market", "ann", "r"),
+            ("no-market", "", "r"),
+            ("no-market", "ann", " "),
+            ("no-market", "ann", "two\nlines"),
+        ):
+            with pytest.raises(ConfigError):
+                cancel_market(world, market, by, reason)
+        for cohort, reason in ((START.date() - 9 * SEVEN, "why"), (START.date(), " ")):
+            with pytest.raises(ConfigError):
+                archive_cohort(world, cohort, "ann", reason)
+        assert load_interventions(world.records) == []
 
 
 def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) -> None:
@@ -155,81 +146,124 @@ def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) 
     assert arena.read(tables.DECISIONS).equals(before), "what it had decided stays"
 
 
-def test_now_is_the_newest_fact_a_mark_included(arena: Arena) -> None:
-    facts = Facts.load(arena.lake)
+def test_now_is_the_newest_fact_a_mark_included() -> None:
+    at = {"agents": START, "decisions": START + HOUR / 2, "refusals": START, "trades": START, "evidence": START + HOUR}
+    rows = {name: getattr(tables, name.upper()).frame([row_of(f"arena/{name}", known_at=known_at)]) for name, known_at in at.items()}
+    facts = Facts(**rows, prices=tables.PRICES.empty())
     assert newest_fact_time(facts) == START + HOUR
-    mark = {
-        "day": START.date(),
-        "market_id": "m",
-        "outcome": "YES",
-        "price": 0.5,
-        "source": "live",
-        "disagrees": False,
-        "reconstructed": False,
-    }
-    later = tables.PRICES.frame([{**mark, "at": START + 2 * HOUR}])
-    assert newest_fact_time(replace(facts, prices=later)) == START + 2 * HOUR
-    assert newest_fact_time(replace(facts, prices=later).as_known(START + HOUR)) == START + HOUR
+    marked = replace(facts, prices=tables.PRICES.frame([row_of("arena/prices", at=START + 2 * HOUR)]))
+    assert newest_fact_time(marked) == START + 2 * HOUR
+    assert newest_fact_time(marked.as_known(START + HOUR)) == START + HOUR
 
 
-ARCHIVED = datetime(2026, 6, 14, 0, 10, tzinfo=UTC)
-WEEKS = [ARCHIVED.date() + number * SEVEN for number in range(3)]
-OLD = WEEKS[1]
-
-
-@pytest.fixture(scope="module")
-def archived(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """Three live cohorts. The second is archived an hour after the third has decided, followed by marks."""
-    arena = Arena(tmp_path_factory.mktemp("archived"), lineup="rules")
-    for week in WEEKS:
-        arena.now = datetime(week.year, week.month, week.day, 0, 10, tzinfo=UTC)
-        arena.decide(week)
-    arena.now += timedelta(hours=1)
+def test_an_archived_cohort_is_neither_marked_nor_ranked_and_decides_no_more(tmp_path: Path) -> None:
+    """Two live cohorts. The first is archived an hour after the second has decided, followed by a mark."""
+    old, new = START.date() - SEVEN, START.date()
+    arena = Arena(tmp_path, now=START - SEVEN, lineup="rules")
+    arena.decide(old)
+    arena.now = START
+    arena.decide(new)
+    arena.now += HOUR
     with arena.journal() as journal:
-        archive_cohort(arena.world(journal), OLD, "ann", "its prompts were wrong")
-    arena.decide(OLD)
+        world = arena.world(journal)
+        archive_cohort(world, old, "ann", "its prompts were wrong")
+        assert archive_cohort(world, old, "bob", "another reason").by == "ann", "the first intervention stands"
+        assert list(load_by_subject(world.records, InterventionKind.ARCHIVE)) == [str(old)]
+    arena.decide(old)
     arena.books()
-    with arena.journal() as journal:
-        arena.marked = [store_tick(arena.world(journal))[1], store_tick(arena.world(journal))[1]]  # type: ignore[attr-defined]
-    return arena
+    changed = arena.tick()[1]
 
-
-def test_an_archived_cohort_is_not_marked(archived: Arena) -> None:
-    prices = archived.read(tables.PRICES)
-    held = archived.read(tables.POSITIONS).filter(status="open").with_columns(cohort=pl.col("agent_id").str.slice(0, 10))
-    of_others = set(held.filter(pl.col("cohort") != str(OLD))["market_id"])
-    alone = set(held.filter(pl.col("cohort") == str(OLD))["market_id"]) - of_others
-    assert alone, "the archived cohort holds something that no other does"
-    marked = set(prices["market_id"])
-    assert marked <= of_others, "of those, what has a book with both sides"
-    assert set(held.filter(pl.col("market_id").is_in(list(marked)))["cohort"]) >= {str(WEEKS[0]), str(WEEKS[2])}
-    assert archived.marked == [prices.height, 0], "once"  # type: ignore[attr-defined]
-
-
-def test_an_archived_cohort_is_in_no_ranking_and_there_when_it_is_asked_for(archived: Arena) -> None:
-    inputs = RankingInputs(**{name: archived.read(table(f"arena/{name}")) for name in INPUTS}, cutoffs={})
-    found = compute_rankings(inputs, Inference(replicates=0))
-    assert found["arena/rankings"].filter(metric="finished")["n"].unique().to_list() == [3 + 1]
-    assert found["arena/equity_by_age"].filter(age=0)["n"].unique().to_list() == [2]
-    assert compute_window_equity(inputs, WINDOWS["ALL"])["n"].max() == 2
-    assert archived.read(tables.LEADERBOARD)["cohorts"].unique().to_list() == [2]
-    assert query_cohort(stored_tables(archived.lake), OLD).height == 4
-    before = read_as_known(archived.lake, methodologies(archived.registry), archived.now - timedelta(minutes=1))
-    assert before(tables.AGENTS).filter(week=OLD)["archived_at"].null_count() == 4, "it was not archived by then"
-    assert before(tables.LEADERBOARD)["cohorts"].unique().to_list() == [3]
-
-
-def test_an_archived_cohort_decides_no_more_and_the_first_word_stands(archived: Arena) -> None:
-    agents = archived.read(tables.AGENTS).filter(week=OLD)
+    agents = arena.read(tables.AGENTS).filter(week=old)
     assert agents["archived_by"].unique().to_list() == ["ann (its prompts were wrong)"]
     assert agents["closed_at"].null_count() == 0
-    with archived.journal() as journal:
-        world = archived.world(journal)
-        again = archive_cohort(world, OLD, "bob", "another reason")
-        assert (again.by, again.reason) == ("ann", "its prompts were wrong")
-        assert list(load_by_subject(world.records, InterventionKind.ARCHIVE)) == [str(OLD)]
-        assert sorted(load_by_subject(world.records, InterventionKind.CLOSE)) == sorted(agents["agent_id"])
-        with pytest.raises(ConfigError, match="no cohort started"):
-            archive_cohort(world, OLD - 9 * SEVEN, "ann", "why")
-        with pytest.raises(ConfigError, match="--reason"):
-            archive_cohort(world, OLD, "ann", " ")
+    held = arena.read(tables.POSITIONS).filter(status="open").with_columns(cohort=pl.col("agent_id").str.slice(0, 10))
+    marked = set(arena.read(tables.PRICES)["market_id"])
+    assert marked == set(held.filter(cohort=str(new))["market_id"])
+    assert set(held["market_id"]) > marked, "the archived cohort holds a market that no other does"
+    assert (changed, arena.tick()[1]) == (len(marked), 0)
+
+    inputs = RankingInputs(**{name: arena.read(table(f"arena/{name}")) for name in INPUTS}, cutoffs={})
+    found = compute_rankings(inputs, Inference(replicates=0))
+    assert found["arena/rankings"].filter(metric="finished")["n"].unique().to_list() == [1]
+    assert found["arena/equity_by_age"].filter(age=0)["n"].unique().to_list() == [1]
+    assert compute_window_equity(inputs, WINDOWS["ALL"])["n"].max() == 1
+    assert arena.read(tables.LEADERBOARD)["cohorts"].unique().to_list() == [1]
+    assert query_cohort(stored_tables(arena.lake), old).height == 4
+    before = read_as_known(arena.lake, methodologies(arena.registry), arena.now - timedelta(minutes=1))
+    assert before(tables.AGENTS).filter(week=old)["archived_at"].null_count() == 4, "it was not archived by then"
+    assert before(tables.LEADERBOARD)["cohorts"].unique().to_list() == [2]
+
+
+# --- interrupted -----------------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Exception that replaces a kill."""
+
+
+def settle(arena: Arena) -> None:
+    """Cancel a market, close an agent, collect evidence of all due markets, and rebuild the ledger."""
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        cancel_market(world, sorted(arena.read(tables.TRADES)["market_id"])[0], "ann", "withdrawn")
+        close_agent(world, sorted(arena.read(tables.AGENTS)["agent_id"])[0], "ann", "unwanted")
+    arena.evidence(week_of(arena.now))
+    arena.books()
+
+
+def contents(arena: Arena) -> tuple[dict[Any, str], list[Intervention]]:
+    """Return the SHA-256 of every partition, and the interventions in the journal."""
+    found = {(name, place): one.sha256 for name, declared in TABLES.items() for place, one in arena.lake.manifests(declared).items()}
+    with arena.journal() as journal:
+        return found, load_interventions(arena.world(journal).records)
+
+
+def kill_after(patch: pytest.MonkeyPatch, step: int) -> Counter[str]:
+    """Raise `Killed` after write number `step` of the journal or the lake. Return the counts of writes."""
+    done = Counter[str]()
+
+    def kill_at(kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*args: Any, **more: Any) -> Any:
+            made = real(*args, **more)
+            done[kind] += 1
+            if done.total() == step:
+                raise Killed
+            return made
+
+        return write
+
+    patch.setattr(Records, "once", kill_at("record", Records.once))
+    patch.setattr(Lake, "write", kill_at("partition", Lake.write))
+    return done
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, pytest.param(None, marks=pytest.mark.nightly)])
+def test_a_settlement_that_stops_at_any_write_ends_like_an_undisturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int | None
+) -> None:
+    """The first two writes are the interventions, the third the evidence, and the others tables that are computed from facts. None: all writes."""
+    decided = Arena(tmp_path / "home", now=START, lineup="few")
+    decided.decide(START.date())
+
+    def copy(name: str) -> Arena:
+        return Arena(Path(shutil.copytree(decided.home, tmp_path / name)), now=START + timedelta(days=20), lineup="few")
+
+    undisturbed = copy("undisturbed")
+    settle(undisturbed)
+    expected = contents(undisturbed)
+    assert undisturbed.read(tables.SETTLEMENTS).height > 2
+    for last in count(1) if step is None else (step,):
+        arena = copy(str(last))
+        with monkeypatch.context() as patch:
+            done = kill_after(patch, last)
+            try:
+                settle(arena)
+            except Killed:
+                pass
+            else:
+                assert (done["record"], done["partition"]) >= (2, 7)
+                break
+        stored, requests = arena.read(tables.EVIDENCE).height > 0, len(arena.venue.asked)
+        settle(arena)
+        assert contents(arena) == expected, last
+        assert not stored or len(arena.venue.asked) == requests, "a stored look is not repeated"

@@ -1,174 +1,116 @@
-"""Weeks over real connections: a dead endpoint, a gateway that serves another model, and budgets per week and model."""
+"""Calls of a week: an unreachable model, a gateway that serves another model, and budgets per week and model."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
 import polars as pl
 import pytest
 
-from assets.arena.assets import _spending_metadata
 from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.context import WeekBudgets, compute_week_spending, week_scope
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
-from bellwether.tables.arena import TOKENS
-from tests.arena.weeks import SEVEN, WEEK, Arena
-from tests.shared import unused_port
+from bellwether.journal import Outcome
+from bellwether.journal.values import Served
+from bellwether.models.attempt_outcomes import AttemptResult
+from bellwether.models.transport import ModelCall
+from bellwether.tables import arena as tables
+from tests.unit.arena.weeks import REGISTRY, SEVEN, WEEK, Arena, answer
+from tests.unit.models.scripted_client import COST, make_failure
 
-MODELS = "".join(
-    f'[{name}]\nmodel = "openai/gpt-4o"\napi_base = "http://127.0.0.1:{{{name}}}/v1"\nworlds = ["sandbox"]\n'
-    for name in ("away", "gateway")
-)
-LINEUP = (
-    '[pair]\ntitle = "t"\nmethodology = "small"\nworlds = ["sandbox"]\n[pair.families]\n'
-    'away = "away"\ngateway = "gateway"\nhold = "rule/hold"\ncalibrated = "sandbox-calibrated"\n'
-)
-
-
-class Gateway(BaseHTTPRequestHandler):
-    """Server that answers HOLD under the name of another model."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        choice = {"message": {"role": "assistant", "content": '{"action": "HOLD", "reasoning": "r"}'}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 100, "completion_tokens": 10}
-        whole = {"model": "gpt-4o-mini", "system_fingerprint": "fp_1", "provider": "Elsewhere", "choices": [choice], "usage": usage}
-        body = json.dumps(whole).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
+#: Entries of models at dollars per million tokens, and a lineup of them.
+PRICES = {"mute": 1, "away": 1, "gateway": 1, "cheap": 1, "dear": 2}
+MODELS = "".join(f'[{name}]\nmodel = "acme/{name}"\ninput_price = {price}\noutput_price = {price}\n' for name, price in PRICES.items())
 
 
-@contextmanager
-def serving(port: int = 0) -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", port), Gateway) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+def make_arena(folder: Path, *families: str) -> Arena:
+    arena = Arena(folder, lineup="own")
+    members = "".join(f'{name} = "{name}"\n' for name in ("mute", *families))
+    (arena.registry / "models.toml").write_text(MODELS)
+    (arena.registry / "families.toml").write_text(REGISTRY["families.toml"])
+    (arena.registry / "lineups.toml").write_text(f'[own]\ntitle = "t"\nmethodology = "small"\n[own.families]\n{members}')
+    return arena
 
 
-def test_a_dead_endpoint_leaves_its_decision_open_and_a_fallback_is_recorded(tmp_path: Path) -> None:
-    arena, away = Arena(tmp_path, lineup="pair"), unused_port()
-    (arena.registry / "lineups.toml").write_text(LINEUP)
-    with serving() as gateway:
-        (arena.registry / "models.toml").write_text(MODELS.format(away=away, gateway=gateway))
-        arena.decide()
-    found = {row["decision_id"].split("/")[1]: row for row in arena.stored()["arena/decisions"].iter_rows(named=True)}
-    assert found["away"]["state"] == "open"
-    assert {row["state"] for name, row in found.items() if name != "away"} == {"finished"}
-    assert found["away"]["action"] is None
-    assert f"no connection to http://127.0.0.1:{away}/v1/chat/completions (Connection refused)" in found["away"]["reason"]
+def test_an_unreachable_model_leaves_its_decision_open_and_a_fallback_is_recorded(tmp_path: Path) -> None:
+    def script(call: ModelCall) -> Any:
+        if call.model.name == "away":
+            return make_failure(Outcome.TIMEOUT, None)
+        result: AttemptResult = answer(call)
+        served = Served("mute-mini", "fp_1", "Elsewhere") if call.model.name == "gateway" else Served(call.model.name)
+        return replace(result, reply=replace(result.reply, served=served))
+
+    arena = make_arena(tmp_path, "away", "gateway")
+    arena.script = script
+    arena.decide()
+    found = {row["decision_id"].split("/")[1]: row for row in arena.read(tables.DECISIONS).iter_rows(named=True)}
+    assert {name: row["state"] for name, row in found.items() if row["state"] != "finished"} == {"away": "open"}
+    assert (found["away"]["action"], found["away"]["reason"]) == (None, "timeout: HTTP None")
     with arena.journal() as journal:
-        assert [call.reason for call in journal.unanswered() if call.purpose == "arena/decisions"] == [
-            f"no connection to http://127.0.0.1:{away}/v1/chat/completions (Connection refused)"
-        ]
-    served = ("model", "served_model", "system_fingerprint", "served_by")
-    assert [found["gateway"][name] for name in served] == ["openai/gpt-4o", "gpt-4o-mini", "fp_1", "Elsewhere"]
-    assert [found["calibrated"][name] for name in served[:2]] == ["sandbox/calibrated", "calibrated"]
-    assert [found["hold"][name] for name in served] == [None] * 4
-    with arena.journal() as journal:
-        attempts = journal.export()["attempts"].filter(pl.col("key").is_in(found["calibrated"]["call_keys"]))
-    tokens = [attempts[name].sum() for name in ("prompt_tokens", "completion_tokens")]
-    assert [found["calibrated"][name] for name in TOKENS] == tokens and min(tokens) > 0
-    assert [found["hold"][name] for name in TOKENS] == [0, 0]
+        assert [(call.purpose, call.outcome) for call in journal.unanswered()] == [("arena/decisions", Outcome.TIMEOUT)]
+    columns = ("model", "served_model", "system_fingerprint", "served_by", "input_tokens", "output_tokens")
+    assert {name: tuple(found[name][column] for column in columns) for name in ("gateway", "mute", "hold")} == {
+        "gateway": ("acme/gateway", "mute-mini", "fp_1", "Elsewhere", 100, 20),
+        "mute": ("acme/mute", "mute", None, None, 200, 40),
+        "hold": (None, None, None, None, 0, 0),
+    }
     rule = next(rule for rule in rules_for("arena/decisions") if rule.name == "served_model_is_requested")
     assert rule.condition is not None
-    bad = arena.stored()["arena/decisions"].filter(~rule.condition)
+    bad = arena.read(tables.DECISIONS).filter(~rule.condition)
     assert bad["decision_id"].to_list() == [found["gateway"]["decision_id"]]
 
-    with serving(away):
-        arena.decide()
-    again = {row["decision_id"]: row for row in arena.stored()["arena/decisions"].iter_rows(named=True)}
+    arena.script = answer
+    arena.decide()
+    again = {row["decision_id"].split("/")[1]: row for row in arena.read(tables.DECISIONS).iter_rows(named=True)}
     assert {row["state"] for row in again.values()} == {"finished"}
-    assert again[found["gateway"]["decision_id"]] == found["gateway"]
+    assert again["gateway"] == found["gateway"]
+    repeated = [name for name, count in Counter(arena.calls).items() if count > 1]
+    assert repeated == [f"{WEEK}/away/{WEEK} 0"], "what was answered is not asked again"
 
 
-PRICED_MODELS = "".join(
-    f'[{name}]\nmodel = "sandbox/{name}"\nworlds = ["sandbox"]\ninput_price = {price}\noutput_price = {price}\n'
-    for name, price in (("contrarian", 1), ("noisy", 2))
-)
-PRICED_LINEUP = '[pair]\ntitle = "t"\nmethodology = "small"\nworlds = ["sandbox"]\n[pair.families]\ncalibrated = "sandbox-calibrated"\ncheap = "contrarian"\ndear = "noisy"\n'
-CENT = Decimal("0.01")
-
-
-@pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    found = Arena(tmp_path_factory.mktemp("arena"), lineup="pair")
-    (found.registry / "models.toml").write_text(PRICED_MODELS)
-    (found.registry / "lineups.toml").write_text(PRICED_LINEUP)
-    return found
-
-
-def _decide(arena: Arena, budgets: WeekBudgets, run: str) -> tuple[dict[str, str], dict[str, str], dict[str, float]]:
-    """Decide the week. Returns states by family, reasons by family, and the spending in the metadata of the asset."""
+def decide(arena: Arena, budgets: WeekBudgets, run: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Decide the week. Returns states and reasons by family."""
     with arena.journal() as journal:
         world = replace(arena.world(journal, run), budgets=budgets)
         frame, _ = rows.build_decisions_rows(world, decide_week(world, WEEK))
-        families = [name.split("/")[1] for name in frame["decision_id"]]
-        return (
-            dict(zip(families, frame["state"], strict=True)),
-            dict(zip(families, frame["reason"], strict=True)),
-            _spending_metadata(world, WEEK),
-        )
+    families = [name.split("/")[1] for name in frame["decision_id"]]
+    return dict(zip(families, frame["state"], strict=True)), dict(zip(families, frame["reason"], strict=True))
 
 
-def test_budgets_stop_before_money_is_spent_and_a_raised_one_goes_on(arena: Arena) -> None:
-    states, reasons, money = _decide(arena, WeekBudgets(week=CENT), "one")
+def test_budgets_stop_before_money_is_spent_and_a_raised_one_continues(tmp_path: Path) -> None:
+    """A call may cost 16,000 tokens and its prompt, and costs 20 millionths of a dollar."""
+    arena = make_arena(tmp_path, "cheap", "dear")
+
+    def spending(week: str, model: str | None = None) -> tuple[Any, dict[str, Any]]:
+        with arena.journal() as journal:
+            return compute_week_spending(journal, WEEK, WeekBudgets(Decimal(week), model and Decimal(model)))
+
+    states, reasons = decide(arena, WeekBudgets(week=Decimal("0.01")), "one")
     assert {states["cheap"], states["dear"]} == {"blocked"}, "the week's budget stops the run"
     assert f"the budget of purpose arena/decisions, scope …/{WEEK} is $0.010000" in reasons["dear"]
-    assert (money["week: dollars spent"], money["week: dollars left"]) == (0, 0.01)
+    whole, models = spending("0.01")
+    assert (whole.spent, whole.reserved, whole.left, models) == (0, 0, 0.01, {})
+    assert arena.calls == []
 
-    states, reasons, money = _decide(arena, WeekBudgets(week=Decimal(10), model=Decimal("0.04")), "two")
+    states, reasons = decide(arena, WeekBudgets(week=Decimal(10), model=Decimal("0.03")), "two")
     assert states.pop("dear") == "open", "a model's own budget concerns that model alone"
     assert set(states.values()) == {"finished"}
-    assert f"model sandbox/noisy, scope …/{WEEK} is $0.040000" in reasons["dear"]
-    spent = money["sandbox/contrarian: dollars spent"]
-    assert 0 < spent < 0.04
-    both = spent + money["sandbox/calibrated: dollars spent"]
-    assert money["week: dollars spent"] == pytest.approx(both)
-    assert money["week: dollars left"] == pytest.approx(10 - both)
-    assert money["sandbox/contrarian: dollars left"] == pytest.approx(0.04 - spent)
+    assert f"model acme/dear, scope …/{WEEK} is $0.030000" in reasons["dear"]
+    whole, models = spending("10", "0.03")
+    assert (whole.spent, whole.left) == pytest.approx((3 * COST / 1e6, 10 - 3 * COST / 1e6)), "mute is asked twice"
+    assert (models["acme/cheap"].spent, models["acme/cheap"].left) == pytest.approx((COST / 1e6, 0.03 - COST / 1e6))
 
-    states, _, money = _decide(arena, WeekBudgets(week=Decimal(10), model=Decimal(1)), "three")
+    states, _ = decide(arena, WeekBudgets(week=Decimal(10), model=Decimal(1)), "three")
     assert set(states.values()) == {"finished"}
-    assert money["week: dollars spent"] == pytest.approx(both + money["sandbox/noisy: dollars spent"])
+    assert len(arena.calls) == 4
     with arena.journal() as journal:
+        assert journal.spent(week_scope(WEEK)).committed == 4 * COST
         assert journal.spent(week_scope(WEEK + SEVEN)).committed == 0, "another week has its own budget"
+        assert journal.export()["attempts"].filter(pl.col("outcome") != "ok").is_empty()
         whole, models = compute_week_spending(journal, WEEK, WeekBudgets())
-    assert whole.left is None
-    assert set(models) == {"sandbox/calibrated", "sandbox/contrarian", "sandbox/noisy"}
-
-
-def test_a_week_without_calls_has_cost_nothing(tmp_path: Path) -> None:
-    with Arena(tmp_path).journal() as journal:
-        whole, models = compute_week_spending(journal, WEEK, WeekBudgets(week=Decimal(5)))
-    assert (whole.spent, whole.reserved, whole.left, models) == (0, 0, 5, {})
-
-
-def test_changed_tokens_are_a_new_state_and_missing_ones_are_completed() -> None:
-    """Rows of earlier versions of the table have no tokens."""
-    first, later = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
-
-    def state(tokens: int | None, at: datetime) -> dict[str, object]:
-        return {"state": "FAILED", "input_tokens": tokens, "output_tokens": tokens, **dict.fromkeys(("known_at", "changed_at"), at)}
-
-    def merge(stored: int | None, journaled: int) -> list[tuple[object, object]]:
-        states = rows._merge_states([state(stored, first)], [state(journaled, later)], None, later)
-        return [(each["input_tokens"], each["changed_at"]) for each in states]
-
-    assert merge(100, 100) == [(100, first)]
-    assert merge(100, 200) == [(100, first), (200, later)], "what was published at `first` stays"
-    assert merge(None, 200) == [(200, first)]
+    assert (whole.left, set(models)) == (None, {"acme/mute", "acme/cheap", "acme/dear"})

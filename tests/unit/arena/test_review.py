@@ -6,19 +6,17 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
-from assets.arena.review import review as review_asset
 from bellwether.arena.families import Family
 from bellwether.arena.records import load_interventions
-from bellwether.arena.review import Offer, ReviewFinding, ReviewState, list_offers, render_advice, review_families
+from bellwether.arena.review import Offer, ReviewFinding, ReviewState, list_offers, review_families
 from bellwether.arena.weekly import interventions
-from bellwether.arena.weekly.context import WeekContext, load_cohort
+from bellwether.arena.weekly.context import load_cohort
 from bellwether.errors import ConfigError
 from bellwether.models import prices
 from bellwether.models.model import Model
-from tests.arena.weeks import LATER, WEEK, Arena
+from tests.unit.arena.weeks import LATER, WEEK, Arena
 
 PRICED = (Decimal(5), Decimal(30))
 
@@ -138,32 +136,3 @@ def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Are
 
 
 GPT_NOW = _family("gpt", "openai", "gpt-5.2", "gpt", without=("mini",))
-
-
-def test_an_upgrade_says_what_to_add_to_the_registry() -> None:
-    found = _reviewed(Offer("openai/gpt-5.6", *PRICED))["gpt"]
-    text = render_advice(found)
-    assert '["gpt-5.6"]\nmodel = "openai/gpt-5.6"\ninput_price = 5\noutput_price = 30\nknowledge_cutoff = …' in text
-    assert '[gpt.releases."gpt-5.6"]' in text and 'gpt = "gpt-5.6"' in text
-
-
-def test_the_asset_has_the_rows_and_numbers_of_the_review(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interventions, "load_families", lambda models, folder: {"gpt": GPT_NOW})
-    with arena.journal() as journal:
-
-        class Means:
-            def world(self, run: str) -> WeekContext:
-                return arena.world(journal, run)
-
-        made = review_asset(dg.build_asset_context(), arena=Means())
-    assert isinstance(made, dg.Output)
-    assert made.value.select("family", "state", "model_id", "known_at").rows() == [("gpt", "upgrade", "openai/gpt-5.2", LATER)]
-    assert made.value["offers"].to_list() == [["openai/gpt-9.1"]]
-    assert made.value.select("input_price", "output_price").rows() == [PRICED]
-    assert {name: one.value for name, one in made.metadata.items() if isinstance(one, dg.IntMetadataValue)} == {
-        "unchanged": 0,
-        "upgrade": 1,
-        "needs_review": 0,
-        "dismissed": 0,
-    }
-    assert '["gpt-9.1"]' in str(made.metadata["to adopt"].value)

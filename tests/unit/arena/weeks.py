@@ -1,7 +1,9 @@
-"""A small arena in the sandbox for tests of whole weeks: own journal and lake, a settable clock, and a lineup of two models and the rules."""
+"""A small arena of whole weeks: own journal and lake, a settable clock, a venue of literal markets, two scripted models and the rules."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -19,74 +21,88 @@ from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.decisions import WeekDecisions, decide_week
 from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows
+from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.journal import Journal
 from bellwether.lake import Lake
-from bellwether.models.client import Limits, ModelClient
-from bellwether.models.keys import endpoints
-from bellwether.settings import Settings
+from bellwether.models.client import ModelClient
+from bellwether.models.keys import Endpoint
+from bellwether.models.limits import Retry
+from bellwether.models.model import Model
+from bellwether.models.transport import ModelCall
 from bellwether.tables import arena as tables
 from bellwether.tables import table
 from bellwether.tables.arena_messages import MESSAGES
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.worlds import addresses
+from tests.unit.arena.venue import Venue
+from tests.unit.models.scripted_client import FakeWire, make_result
 
-#: A Sunday, and a time in the sandbox long after it.
+#: A Sunday, and a time long after its markets were resolved.
 WEEK = date(2026, 4, 19)
 LATER = datetime(2026, 7, 1, tzinfo=UTC)
 SEVEN = timedelta(days=7)
 
 REGISTRY = {
-    "methodologies.toml": '[small]\nlike = "v1"\ntitle = "v1 with few markets"\nuniverse = 25\n',
+    "methodologies.toml": '[small]\nlike = "v1"\ntitle = "v1 with few markets"\nuniverse = 10\n',
+    "models.toml": "".join(f'[{name}]\nmodel = "acme/{name}"\ninput_price = 1\noutput_price = 1\n\n' for name in ("oracle", "mute")),
+    "families.toml": '[mute]\ntitle = "Mute"\ncontrol = true\n[mute.releases.mute]\nreleased = 2026-01-01\n',
     "lineups.toml": (
-        '[tiny]\ntitle = "two models and the rules"\nmethodology = "small"\nworlds = ["sandbox"]\n\n[tiny.families]\n'
-        'calibrated = "sandbox-calibrated"\nmalformed = "sandbox-failing"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n\n'
+        '[tiny]\ntitle = "two models and the rules"\nmethodology = "small"\n\n[tiny.families]\n'
+        'oracle = "oracle"\nmute = "mute"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n\n'
         '[few]\ntitle = "the rules"\nmethodology = "small"\n\n[few.families]\nproportional = "rule/proportional"\nrandom = "rule/random"\n'
     ),
 }
 
 
+def answer(call: ModelCall) -> Any:
+    """Return the answer of a scripted model: `oracle` bets on YES in the first three binary markets, `mute` gives no decision."""
+    if call.model.name == "mute":
+        return make_result("no idea")
+    listed = re.findall(r'^- market_id "(\d+)" .*\| binary \|', call.messages[1]["content"], flags=re.MULTILINE)
+    bets = [{"market_id": name, "side": "YES", "amount": 300, "probability": 0.6} for name in listed[:3]]
+    return make_result(json.dumps({"action": "BET", "bets": bets, "reasoning": "because"}))
+
+
 @dataclass
 class Arena:
-    """Arena below a folder. `calls`: every model call that was really sent."""
+    """Arena below a folder. `calls`: every model call that was really sent. `entries`: models of these calls, by decision. `script`: their answers."""
 
     home: Path
     now: datetime = LATER
     lineup: str = "tiny"
     calls: list[str] = field(default_factory=list)
-    breaks: Callable[[], None] = lambda: None
+    entries: dict[str, Model] = field(default_factory=dict)
+    script: Callable[[ModelCall], Any] = answer
 
     def __post_init__(self) -> None:
         self.registry = self.home / "registry"
         self.registry.mkdir(parents=True, exist_ok=True)
         for name, text in REGISTRY.items():
-            (self.registry / name).write_text(text)
+            if not (self.registry / name).exists():
+                (self.registry / name).write_text(text)
         self.lake = Lake(str(self.home / "lake"))
+        self.venue = Venue(lambda: self.now)
 
     def journal(self) -> Journal:
         return Journal(f"sqlite:///{self.home / 'journal.db'}")
 
     def world(self, journal: Journal, run: str = "r") -> WeekContext:
-        return WeekContext(journal, self.lake, self._ask, _Models(self, journal, run), lambda: self.now, run, self.lineup, self.registry)
+        return WeekContext(journal, self.lake, self.query, _Models(self, journal, run), lambda: self.now, run, self.lineup, self.registry)
 
-    @property
-    def config(self) -> Settings:
-        return Settings(sandbox_now=self.now, home=self.home)
-
-    def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
-        """Return the transport to the venue."""
-        return inner
-
-    def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
-        self.breaks()
+    def query(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
+        """Run requests to the venue."""
 
         async def session() -> Any:
-            with addresses(self.config, served=False) as venues:
-                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(venues.transport)}
-                async with GammaClient(venues.gamma, **how) as gamma, ClobClient(venues.clob, **how) as clob:
-                    return await work(gamma, clob)
+            how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": httpx.MockTransport(self.venue)}
+            async with GammaClient("http://gamma", **how) as gamma, ClobClient("http://clob", **how) as clob:
+                return await work(gamma, clob)
 
         return concurrency.run(session())
+
+    def client(self, journal: Journal, run: str) -> AbstractAsyncContextManager[ModelClient]:
+        return CountingClient(
+            self, journal, endpoint=lambda model: Endpoint(None), run=run, wire=FakeWire(self.script), retry=Retry(attempts=1)
+        )
 
     def decide(self, week: date = WEEK, run: str = "r", **more: Any) -> WeekDecisions:
         """Decide a week and store its rows."""
@@ -136,6 +152,11 @@ class Arena:
         """Return the rows of a week's tables."""
         return {one.name: self.read(one) for one in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES)}
 
+    def tick(self) -> tuple[date, int]:
+        """Mark what is held."""
+        with self.journal() as journal:
+            return store_tick(self.world(journal))
+
 
 @dataclass
 class _Models:
@@ -144,26 +165,10 @@ class _Models:
     run: str
 
     def client(self) -> AbstractAsyncContextManager[ModelClient]:
-        return _Client(self)
+        return self.arena.client(self.journal, self.run)
 
 
-class _Client(AbstractAsyncContextManager[ModelClient]):
-    def __init__(self, models: _Models) -> None:
-        self._models = models
-
-    async def __aenter__(self) -> ModelClient:
-        arena = self._models.arena
-        self._site = addresses(arena.config)
-        located = endpoints(self._site.__enter__().models)
-        self._inner = _Counting(arena, self._models.journal, endpoint=located, run=self._models.run, limits=Limits())
-        return await self._inner.__aenter__()
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._inner.__aexit__(*error)
-        self._site.__exit__(*error)
-
-
-class _Counting(ModelClient):
+class CountingClient(ModelClient):
     """Client that records every call it sends."""
 
     def __init__(self, arena: Arena, *args: Any, **more: Any) -> None:
@@ -174,4 +179,5 @@ class _Counting(ModelClient):
         answer = await super().ask(model, messages, **terms)
         if not answer.reused:
             self._arena.calls.append(f"{terms['scope']} {terms['sample']}")
+            self._arena.entries[terms["scope"]] = model
         return answer

@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
+
 from bellwether.arena.account import Account
 from bellwether.arena.decision import Action, Bet, Decision, Sell
 from bellwether.arena.execution import ExecutionResult, MarketData, execute
@@ -16,6 +18,7 @@ from bellwether.arena.ledger import Ledger
 from bellwether.arena.market import Market, MarketStatus, Quote
 from bellwether.arena.methodology import Methodology, load_methodology
 from bellwether.arena.units import micros, price_micros
+from bellwether.tables import table
 from bellwether.units import MicroDollars, SharePrice
 
 V1, V2, REALISTIC = load_methodology("v1"), load_methodology("v2"), load_methodology("v1-realistic")
@@ -145,3 +148,10 @@ def won(
 ) -> Settlement:
     payouts = {name.casefold(): SharePrice(1_000_000 * (name.casefold() == winner.casefold())) for name in outcomes}
     return Settlement(market_id, rules, at or NOW.replace(day=20), Result.WON, payouts, winner, "test")
+
+
+def row_of(name: str, **given: Any) -> dict[str, Any]:
+    """Return a row of a table. Other columns are null, or the plainest value of their type."""
+    nothing: dict[Any, Any] = {pl.String: "", pl.Boolean: False, pl.Float64: 0.0, pl.List: [], pl.Date: COHORT, pl.Datetime: NOW}
+    row = {one.name: nothing.get(one.dtype.base_type(), 0) for one in table(name).columns if not one.nullable}
+    return {**row, **given}

@@ -1,0 +1,311 @@
+"""Methodologies, lineups, rule agents and cohorts. A cohort keeps its families, releases and prices; changes of the registry apply to later cohorts."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.arena.decision import Action
+from bellwether.arena.lineup import Lineup, Terms, build_release_rows, current_terms, load_lineup, load_registered_families, rule_name
+from bellwether.arena.market import Market
+from bellwether.arena.methodology import load_methodology, methodologies
+from bellwether.arena.parsing import Limits, parse_decision
+from bellwether.arena.prompt import FIRST_VERSION
+from bellwether.arena.rankings.standings import read_tables_as_known
+from bellwether.arena.records import FrozenCohort, decode_record, encode_record, store_once
+from bellwether.arena.rule_agents import RULES, answer_by_rule
+from bellwether.arena.units import money_text
+from bellwether.arena.weekly.context import build_cohort, list_deciding_cohorts, load_cohort
+from bellwether.errors import ConfigError
+from bellwether.models.registry import models
+from bellwether.settings import World
+from bellwether.tables import arena as tables
+from bellwether.tables.arena_lineups import RELEASES
+from tests.unit.arena.weeks import REGISTRY, SEVEN, WEEK, Arena
+from tests.unit.arena.world import V1, V2, binary, named, row_of, usd
+
+MODELS = "".join(f'[{name}]\nmodel = "acme/{name}"\n\n' for name in ("first", "second", "third")) + REGISTRY["models.toml"]
+FIRST = '[rising]\ntitle = "Rising"\n[rising.releases.first]\nreleased = 2026-01-01\ninput_price = 2\noutput_price = 4\n'
+BOTH = FIRST.replace("= 4", "= 40") + "[rising.releases.second]\nreleased = 2026-04-20\ninput_price = 3\noutput_price = 6\n"
+#: A family that keeps its release when its price changes.
+STEADY = '[steady]\ntitle = "Steady"\n[steady.releases.third]\nreleased = 2026-01-01\ninput_price = {}\noutput_price = 8\n'
+LINEUP = '[pair]\ntitle = "t"\nmethodology = "small"\n[pair.families]\nmute = "mute"\nsteady = "third"\nrising = "{}"\n'
+
+
+def _register(folder: Path, release: str, competing: str, known: str = MODELS) -> None:
+    families = REGISTRY["families.toml"] + competing
+    for name, text in (("models.toml", known), ("families.toml", families), ("lineups.toml", LINEUP.format(release))):
+        (folder / name).write_text(text)
+
+
+def test_a_cohort_keeps_its_release_and_prices_and_the_next_one_has_the_new_ones(tmp_path: Path) -> None:
+    """After the first week, the release's price and model change, and the lineup gets a second release."""
+    arena, later = Arena(tmp_path, lineup="pair"), WEEK + SEVEN
+    _register(arena.registry, "first", FIRST + STEADY.format(5))
+    arena.decide(WEEK)
+    _register(arena.registry, "second", BOTH + STEADY.format(7), MODELS.replace("acme/first", "acme/renamed"))
+    arena.decide(later)
+
+    rows = arena.read(tables.AGENTS).filter(pl.col("family") == "rising").sort("week")
+    assert rows.select("model", "model_id", "input_price", "output_price").rows() == [
+        ("first", "acme/first", Decimal(2), Decimal(4)),
+        ("second", "acme/second", Decimal(3), Decimal(6)),
+    ]
+    with arena.journal() as journal:
+        attempts = journal.export()["attempts"].filter(pl.col("purpose") == "arena/decisions")
+        stored = load_cohort(arena.world(journal).records, WEEK)
+    made = {row["scope"]: row["model"] for row in attempts.iter_rows(named=True)}
+    assert made[f"{WEEK}/rising/{later}"] == made[f"{WEEK}/rising/{WEEK}"] == "acme/first"
+    assert made[f"{later}/rising/{later}"] == "acme/second"
+    priced = {scope: (float(entry.input_price or 0), float(entry.output_price or 0)) for scope, entry in arena.entries.items()}
+    rising = {f"{WEEK}/rising/{later}": (2, 4), f"{later}/rising/{later}": (3, 6)}
+    steady = {f"{WEEK}/steady/{later}": (5, 8), f"{later}/steady/{later}": (7, 8)}
+    assert {scope: priced[scope] for scope in rising | steady} == rising | steady
+    assert stored is not None
+    assert decode_record(FrozenCohort, encode_record(stored)) == stored
+
+    releases = build_release_rows(arena.read(tables.AGENTS), load_registered_families(arena.registry)).filter(family="rising")
+    columns = ("title", "model", "released", "first_cohort", "last_cohort", "cohorts", "previous", "input_price")
+    assert releases.select(columns).rows() == [
+        ("Rising", "first", date(2026, 1, 1), WEEK, WEEK, 1, None, Decimal(2)),
+        ("Rising", "second", date(2026, 4, 20), later, later, 1, "first", Decimal(3)),
+    ]
+    known_at = datetime.combine(later, time(), UTC)
+    read = read_tables_as_known(arena.lake, methodologies(arena.registry), {}, known_at, load_registered_families(arena.registry))
+    assert read(RELEASES).filter(family="steady").select("cohorts", "last_cohort").rows() == [(1, WEEK)]
+
+    arena.lineup = "few"
+    (arena.registry / "lineups.toml").write_text('[few]\ntitle = "t"\nmethodology = "small"\n[few.families]\nhold = "rule/hold"\n')
+    with arena.journal() as journal:
+        deciding = list_deciding_cohorts(arena.world(journal), later, reconstructed=True)
+    assert [(one.lineup, one.members["rising"]) for one in deciding] == [("pair", "second"), ("pair", "first")]
+
+
+def test_a_price_of_the_map_is_frozen_to_be_read_and_calls_keep_the_map(tmp_path: Path) -> None:
+    (tmp_path / "lineups.toml").write_text('[mine]\ntitle = "t"\n[mine.families]\ngpt = "gpt-5.2"\ncontrol = "gpt-4o-mini"\n')
+    terms = current_terms(load_lineup("mine", tmp_path), tmp_path)["gpt"]
+    assert (terms.model_id, terms.input_price, terms.output_price) == ("openai/gpt-5.2", Decimal("1.75"), Decimal(14))
+    assert terms.price_list.startswith("litellm")
+    known = models(tmp_path)["gpt-5.2"]
+    assert terms.apply_to(known) == known
+    assert decode_record(Terms, encode_record(terms)) == terms
+
+
+RELEASED = "released = 2026-01-01\n"
+LINE = '[mine]\ntitle = "t"\n[mine.families]\n'
+
+
+def test_invalid_families_and_lineups_are_refused_by_file_field_and_value(tmp_path: Path) -> None:
+    for competing, lined, message in [
+        ("", f'{LINE}gpt = "gpt-5.2"\n', r"lineups.toml: \[mine\] families = .*compete without a control.*control = \"gpt-4o-mini\""),
+        (
+            "",
+            f'{LINE}gpt = "claude-opus-4.5"\ncontrol = "gpt-4o-mini"\n',
+            r"families.gpt = 'claude-opus-4.5': is a release of the family claude-opus",
+        ),
+        (
+            "",
+            f'{LINE}gpt = "gpt-5.1-high"\ncontrol = "gpt-4o-mini"\n',
+            r"families.gpt = 'gpt-5.1-high': is not a release of gpt; its releases are gpt-5.1, gpt-5.2",
+        ),
+        ("", f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n', r"families.o = 'o1-mini': o1-mini has no known price"),
+        ("", f'{LINE}hold = "gpt-5.2"\n', "hold is 'gpt-5.2', but the rule hold competes under this name"),
+        ("", f'{LINE}gpt = "gpt-5.1"\ngpt = "gpt-5.2"\n', r'lineups.toml: \[mine.families\] gpt = "gpt-5.2" \(line 5\): is given twice'),
+        (f"[o.releases.o1-mini]\n{RELEASED}", "", r"families.toml: \[o\] title: is missing"),
+        (
+            f'[o]\ntitle = "t"\n[o.releases.o1-mini]\n{RELEASED}',
+            f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n',
+            r"families.o = 'o1-mini': o1-mini has no known price; set input_price and output_price in .o.releases.\"o1-mini\". of families.toml",
+        ),
+        (f'[o]\ntitle = "t"\n[o.releases.o1]\n{RELEASED}input_price = 1\n', "", r"\[o\] releases.o1 = .*: output_price is missing"),
+        (f'[o]\ntitle = "t"\n[o.releases.o1]\n{RELEASED}input_price = -1\noutput_price = 1\n', "", r"releases.o1.input_price = -1: "),
+        ('[o]\ntitle = "t"\n[o.releases.o1]\nreleased = "2026"\n', "", r"releases.o1.released = '2026': must be a date"),
+        ('[o]\ntitle = "t"\n[o.releases.o1]\n', "", r"releases.o1.released: is missing"),
+        (f'[o]\ntitle = "t"\n[o.releases.o9]\n{RELEASED}', "", r"releases.o9 = .*: no model has this name"),
+        (f'[o]\ntitle = "t"\n[o.releases."gpt-5.2"]\n{RELEASED}', "", r"releases.gpt-5.2 = .*: is a release of the family gpt"),
+        (f'[gpt.releases."gpt-5.2"]\n{RELEASED}', "", r"\[gpt\] releases.gpt-5.2 = .*: is already a release in .*families.toml"),
+        (f'[gpt]\ntitle = "t"\n[gpt.releases.gpt-4o]\n{RELEASED}', "", r"\[gpt\] title = 't': the family is already defined"),
+        (f"[control.releases.o1]\n{RELEASED}", "", r"\[control\] entry: a control has exactly one release; this one has gpt-4o-mini, o1"),
+        (f'[o]\ntitle = "t"\nhas = ["o"]\n[o.releases.o1]\n{RELEASED}', "", "provider and has belong together"),
+    ]:
+        (tmp_path / "families.toml").write_text(competing)
+        (tmp_path / "lineups.toml").write_text(lined)
+        with pytest.raises(ConfigError, match=message):
+            load_lineup("mine", tmp_path)
+
+
+def test_releases_of_live_and_reconstructed_cohorts_are_apart_and_rules_have_none() -> None:
+    def agent(week: date, model: str, *, reconstructed: bool) -> dict[str, object]:
+        return row_of("arena/agents", week=week, agent_id=f"{week}/f", family="f", model=model, reconstructed=reconstructed)
+
+    rows = [
+        agent(WEEK, "a", reconstructed=True),
+        agent(WEEK + SEVEN, "b", reconstructed=False),
+        agent(WEEK, "rule/hold", reconstructed=False),
+    ]
+    found = build_release_rows(tables.AGENTS.frame(rows), {})
+    assert found.select("reconstructed", "model", "previous", "title").rows() == [(False, "b", None, "f"), (True, "a", None, "f")]
+    assert build_release_rows(tables.AGENTS.empty(), {}).is_empty()
+
+
+def test_decisions_name_the_version_of_the_prompt_that_their_cohort_keeps(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, lineup="few")
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        older = replace(build_cohort(world, WEEK, reconstructed=True), prompt=FIRST_VERSION)
+        store_once(world.records, FrozenCohort, WEEK.isoformat(), lambda: older)
+    arena.decide(WEEK)
+    assert arena.read(tables.DECISIONS)["prompt_version"].unique().to_list() == [FIRST_VERSION]
+
+
+# --- methodologies, lineups and rules -----------------------------------------------------------------------------------
+
+
+def test_the_constants_of_the_seed() -> None:
+    v1 = load_methodology()
+    assert (v1.name, v1.cash, v1.smallest_bet, v1.largest_bet(usd(10_000))) == ("v1", usd(10_000), usd(50), usd(2_500))
+    assert (v1.universe, v1.decision_cohorts, v1.mark_minutes, v1.fill, v1.limit) == (500, 5, 10, "mid", "bet")
+    assert (v1.temperature, v1.max_tokens, v1.timeout_seconds, v1.malformed_retries) == (0, 16_000, 40, 1)
+    assert (v1.unknown_winner, v1.primary) == ("refund", ("brier_size", "return"))
+
+
+def test_what_differs_between_the_methodologies() -> None:
+    v1, v2, realistic = (load_methodology(name) for name in ("v1", "v2", "v1-realistic"))
+    assert (v2.limit, v2.unknown_winner, v2.primary, v2.fill) == ("decision", "defer", ("return",), "mid")
+    assert (realistic.fill, realistic.fees, realistic.step) == ("realistic", "venue", usd("0.01"))
+    assert (
+        realistic.model_copy(update={"name": v1.name, "title": v1.title, "fill": "mid", "fees": "none", "share_step": v1.share_step}) == v1
+    )
+
+
+def test_an_invalid_entry_is_named_with_file_field_and_value(tmp_path: Path) -> None:
+    for text, parts in [
+        ('[x]\nlike = "v1"\nbet_fraction = "1.5"', ("[x]", "bet_fraction = '1.5'", "methodologies.toml")),
+        ('[x]\nlike = "v1"\nfill = "best"', ("fill = 'best'", "mid")),
+        ('[x]\nlike = "v3"', ("like = 'v3'", "unknown methodology")),
+        ('[x]\nlike = "y"\n[y]\nlike = "x"', ("is circular",)),
+        ('[x]\nlike = "v1"\nminimum_bet = 5000', ("no bet is possible",)),
+        ('[x]\nlike = "v1"\nmark_minutes = 7', ("is not a divisor of 60",)),
+        ('[x]\nlike = "v1"\ninitial_cash = nan', ("initial_cash",)),
+        ('[v1]\ntitle = "t"', ("already defined",)),
+    ]:
+        (tmp_path / "methodologies.toml").write_text(text)
+        with pytest.raises(ConfigError) as error:
+            methodologies(tmp_path)
+        assert all(part in str(error.value) for part in parts), error.value
+
+
+def test_limits_are_cut_and_never_rounded_up() -> None:
+    v1 = load_methodology()
+    assert v1.largest_bet(usd("9999.99")) == usd("2499.9975")
+    assert v1.printed_largest_bet(usd("9999.99")) == usd("2499.99")
+    assert (v1.largest_bet(3), v1.largest_bet(-usd(5))) == (0, 0)
+
+
+#: `gpt` is the control family of these lineups.
+FAMILIES = '[a]\ntitle = "t"\ncontrol = true\n[a.releases.gpt]\nreleased = 2026-01-01\n'
+
+
+def _read(folder: Path, text: str, families: str = FAMILIES) -> Lineup:
+    (folder / "lineups.toml").write_text(text, encoding="utf-8")
+    (folder / "families.toml").write_text(families, encoding="utf-8")
+    (folder / "models.toml").write_text('[gpt]\nmodel = "local/m"\n', encoding="utf-8")
+    return load_lineup("mine", folder)
+
+
+def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
+    assert load_lineup("rules").models == ()
+    assert {rule_name(member) for member in load_lineup("rules").families.values()} == set(RULES)
+    assert load_lineup("sandbox").worlds == (World.SANDBOX,)
+
+
+def test_an_invalid_lineup_is_named_with_field_and_value(tmp_path: Path) -> None:
+    for text, message in [
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "gtp"\n', r"families.*unknown model 'gtp'.*did you mean gpt"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "rule/wait"\n', "unknown rule.*rule/hold"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "gpt"\nb = "gpt"\n', "'gpt' represents two families"),
+        ('[mine]\ntitle = "t"\n[mine.families]\n"A B" = "gpt"\n', "'A B' cannot be a family"),
+        ('[mine]\ntitle = "t"\nmethodology = "v9"\n[mine.families]\na = "gpt"\n', "methodology = 'v9': unknown methodology"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "sandbox-calibrated"\n', "is not available in the world"),
+        ('[rules]\ntitle = "t"\n[rules.families]\na = "gpt"\n', "already defined"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            _read(tmp_path, text)
+
+
+def test_an_invalid_lineup_that_is_not_requested_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lineups.toml").write_text('[mine]\ntitle = "t"\n[mine.families]\ncalibrated = "sandbox-calibrated"\n', encoding="utf-8")
+    assert load_lineup("rules", tmp_path).models == ()
+    with pytest.raises(ConfigError):
+        load_lineup("mine", tmp_path)
+
+
+MARKETS = [binary("a", "0.9"), binary("b", "0.3"), named({"X": "0.2", "Y": "0.79"}, "c"), binary("d", None), binary("e", "1")]
+
+
+def _decided(rule: str, markets: list[Market], rules: object = V1, cash: str = "10000", key: str = "c/f/w") -> object:
+    limits = Limits.of(rules, usd(cash))  # type: ignore[arg-type]
+    return parse_decision(answer_by_rule(rule, markets, limits, key), limits)
+
+
+def test_rules_give_decisions_that_are_accepted() -> None:
+    for rule, rules, cash, markets in product(RULES, (V1, V2), ("10000", "9999.99", "200", "10", "0"), (MARKETS, MARKETS[3:4], [])):
+        for key in ("c/f/1", "c/f/2", "c/f/3"):
+            assert _decided(rule, markets, rules, cash, key).problem is None  # type: ignore[attr-defined]
+
+
+def test_the_favourite_bets_on_the_dearest_sides_below_a_dollar() -> None:
+    found = _decided("favourite", MARKETS)
+    assert [(bet.market_id, bet.side, bet.amount) for bet in found.bets] == [  # type: ignore[attr-defined]
+        ("a", "YES", usd("2500")),
+        ("c", "Y", usd("2500")),
+        ("b", "NO", usd("2500")),
+    ]
+
+
+def test_the_proportional_one_bets_as_much_as_the_market_believes() -> None:
+    found = _decided("proportional", MARKETS)
+    assert [(bet.market_id, bet.side, bet.amount, bet.probability) for bet in found.bets] == [  # type: ignore[attr-defined]
+        ("a", "YES", usd("2250"), 0.9),
+        ("b", "NO", usd("1750"), 0.7),
+        ("c", "Y", usd("1975"), 0.79),
+    ]
+
+
+def test_the_random_one_draws_from_the_name_of_its_decision_alone() -> None:
+    limits = Limits.of(V1, usd("10000"))
+    one = answer_by_rule("random", MARKETS, limits, "c/f/w")
+    assert one == answer_by_rule("random", MARKETS, limits, "c/f/w")
+    assert len({answer_by_rule("random", MARKETS, limits, f"c/f/{number}") for number in range(20)}) > 10
+    assert all(
+        json.loads(answer_by_rule("random", MARKETS, limits, f"c/f/{number}"))["action"] in (Action.BET, Action.HOLD)
+        for number in range(20)
+    )
+
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "arena.md").read_text(encoding="utf-8")
+
+
+def test_the_example_runs() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    exec(example, {})
+
+
+def test_the_numbers_are_those_of_the_methodologies() -> None:
+    known = methodologies()
+    assert all(f"`{name}`" in PAGE for name in known)
+    v1 = known["v1"]
+    assert f"${money_text(v1.cash)[:-3]} at the start" in PAGE
+    assert f"bets from ${v1.minimum_bet}" in PAGE
+    assert f"the {v1.universe} open markets" in PAGE
+    assert f"refunded after {v1.grace_days} days" in PAGE
+    assert f"until {v1.deadline_hours} hours after" in PAGE
+    assert (v1.decision_cohorts, v1.mark_minutes, v1.confirmations, v1.dispute_hours, v1.source_gap * 100) == (5, 10, 2, 2, 5)
