@@ -30,12 +30,10 @@ from bellwether.arena.marks import HeldPrice, PriceSource, compute_portfolio_cur
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.scores import score_bets
 from bellwether.arena.universe import select_universe
-from tests.arena.histories import RULES, History, history
-from tests.arena.reference.fold import ledger, results
-from tests.arena.world import COHORT, NOW, binary, named, usd
-
-#: Number of histories: enough for more than 20 entries of each kind.
-HISTORIES = 600
+from tests.reference.arena_fold import ledger, results
+from tests.sizes import EXAMPLES, NIGHTLY
+from tests.unit.arena.histories import RULES, History, history
+from tests.unit.arena.world import COHORT, NOW, binary, named, usd
 
 
 def _counted(made: History) -> dict[tuple[str, str], list[dict[str, object]]]:
@@ -75,7 +73,7 @@ def _usd(millionths: int) -> Decimal:
 
 def test_histories_keep_the_invariants_and_equal_the_literal_fold() -> None:
     kinds, refused = Counter[str](), set[str]()
-    for seed in range(HISTORIES):
+    for seed in range(2 * EXAMPLES):
         made = history(seed)
         refused.update(made.refusals)
         settled, counted = made.settlements(), _counted(made)
@@ -86,8 +84,8 @@ def test_histories_keep_the_invariants_and_equal_the_literal_fold() -> None:
         kinds.update({"corrected": sum(entry.corrects for entry in book.entries), "scored": len(score_bets(book))})
         if seed % 8 == 0:
             _earlier(made, seed, settled, counted)
-    assert len(refused) >= 10, refused
-    assert all(kinds[kind] > 20 for kind in ("BUY", "SELL", "FEE", "SETTLE", "REFUND", "corrected", "scored")), kinds
+    assert len(refused) >= (10 if NIGHTLY else 6), refused
+    assert all(kinds[kind] > (20 if NIGHTLY else 1) for kind in ("BUY", "SELL", "FEE", "SETTLE", "REFUND", "corrected", "scored")), kinds
 
 
 def _earlier(made: History, seed: int, settled: list[object], counted: dict[tuple[str, str], list[dict[str, object]]]) -> None:
@@ -116,7 +114,7 @@ def test_facts_come_back_from_their_rows(seed: int) -> None:
     assert prices_from_rows(prices_frame(prices)) == prices
 
 
-@pytest.mark.parametrize("seed", range(0, 40, 20))
+@pytest.mark.parametrize("seed", [0, 20])
 def test_a_rebuild_gives_the_same_bytes(seed: int) -> None:
     made, rng = history(seed), Random(seed)
     settled = made.settlements()

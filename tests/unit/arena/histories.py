@@ -19,7 +19,7 @@ from bellwether.arena.methodology import load_methodology
 from bellwether.arena.resolution import UNKNOWN, Observation, Ruling, derive_settlements
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
-from tests.arena.world import COHORT, usd
+from tests.unit.arena.world import COHORT, usd
 
 #: A short grace period, so that refunds occur within a history.
 RULES = {name: load_methodology(name).model_copy(update={"grace_days": 6}) for name in ("v1", "v2", "v1-realistic")}

@@ -1,21 +1,11 @@
-"""A week of three agents with a scripted provider, for tests of exactly-once decisions.
-
-`python -m tests.arena.scripted_week JOURNAL LOG` decides the week repeatedly. Run N is killed at the Nth write to its journal, until a run survives.
-"""
+"""A week of three agents with a scripted provider, for tests of exactly-once decisions."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
-
-import sqlalchemy as sa
 
 from bellwether.arena.account import Account
 from bellwether.arena.decision import Decision
@@ -33,7 +23,7 @@ from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Repl
 from bellwether.journal.records import InProgress, Records
 from bellwether.models.response import Answer, NoAnswer
 from bellwether.units import MicroDollars, SharePrice
-from tests.arena.world import COHORT, NOW, V1, agent, binary, buy_trade
+from tests.unit.arena.world import COHORT, NOW, V1, agent, binary, buy_trade
 
 LEASE = timedelta(minutes=5)
 DEADLINE = NOW + timedelta(hours=47)
@@ -119,35 +109,3 @@ class Run:
 
 def make_run(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Run:
     return Run(Records(journal, LEASE, run="r", **more), Provider(journal, saw), now)
-
-
-def main(folder: str, log: str) -> None:
-    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    empty = f"{folder}/empty.db"
-    with Journal(f"sqlite:///{empty}") as journal:
-        Records(journal, LEASE).once("prompt", "nobody", lambda: b"")
-    for life in range(1, 1000):
-        child = os.fork()
-        if child == 0:
-            left = [life]
-
-            def step(_: Any, __: Any, statement: str, *___: Any, left: list[int] = left) -> None:
-                left[0] -= not statement.lstrip().startswith(("SELECT", "BEGIN", "PRAGMA"))
-                if left[0] <= 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            path = shutil.copy(empty, f"{folder}/{life}.db")
-            with Journal(f"sqlite:///{path}") as journal:
-                journal.pending()
-                sa.event.listen(journal.database._engine, "after_cursor_execute", step)
-                make_run(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())).decide(tasks(families=KILLED))  # type: ignore[misc]
-            os._exit(0)
-        status = os.waitpid(child, 0)[1]
-        if os.WIFEXITED(status):
-            sys.stdout.write(f"{life}\n")
-            sys.exit(os.WEXITSTATUS(status))
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    main(*sys.argv[1:])

@@ -1,18 +1,25 @@
-"""Lake checks of the arena, each with rows that fail and rows that pass."""
+"""Lake checks of the arena, each with rows that fail and rows that pass, and the queries of sql/analysis on the arena."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from bellwether.arena.checks import LAKE_CHECKS
+from bellwether.arena.weekly.queries import filter_days
 from bellwether.checks.rule import Observation
+from bellwether.errors import ConfigError
 from bellwether.lake import Lake
+from bellwether.lake.sql import sql_text
+from bellwether.lake.warehouse import publish, query
 from bellwether.tables import table
-from tests.arena.test_queries import _row as row_of
+from bellwether.tables.schema import TIME
+from tests.unit.arena.world import row_of
 
 WEEK, SEVEN, HOUR = date(2026, 3, 1), timedelta(days=7), timedelta(hours=1)
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
@@ -130,3 +137,99 @@ def test_a_held_market_that_is_not_marked_is_named(lake: Lake, hours: int, recon
     at = NOW - hours * HOUR
     write(lake, "arena/prices", at.date(), {"market_id": "m", "at": at, "reconstructed": False})
     assert observe(lake, "held_prices_are_fresh").subjects == (() if passed else ("m",))
+
+
+# --- queries ------------------------------------------------------------------------------------------------------------
+
+
+AT = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
+AGENTS = {"acme": "2026-03-01/acme", "zeta": "2026-03-01/zeta"}
+
+
+def _decision(family: str, state: str, action: str | None, cost: str | None, **more: Any) -> dict[str, Any]:
+    given = {"decision_id": f"{AGENTS[family]}/{WEEK}", "agent_id": AGENTS[family], "state": state, "action": action}
+    return row_of("arena/decisions", **given, cost=None if cost is None else Decimal(cost), attempts=1, **more)
+
+
+def _trade(family: str, leg: int, side: str, price: str, market: str = "m") -> dict[str, Any]:
+    given = {"trade_id": f"{AGENTS[family]}/{WEEK}/{leg}", "agent_id": AGENTS[family], "market_id": market, "side": side}
+    return row_of("arena/trades", **given, action="BUY", price=Decimal(price))
+
+
+def publish_rows(folder: Path) -> Path:
+    lake, week = Lake(str(folder / "lake")), (WEEK.isoformat(),)
+    market = {"outcomes": ["No", "Yes"], "prices": [Decimal("0.6"), Decimal("0.4")], "token_ids": ["n", "y"]}
+    other = {"outcomes": ["X", "Y"], "prices": [None, Decimal("0.5")], "token_ids": ["x", "y"]}
+    made: dict[str, tuple[tuple[str, ...], list[dict[str, Any]]]] = {
+        "arena/agents": (week, [row_of("arena/agents", agent_id=name, family=family) for family, name in AGENTS.items()]),
+        "arena/decisions": (
+            week,
+            [
+                _decision("acme", "finished", "BET", "0.5"),
+                _decision("zeta", "open", None, None, reason="timeout: no answer"),
+            ],
+        ),
+        "arena/refusals": (week, [row_of("arena/refusals", decision_id=f"{AGENTS['acme']}/{WEEK}", leg=2, reason="no midpoint")]),
+        "arena/trades": (
+            week,
+            [_trade("acme", 1, "YES", "0.45"), _trade("acme", 3, "NO", "0.58"), _trade("acme", 4, "X", "0.4", "n")],
+        ),
+        "arena/universe": (week, [row_of("arena/universe", market_id="m", **market), row_of("arena/universe", market_id="n", **other)]),
+        "arena/portfolios": (
+            (),
+            [
+                row_of(
+                    "arena/portfolios", agent_id=AGENTS["acme"], at=AT + timedelta(hours=hours), total=Decimal(total), cash=Decimal(total)
+                )
+                for hours, total in ((0, 10_000), (3, 9_900), (30, 10_100))
+            ],
+        ),
+    }
+    for name, (partition, rows) in made.items():
+        lake.write(table(name), partition, table(name).frame(list(rows)), run_id="r")
+    publish(lake, folder / "warehouse.duckdb")
+    return folder / "warehouse.duckdb"
+
+
+def ask(path: Path, name: str) -> list[dict[str, Any]]:
+    return query(path, sql_text(f"analysis/{name}"), {}).to_dicts()
+
+
+def test_the_queries_of_the_arena(tmp_path: Path) -> None:
+    path = publish_rows(tmp_path)
+    rows = ask(path, "arena_equity")
+    assert [(row["family"], row["day"], row["age"], row["total"]) for row in rows] == [
+        ("acme", WEEK, 0, Decimal(9_900)),
+        ("acme", WEEK + timedelta(days=1), 1, Decimal(10_100)),
+    ]
+    costs = {row["family"]: row for row in ask(path, "arena_cost_per_decision")}
+    assert (costs["acme"]["dollars"], costs["acme"]["dollars_per_decision"]) == (Decimal("0.5"), 0.5)
+    assert costs["acme"]["dollars_per_trade"] == pytest.approx(0.5 / 3)
+    assert (costs["zeta"]["dollars"], costs["zeta"]["of_unknown_cost"]) == (None, 1)
+    assert [(row["family"], row["kind"], row["reason"], row["number"]) for row in ask(path, "arena_refusals")] == [
+        ("acme", "refused leg", "no midpoint", 1),
+        ("zeta", "no answer", "open: timeout: no answer", 1),
+    ]
+    (drift,) = ask(path, "arena_price_drift")
+    assert (drift["family"], drift["fills"], drift["without_a_shown_price"]) == ("acme", 2, 1)
+    assert drift["mean_drift"] == pytest.approx((0.05 - 0.02) / 2), "of the side that was bought"
+
+
+def test_both_days_of_a_range_are_in_it() -> None:
+    at = [datetime(2026, 2, 28, 23, 59), datetime(2026, 3, 1, 10), datetime(2026, 3, 7, 23, 59, 59), datetime(2026, 3, 8)]
+    rows = pl.DataFrame({"at": [one.replace(tzinfo=UTC) for one in at]}, schema={"at": TIME})
+    first, last = date(2026, 3, 1), date(2026, 3, 7)
+
+    def found(*bounds: date | None) -> list[int]:
+        return [at.index(one.replace(tzinfo=None)) for one in filter_days(table("arena/portfolios"), rows, *bounds)["at"]]
+
+    assert found(first, last) == [1, 2]
+    assert found(first, None) == [1, 2, 3]
+    assert found(None, last) == [0, 1, 2]
+
+
+def test_a_table_of_days_is_cut_by_its_days_and_one_of_no_time_is_refused() -> None:
+    days = pl.DataFrame({"day": [date(2026, 3, 1), date(2026, 3, 2)]})
+    assert filter_days(table("arena/equity_by_day"), days, date(2026, 3, 2), None)["day"].to_list() == [date(2026, 3, 2)]
+    with pytest.raises(ConfigError, match="arena/leaderboard: the table has no time column"):
+        filter_days(table("arena/leaderboard"), pl.DataFrame(), date(2026, 3, 2), None)

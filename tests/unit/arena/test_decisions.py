@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from bellwether.arena.decision import Action, Bet, Decision, DecisionState, Problem, Reason, Refusal
+from bellwether.arena.decision import Action, Decision, DecisionState, Problem, Reason
 from bellwether.arena.execution import MarketData
-from bellwether.arena.records import DecisionPlan, Execution, Intent, decode_record, encode_record
+from bellwether.arena.records import DecisionPlan, decode_record, encode_record
 from bellwether.arena.weekly.decisions import DecisionOutcome
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.errors import VenueError
@@ -23,11 +21,9 @@ from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.values import CostSource
 from bellwether.models.response import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
-from tests.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, fetch_quotes, make_run, tasks
-from tests.arena.world import NOW, account, usd
 from tests.journal.calls import Clock
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.unit.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, fetch_quotes, make_run, tasks
+from tests.unit.arena.world import NOW, account, usd
 
 
 @pytest.fixture
@@ -259,25 +255,27 @@ def test_records_come_back_as_they_were_stored(journal: Journal) -> None:
             assert decode_record(type(record), encode_record(record)) == record
 
 
-def test_records_of_earlier_versions_are_read_and_written_alike() -> None:
-    """Bytes from existing journals."""
-    intent = Intent(Decision(Action.BET, (Bet("m", "YES", usd("500"), 0.6),), reasoning="café"), ("ab12",), None)
-    assert encode_record(intent) == (
-        b'{"calls":["ab12"],"cost":null,"decision":{"action":"BET","bets":[{"amount":500000000,"market_id":"m","probability":0.6,"side":"YES"}],'
-        b'"message":null,"problem":null,"reasoning":"caf\\u00e9","sells":[],"tolerated":false}}'
-    )
-    assert decode_record(Intent, encode_record(intent)) == intent
-    body = (
-        b'{"executed_at":"2026-03-01T00:05:00+00:00","refusals":[{"leg":2,"message":"none","reason":"no midpoint"}],"trades":[{"action":"BUY",'
-        b'"agent_id":"2026-03-01/a","amount":2,"ask":null,"base":10,"bid":null,"binary":true,"confidence":null,"executed_at":"2026-03-01T00:05:00+00:00",'
-        b'"fee":0,"market_id":"m","mid":400000,"position_id":"2026-03-01/a/2026-03-01/1","price":400000,"probability":null,"quote_source":"clob",'
-        b'"quoted_at":"2026-03-01T00:05:00+00:00","shares":5,"side":"YES","skipped_levels":0,"trade_id":"2026-03-01/a/2026-03-01/1",'
-        b'"unmatched":null}]}'
-    )
-    done = decode_record(Execution, body)
-    at = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
-    assert (done.executed_at, done.trades[0].quoted_at, done.refusals) == (at, at, (Refusal(2, Reason.NO_MIDPOINT, "none"),))
-    assert encode_record(done) == body
+class Killed(BaseException):
+    """Exception that replaces a kill."""
+
+
+def run_until_write(path: Path, number: int, saw: list[str]) -> bool:
+    """Decide the week on a new journal that stores nothing from write `number` on. Returns whether that write was reached."""
+    with Journal(f"sqlite:///{path}", clock=Clock(NOW)) as journal:
+        journal.pending()
+        left = [number]
+
+        def step(_: object, __: object, statement: str, *___: object) -> None:
+            left[0] -= not statement.lstrip().startswith(("SELECT", "BEGIN", "PRAGMA"))
+            if left[0] <= 0:
+                raise Killed
+
+        sa.event.listen(journal.database._engine, "before_cursor_execute", step)
+        try:
+            run(journal, saw, *KILLED)
+        except Killed:
+            return True
+    return False
 
 
 def _records(means: Run) -> list[bytes | None]:
@@ -285,39 +283,32 @@ def _records(means: Run) -> list[bytes | None]:
     return [means.records.stored(step, name) for name in names for step in ("prompt", "intent", "execution")]
 
 
-@pytest.mark.slow
-def test_a_run_killed_at_every_write_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    """Each run is killed one write of the journal later. The next run must end like an undisturbed one."""
-    log, folder = tmp_path / "log", tmp_path / "lives"
-    command = [sys.executable, "-m", "tests.arena.scripted_week", str(folder), str(log)]
-    survived = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
-    assert survived.returncode == 0, survived.stderr
-    lives = int(survived.stdout)
-    assert lives > 25
-    before: dict[int, list[str]] = defaultdict(list)
-    for line in log.read_text().splitlines():
-        life, words = line.split(" ", 1)
-        before[int(life)].append(words)
-    with Journal(f"sqlite:///{tmp_path}/undisturbed.db") as journal:
-        run(journal, [], *KILLED)
-        expected = _records(make_run(journal))
-    for life in range(1, lives + 1):
-        _recover(folder / f"{life}.db", before[life], expected)
-
-
-def _recover(path: Path, before: list[str], expected: list[bytes | None]) -> None:
+def assert_recovered(path: Path, before: list[str], expected: list[bytes | None]) -> None:
+    """Assert that the run after the leases ends like an undisturbed one, and sends only a request again that was in progress at the kill."""
     after: list[str] = []
-    with Journal(f"sqlite:///{path}") as journal:
+    with Journal(f"sqlite:///{path}", clock=Clock(NOW + 2 * LEASE)) as journal:
         found = run(journal, after, *KILLED)
         assert [done.state for done in found] == [DecisionState.FINISHED] * 2
         assert _records(make_run(journal)) == expected
-        stored = {words.removeprefix("stored ") for words in before if words.startswith("stored")}
-        again = {words.removeprefix("asked ") for words in sent_requests(after)}
-        assert not stored & again, "an answer that was stored was paid for again"
-        # Only a request that was in progress at the kill is sent twice.
-        repeated = {words.removeprefix("asked ") for words in sent_requests(before)} & again
-        assert len(repeated) <= 1
-        assert len(set(sent_requests(before) + sent_requests(after))) == 3
+    stored = {words.removeprefix("stored ") for words in before if words.startswith("stored")}
+    again = {words.removeprefix("asked ") for words in sent_requests(after)}
+    assert not stored & again, "an answer that was stored was paid for again"
+    assert len({words.removeprefix("asked ") for words in sent_requests(before)} & again) <= 1
+    assert len(set(sent_requests(before) + sent_requests(after))) == 3
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_a_run_killed_at_any_write_loses_and_repeats_nothing(tmp_path: Path, part: int) -> None:
+    """Every sixth write of the journal; the parts together are all of them."""
+    with Journal(f"sqlite:///{tmp_path}/undisturbed.db") as journal:
+        run(journal, [], *KILLED)
+        expected = _records(make_run(journal))
+    number = part + 1
+    saw: list[str] = []
+    while run_until_write(tmp_path / f"{number}.db", number, saw):
+        assert_recovered(tmp_path / f"{number}.db", saw, expected)
+        saw, number = [], number + 6
+    assert number > 25
 
 
 def test_what_was_paid_for_answers_that_never_came_is_known(journal: Journal) -> None:

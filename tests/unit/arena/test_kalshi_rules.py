@@ -29,7 +29,7 @@ from bellwether.arena.methodology import load_methodology
 from bellwether.arena.resolution import UNKNOWN, Ruling, derive_settlements
 from bellwether.arena.scores import score_bets
 from bellwether.venues.polymarket.fees import FREE
-from tests.arena.world import KEY, account, agent, bet, bets, execute_decision, usd
+from tests.unit.arena.world import KEY, account, agent, bet, bets, execute_decision, usd
 
 AT = datetime(2026, 4, 5, 0, 5, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -207,9 +207,8 @@ YES_NO = ["Yes", "No"]
 ABC = ["A", "B", "C"]
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "results", "values", "ruling"),
-    [
+def test_rulings_of_results() -> None:
+    for outcomes, results, values, ruling in [
         (YES_NO, ["yes"], ["1", "0"], Ruling(Result.WON, (("yes", 1_000_000), ("no", 0)), "Yes")),
         (YES_NO, ["no"], None, Ruling(Result.WON, (("yes", 0), ("no", 1_000_000)), "No")),
         (YES_NO, ["scalar"], ["0.24", "0.76"], Ruling(Result.SPLIT, (("yes", 240_000), ("no", 760_000)))),
@@ -224,10 +223,9 @@ ABC = ["A", "B", "C"]
         (ABC, ["no", "void", "no"], None, Ruling(Result.CANCELLED)),
         (ABC, ["no", "yes", "?"], None, UNKNOWN),
         (["A", "a", "C"], ["no", "yes", "no"], None, UNKNOWN),
-    ],
-)
-def test_what_results_say(outcomes: list[str], results: list[str], values: list[str] | None, ruling: Ruling) -> None:
-    assert judge_results(outcomes, results, None if values is None else [Decimal(value) for value in values]) == ruling
+    ]:
+        stated = None if values is None else [Decimal(value) for value in values]
+        assert judge_results(outcomes, results, stated) == ruling, (outcomes, results)
 
 
 @pytest.mark.parametrize("word", ["active", "closed", "determined", "disputed", "amended"])

@@ -14,18 +14,17 @@ import pytest
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.identity import decision_order, week_number, week_of, week_start
 from bellwether.arena.lifecycle import is_complete, is_start_allowed, window_end
-from bellwether.arena.market import Market, MarketStatus, UnknownFees
+from bellwether.arena.market import MarketStatus, UnknownFees
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode_record, encode_record
 from bellwether.arena.universe import build_universe, market_from_row, select_universe, status_from_row
 from bellwether.arena.weekly.context import list_deciding_cohorts as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.journal import Journal
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
-from tests.arena.weeks import Arena
-from tests.arena.world import V1, usd
+from tests.unit.arena.weeks import Arena
+from tests.unit.arena.world import V1, usd
 
 NOW = datetime(2026, 3, 1, 1, 0, tzinfo=UTC)
-DUE = NOW + timedelta(hours=40)
 
 
 def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
@@ -200,10 +199,3 @@ def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str,
     assert market.fees.reason.startswith("reading the fees of market 'm': feeSchedule")
     stored = build_universe([market, replace(market, market_id="h", fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))])
     assert decode_record(FrozenUniverse, encode_record(FrozenUniverse(stored, NOW, False, "test"))).universe == stored
-
-
-def test_the_digest_of_a_universe_is_that_of_earlier_versions() -> None:
-    """Class names must not enter the digest, because journals store the digests of prompts."""
-    fees = FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
-    markets = [Market("a", "Will it rain?", ("Yes", "No"), prices=(400_000, 600_000), fees=fees), Market("b", "Q", ("Yes", "No"))]  # type: ignore[arg-type]
-    assert build_universe(markets).digest == "220c25475131d9b64603255b185c53d1ecf0a5eab52549c161aa92c76eac5716"

@@ -31,8 +31,8 @@ from bellwether.arena.marks import (
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.polymarket import book_midpoint
 from bellwether.venues.polymarket.snapshots import Book
-from tests.arena.histories import History, history
-from tests.arena.world import AGENT, COHORT, NOW, V1, account_after, agent, binary, buy_trade, usd, won
+from tests.unit.arena.histories import History, history
+from tests.unit.arena.world import AGENT, COHORT, NOW, V1, account_after, agent, binary, buy_trade, usd, won
 
 M = ("m", "YES")
 
@@ -178,7 +178,7 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
     rng, made = Random(seed), history(seed)
     final = fold(made.agents, made.trades, made.settlements())
     keys = sorted({price_key(position) for account in final.accounts.values() for position in account.positions.values()})
-    instants = [interval_start(KEY_START + timedelta(hours=rng.randrange(24 * 21))) for _ in range(30)]
+    instants = [interval_start(datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=rng.randrange(24 * 21))) for _ in range(30)]
     last: dict[tuple[str, str], HeldPrice] = {}
     prices: list[HeldPrice] = []
     for at in sorted(set(instants)):
@@ -195,16 +195,3 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
             initial = final.accounts[agent_id].agent.initial_cash
             shown = stored[-1][2:] if stored else (initial, 0, 0, initial, 0, 0)
             assert shown == expected[2:]
-
-
-KEY_START = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("Book", "Ledger"), ("Entry", "LedgerEntry"), ("Executed", "ExecutionResult"), ("Price", "HeldPrice")]
-)
-def test_renamed_classes_have_deprecated_aliases(old: str, new: str) -> None:
-    import bellwether.arena as arena
-
-    with pytest.warns(DeprecationWarning, match=new):
-        assert getattr(arena, old) is getattr(arena, new)

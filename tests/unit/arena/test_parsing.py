@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, answer_schema, response_format
 from bellwether.arena.parsing import Limits, parse_decision
-from tests.arena.world import V1, V2, usd
+from tests.unit.arena.world import V1, V2, usd
 
 LIMITS = Limits.of(V1, usd("10000"))
 HOLD = '{"action": "HOLD", "reasoning": "wait"}'
@@ -115,13 +115,12 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("case", INVALID)
-def test_an_answer_that_cannot_be_used_says_why(case: str) -> None:
-    text, problem = INVALID[case]
-    said = parse_decision(text, LIMITS)
-    assert (said.action, said.problem, said.bets, said.sells) == (Action.INVALID, problem, (), ())
-    assert said.message
-    assert len(said.message) < 300
+def test_an_answer_that_cannot_be_used_says_why() -> None:
+    for case, (text, problem) in INVALID.items():
+        said = parse_decision(text, LIMITS)
+        assert (said.action, said.problem, said.bets, said.sells) == (Action.INVALID, problem, (), ()), case
+        assert said.message
+        assert len(said.message) < 300
 
 
 DRAFT = HOLD.replace("wait", "a draft")
@@ -229,7 +228,6 @@ def test_the_schema_admits_what_the_parser_reads_and_every_field_is_required() -
 PIECES = (*"{}[]\":,\\`' ", "action", "reasoning", "HOLD", "bets", "1e9", "null", "NaN", HOLD, SELL, bet(), "\ud800", "\x00", "```json\n")
 
 
-@settings(deadline=None, max_examples=500)
 @given(st.lists(st.sampled_from(PIECES) | st.characters(), max_size=12))
 def test_any_text_is_read_without_an_exception(pieces: list[str]) -> None:
     said = parse_decision("".join(pieces), LIMITS)
@@ -247,7 +245,6 @@ legs = st.builds(
 reasons = st.text('ab{}"\\\n é', min_size=1)
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     st.builds(lambda bets, why: Decision(Action.BET, bets=tuple(bets), reasoning=why), st.lists(legs, min_size=1, max_size=4), reasons)
     | st.builds(lambda p, why: Decision(Action.SELL, sells=(Sell("p", p),), reasoning=why), st.integers(1_000_000, 100_000_000), reasons)
@@ -259,6 +256,6 @@ def test_a_decision_is_read_again_from_what_it_writes(decision: Decision) -> Non
 
 def test_long_hostile_answers_are_read_in_time() -> None:
     start = time.process_time()
-    for text in ('{"a":[' * 150_000, '{"action":' * 90_000, "{" * 900_000, '{ "' * 300_000, f"{HOLD} " * 20_000, '"' * 900_000):
+    for text in ('{"a":[' * 50_000, '{"action":' * 30_000, "{" * 300_000, '{ "' * 100_000, f"{HOLD} " * 7_000, '"' * 300_000):
         parse_decision(text, LIMITS)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 3

@@ -27,7 +27,8 @@ from bellwether.arena.prompt import (
     user_message,
 )
 from bellwether.forecasting.prompt import prompt_hash
-from tests.arena.world import NOW, REALISTIC, V1, V2, account_after, binary, buy_trade, named, usd
+from tests.sizes import EXAMPLES
+from tests.unit.arena.world import NOW, REALISTIC, V1, V2, account_after, binary, buy_trade, named, usd
 
 TODAY = date(2026, 3, 8)
 HELD = Holding("2026-03-01/acme/2026-03-01/1", "Will it?", "NO", usd("166.67"), usd("33"), usd("0.8"), usd("133.336"), open_market=True)
@@ -120,7 +121,7 @@ def test_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:
 @pytest.mark.parametrize("rules", [V1, V2, REALISTIC])
 def test_every_limit_that_is_printed_is_accepted(rules: object) -> None:
     rng = Random(11)
-    for _ in range(500):
+    for _ in range(EXAMPLES):
         cash = rng.choice((rng.randrange(0, 10**11), rng.randrange(0, 10**9), 10_000 * rng.randrange(10**6)))
         text = prompt_text(Portfolio(cash), rules=rules)
         found = re.search(r"(?:Largest single bet|Most for all bets together): \$([0-9,.]+)", text)

@@ -1,18 +1,25 @@
-"""Questions shared by forecasts, baselines, ties and minimum samples of a rank, in small arenas with hand-computed numbers."""
+"""Questions shared by forecasts, baselines, ties, minimum samples of a rank, and submitted forecasts, in small arenas."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pytest
 
 from bellwether.arena.rankings import RankingInputs, compute_rankings
+from bellwether.arena.rankings.estimates import NO_TRADES, TRADED
 from bellwether.calibration.inference import Inference
+from bellwether.formatting import floor_percent, rounded_down, rounded_up
 from bellwether.tables import table
+from bellwether.tables.arena import PRICES
 from bellwether.tables.arena_rankings import SUBMISSIONS
 from bellwether.tables.schema import TIME
+from tests.unit.arena.simulated_arena import Simulated
+from tests.unit.arena.test_rankings import metric as by_family
 
 WEEK = date(2026, 1, 4)
 PLAN = Inference(replicates=0)
@@ -184,3 +191,174 @@ def test_a_skill_needs_three_events(events: int, skill: float | None) -> None:
     assert found["value"] == (None if skill is None else pytest.approx(skill))
     if skill is None:
         assert (found["reason"], found["unranked_because"]) == ("fewer than three clusters",) * 2
+
+
+# --- minimum samples of a rank ---------------------------------------------------------------------------------------
+
+
+def ranks(rows: pl.DataFrame, metric: str = "brier_vs_price") -> dict[str, tuple[int | None, str | None]]:
+    chosen = rows.filter(metric=metric)
+    return {row["family"]: (row["rank"], row["unranked_because"]) for row in chosen.iter_rows(named=True)}
+
+
+def world(count: int = 20) -> list[Bet]:
+    return [Bet("agent", f"m{number}", "YES", 0.4, won=number % 3 == 0, price=0.35) for number in range(count)]
+
+
+def with_forecasts(said: list[tuple[str, str, float, bool]], count: int = 20) -> pl.DataFrame:
+    return compute_rankings(replace(arena(world(count)), submissions=submitted(said)), PLAN)["arena/rankings"]
+
+
+def test_one_safe_forecast_has_no_rank_and_says_why() -> None:
+    found = with_forecasts([("safe", "m1", 0.0001, False)])
+    for metric in ("brier_stated", "brier_vs_price", "skill_price", "log_loss"):
+        assert ranks(found, metric)["safe"] == (None, "forecasts of 1 of 20 questions (5%); a rank needs 90%"), metric
+    assert ranks(found)["agent"] == (1, None)
+
+
+def test_nine_of_ten_questions_earn_a_rank_and_fewer_do_not() -> None:
+    said = [("wide", f"m{number}", 0.33, False) for number in range(18)]
+    assert ranks(with_forecasts(said))["wide"][1] is None
+    assert ranks(with_forecasts(said[:17]))["wide"] == (None, "forecasts of 17 of 20 questions (85%); a rank needs 90%")
+
+
+def test_a_score_over_few_events_has_no_rank() -> None:
+    found = compute_rankings(arena(world(9)), PLAN)["arena/rankings"]
+    assert ranks(found)["agent"] == (None, "scored on 9 events; a rank needs 10")
+    assert ranks(found, "win_rate")["agent"][0] is None
+    missing = found.filter(pl.col("rank").is_null() == pl.col("unranked_because").is_null())
+    assert missing.is_empty()
+
+
+def test_the_relative_score_is_the_difference_of_both_brier_scores() -> None:
+    found = compute_rankings(arena(world()), PLAN)["arena/rankings"]
+    row: dict[str, Any] = found.filter(metric="brier_vs_price").row(0, named=True)
+    won = np.array([number % 3 == 0 for number in range(20)])
+    assert row["value"] == pytest.approx(((0.4 - won) ** 2).mean() - ((0.35 - won) ** 2).mean())
+    assert row["lower"] < row["value"] < row["upper"]
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(269 / 300, "89.6%"), (0.9, "90%"), (0.89999, "89.9%"), (1.0, "100%"), (0.29, "29%"), (0.0, "0%")]
+)
+def test_a_share_below_a_minimum_never_appears_to_reach_it(share: float, text: str) -> None:
+    assert floor_percent(share) == text
+    assert rounded_down(share) <= share <= float(rounded_up(share) or 0)
+
+
+# --- submitted forecasts ------------------------------------------------------------------------------------------------
+
+
+POINTS = Inference(replicates=0)
+AT = pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC") + timedelta(hours=1)
+
+
+def submit_forecasts(inputs: RankingInputs, p: pl.Expr, family: str = "oracle", *, late: bool = False) -> pl.DataFrame:
+    """Return a forecast of every question of the families."""
+    asked = inputs.bets.select("week", "market_id", "y", "price").unique(["week", "market_id"], keep="first", maintain_order=True)
+    rows = asked.select("week", "market_id", family=pl.lit(family), stated_at=AT, known_at=AT, probability=p)
+    return rows.with_columns(late=late, reconstructed=pl.lit(value=False)).select(SUBMISSIONS.names)
+
+
+def draw_inputs(cohorts: int = 12, *, reconstructed: bool = False) -> RankingInputs:
+    return Simulated({"worst": 2.5, "best": 0.0}, cohorts=cohorts, reconstructed=reconstructed).inputs(1)
+
+
+def test_a_submitted_forecaster_is_ranked_with_the_families_whose_scores_it_does_not_change() -> None:
+    """It has no trading columns."""
+    inputs = draw_inputs()
+    joined = compute_rankings(replace(inputs, submissions=submit_forecasts(inputs, 0.1 + 0.8 * pl.col("y"))), POINTS)
+    rows = joined["arena/rankings"]
+    for name in ("brier_stated", "brier_vs_price", "log_loss", "skill_price"):
+        assert {family: row["rank"] for family, row in by_family(rows, name).items()} == {"oracle": 1, "best": 2, "worst": 3}, name
+    oracle = by_family(rows, "brier_stated")["oracle"]
+    assert oracle["value"] == pytest.approx(0.01)
+    assert by_family(rows, "brier_stated")["best"]["lower"] is not None
+    assert by_family(rows, "finished")["oracle"]["value"] == 1
+    pairs = joined["arena/pairs"].filter(metric="brier_stated", family="best", other="oracle").row(0, named=True)
+    assert pairs["n"] == by_family(rows, "finished")["oracle"]["n"] == 60
+    assert pairs["p_holm"] < 0.05
+    assert joined["arena/calibration"].filter(family="oracle")["n"].sum() == oracle["n"]
+    assert "oracle" not in joined["arena/equity_by_day"]["family"]
+    for name, _ in TRADED:
+        row = by_family(rows, name)["oracle"]
+        assert (row["value"], row["rank"], row["n"], row["reason"]) == (None, None, 0, NO_TRADES), name
+    assert rows.group_by("family").len()["len"].unique().to_list() == [16]
+    columns = ["family", "metric", "value", "lower", "upper", "n", "n_events"]
+    alone = compute_rankings(inputs, POINTS)["arena/rankings"]
+    assert rows.filter(pl.col("family") != "oracle").select(columns).equals(alone.select(columns))
+
+
+def test_a_week_that_it_left_out_lowers_its_coverage() -> None:
+    inputs = draw_inputs()
+    whole = submit_forecasts(inputs, pl.lit(0.5))
+    weeks = whole["week"].unique().sort()
+    gap = whole.filter(pl.col("week").is_in(weeks[:4].to_list()), pl.col("week") != weeks[1])
+    rows = compute_rankings(replace(inputs, submissions=gap), POINTS)["arena/rankings"]
+    asked = 1 + 2 + 3 + 4
+    assert by_family(rows, "finished")["oracle"]["value"] == pytest.approx((asked - 2) / asked)
+    assert by_family(rows, "missing")["oracle"]["value"] == pytest.approx(2 / asked)
+
+
+def test_late_forecasts_are_ranked_apart_and_those_of_live_weeks_never_meet_reconstructed_cohorts() -> None:
+    inputs = draw_inputs(4)
+    both = pl.concat([submit_forecasts(inputs, pl.lit(0.6)), submit_forecasts(inputs, pl.col("y"), late=True)])
+    rows = compute_rankings(replace(inputs, submissions=both), POINTS)["arena/rankings"]
+    scored = rows.filter(family="oracle", metric="brier_stated").select("contaminated", "reconstructed", "value")
+    assert [row[:2] for row in scored.rows()] == [(False, False), (True, False)]
+    assert scored["value"][1] == 0
+    assert set(rows.filter("contaminated")["family"]) == {"oracle"}
+    past = draw_inputs(4, reconstructed=True)
+    apart = compute_rankings(replace(past, submissions=submit_forecasts(past, pl.lit(0.6))), POINTS)["arena/rankings"]
+    assert "oracle" not in apart.filter(pl.col("n") > 0)["family"], "forecasts of live weeks"
+
+
+def test_the_last_forecast_before_the_decisions_counts_and_its_price_is_the_last_mark() -> None:
+    inputs = draw_inputs()
+    first = submit_forecasts(inputs, pl.lit(0.5))
+    second = first.with_columns(stated_at=pl.col("stated_at") + timedelta(hours=5), probability=0.25)
+    market, week = first.row(0, named=True)["market_id"], first.row(0, named=True)["week"]
+    begun = datetime(week.year, week.month, week.day, tzinfo=UTC)
+    marks = [
+        {
+            "day": week,
+            "market_id": market,
+            "outcome": "YES",
+            "at": at,
+            "price": price,
+            "source": "live",
+            "disagrees": False,
+            "reconstructed": False,
+        }
+        for at, price in ((begun - timedelta(days=1), 0.9), (begun + timedelta(hours=2), 0.35), (begun + timedelta(hours=9), 0.8))
+    ]
+    known = replace(inputs, submissions=pl.concat([second, first]), prices=PRICES.frame(list(marks)))
+    assert known.submitted["p"].unique().to_list() == [0.25]
+    own = pl.col("market_id") == market, pl.col("week") == week
+    assert known.submitted.filter(own)["price"].unique().to_list() == [0.35]
+    early = replace(known, submissions=first)
+    paid = inputs.bets.filter(own).group_by("cohort").agg(pl.col("price").mean()).sort("cohort")["price"]
+    assert early.submitted.filter(own).sort("cohort")["price"].to_list() == pytest.approx(paid.to_list())
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(0, 0.35), (9, 0.35), (10, 0.8)])
+def test_a_mark_of_the_ten_minutes_of_the_forecast_may_be_younger_than_it(minutes: int, expected: float) -> None:
+    inputs = draw_inputs()
+    first = submit_forecasts(inputs, pl.lit(0.5)).head(1)
+    market, week = first.row(0, named=True)["market_id"], first.row(0, named=True)["week"]
+    ten = datetime(week.year, week.month, week.day, 10, tzinfo=UTC)
+    mark = {"day": week, "market_id": market, "outcome": "YES", "source": "live", "disagrees": False}
+    marks = [
+        {**mark, "at": ten - timedelta(minutes=50), "price": 0.35, "reconstructed": False},
+        {**mark, "at": ten - timedelta(minutes=20), "price": 0.1, "reconstructed": True},
+        {**mark, "at": ten, "price": 0.8, "reconstructed": False},
+    ]
+    stated = first.with_columns(stated_at=ten + timedelta(minutes=minutes))
+    known = replace(inputs, submissions=stated, prices=PRICES.frame(list(marks)))
+    assert known.submitted["price"].unique().to_list() == [expected], "a live forecast has the price of a live mark"
+
+
+def test_a_forecaster_with_the_name_of_a_family_is_told_apart() -> None:
+    inputs = draw_inputs(4)
+    rows = compute_rankings(replace(inputs, submissions=submit_forecasts(inputs, pl.lit(0.5), "best")), POINTS)["arena/rankings"]
+    assert rows["family"].unique().sort().to_list() == ["best", "best (submitted)", "worst"]

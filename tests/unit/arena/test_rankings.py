@@ -1,11 +1,15 @@
-"""Comparison of families: separate groups, ranks, intervals, pairs and equity."""
+"""Comparison of families: separate groups, ranks, intervals, pairs, and equity over time."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
 from io import StringIO
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -14,8 +18,10 @@ from rich.console import Console
 
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
+from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity, mean_total, window_points
 from bellwether.arena.rankings.possible_outcomes import SOLD
 from bellwether.arena.rankings.standings import read_tables_as_known, render_standings
+from bellwether.arena.text_tables import is_preview
 from bellwether.calibration import evaluate
 from bellwether.calibration.inference import Inference
 from bellwether.lake import Lake
@@ -23,23 +29,25 @@ from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import arena as tables
 from bellwether.tables import table
-from tests.arena.simulated_arena import CASH, START, WEEK, Simulated
-from tests.arena.test_queries import _row as row_of
-from tests.arena.weeks import WEEK as REAL_WEEK
-from tests.arena.weeks import Arena
+from bellwether.tables.schema import TIME
+from tests.unit.arena.simulated_arena import CASH, START, WEEK, Simulated
+from tests.unit.arena.weeks import WEEK as REAL_WEEK
+from tests.unit.arena.weeks import Arena
+from tests.unit.arena.world import row_of
 
 FEW = Inference(replicates=200)
 SKILLS = {"worst": 2.5, "best": 0.0, "middle": 1.2}
 
 
-@pytest.fixture(scope="module")
-def inputs() -> RankingInputs:
+@cache
+def draw_inputs() -> RankingInputs:
+    """Draw an arena of families of known skill. The result is not changed by tests."""
     return Simulated(SKILLS).inputs(1)
 
 
-@pytest.fixture(scope="module")
-def rankings(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
-    return compute_rankings(inputs, FEW)
+@cache
+def draw_rankings() -> dict[str, pl.DataFrame]:
+    return compute_rankings(draw_inputs(), FEW)
 
 
 def metric(rows: pl.DataFrame, name: str) -> dict[str, dict[str, object]]:
@@ -47,7 +55,8 @@ def metric(rows: pl.DataFrame, name: str) -> dict[str, dict[str, object]]:
     return {row["family"]: row for row in chosen.iter_rows(named=True)}
 
 
-def test_known_skill_is_ranked_as_it_is(rankings: dict[str, pl.DataFrame]) -> None:
+def test_known_skill_is_ranked_as_it_is() -> None:
+    rankings = draw_rankings()
     for name in ("brier_stated", "brier_vs_price", "log_loss"):
         ranks = metric(rankings["arena/rankings"], name)
         assert {family: row["rank"] for family, row in ranks.items()} == {"best": 1, "middle": 2, "worst": 3}, name
@@ -58,7 +67,8 @@ def test_known_skill_is_ranked_as_it_is(rankings: dict[str, pl.DataFrame]) -> No
     assert metric(rankings["arena/rankings"], "skill_price")["best"]["value"] > 0
 
 
-def test_values_are_those_of_the_benchmark_over_events(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
+def test_values_are_those_of_the_benchmark_over_events() -> None:
+    inputs, rankings = draw_inputs(), draw_rankings()
     mine = inputs.bets.filter(pl.col("family") == "middle")
     scores = evaluate(mine["p"], mine["y"], mine["event"], market=mine["price"], replicates=200)
     for name, other in (("brier_stated", "brier"), ("log_loss", "log_loss"), ("skill_price", "skill_vs_market"), ("ece", "ece")):
@@ -66,7 +76,8 @@ def test_values_are_those_of_the_benchmark_over_events(inputs: RankingInputs, ra
         assert (row["value"], row["reason"], row["p_calibrated"]) == (pytest.approx(estimate.value), estimate.reason, estimate.p_calibrated)
 
 
-def test_every_number_without_an_interval_says_why(rankings: dict[str, pl.DataFrame]) -> None:
+def test_every_number_without_an_interval_says_why() -> None:
+    rankings = draw_rankings()
     rows = rankings["arena/rankings"]
     assert rows.filter((pl.col("lower").is_null()) != (pl.col("reason").is_not_null())).is_empty()
     assert rows["metric"].n_unique() == 16
@@ -75,7 +86,8 @@ def test_every_number_without_an_interval_says_why(rankings: dict[str, pl.DataFr
     assert pairs.filter((pl.col("p") < 0.05) != ((pl.col("lower") > 0) | (pl.col("upper") < 0))).is_empty()
 
 
-def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
+def test_the_order_of_rows_changes_nothing() -> None:
+    inputs, rankings = draw_inputs(), draw_rankings()
     frames = {name: getattr(inputs, name) for name in RankingInputs.__dataclass_fields__ if name != "cutoffs"}
     shuffled = {name: rows.sample(fraction=1, shuffle=True, seed=3) for name, rows in frames.items()}
     again = compute_rankings(RankingInputs(**shuffled, cutoffs={}), FEW)
@@ -86,7 +98,8 @@ def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, rankings: dict
             np.testing.assert_allclose(again[name][column].to_numpy(), rows[column].to_numpy(), rtol=1e-9, err_msg=f"{name} {column}")
 
 
-def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
+def test_live_reconstructed_and_contaminated_cohorts_never_meet() -> None:
+    inputs, rankings = draw_inputs(), draw_rankings()
     later = START + 6 * WEEK
     mixed = replace(
         inputs,
@@ -103,21 +116,21 @@ def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingI
     assert metric(rankings["arena/rankings"], "brier_stated")["best"]["n"] == 300
 
 
-def test_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> None:
+def test_cohorts_of_two_methodologies_never_meet() -> None:
     """Each methodology is ranked as if the other did not exist."""
-    later, plan = START + 6 * WEEK, replace(FEW, replicates=0)
-    named = inputs.agents.with_columns(methodology=pl.when(pl.col("week") < later).then(pl.lit("v1")).otherwise(pl.lit("v2")))
+    inputs, plan = Simulated({"worst": 2.5, "best": 0.0}, cohorts=4, bets=3).inputs(1), replace(FEW, replicates=0)
+    earlier = pl.col("week") < START + 2 * WEEK
+    named = inputs.agents.with_columns(methodology=pl.when(earlier).then(pl.lit("v1")).otherwise(pl.lit("v2")))
     mixed = compute_rankings(replace(inputs, agents=named), plan)
     for name in ("v1", "v2"):
         alone = compute_rankings(replace(inputs, agents=named.filter(methodology=name)), plan)
         for table_name in ("arena/rankings", "arena/pairs", "arena/calibration", "arena/equity_by_age"):
             assert mixed[table_name].filter(methodology=name).equals(alone[table_name]), table_name
             assert not alone[table_name].is_empty(), table_name
-    again = compute_rankings(replace(inputs, agents=named), plan)
-    assert all(rows.equals(again[name]) for name, rows in mixed.items())
 
 
-def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, rankings: dict[str, pl.DataFrame]) -> None:
+def test_equity_is_a_mean_with_how_many_agents() -> None:
+    inputs, rankings = draw_inputs(), draw_rankings()
     ages, days = rankings["arena/equity_by_age"], rankings["arena/equity_by_day"]
     assert ages.filter(family="best", age=0)["n"].item() == 12
     assert days.filter(family="best", day=START)["n"].item() == 1
@@ -127,10 +140,10 @@ def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, rankings: 
     assert float(days.filter(family="best")["total"][-1]) == pytest.approx(best, abs=1e-6)
 
 
-def standings(rows: pl.DataFrame, metric: str | None = None) -> list[str]:
+def standings(rows: pl.DataFrame) -> list[str]:
     """Return the lines of the standings on a terminal of 80 columns."""
     text = StringIO()
-    for part in render_standings(rows, {"v1": ("brier_size", "return"), "v2": ("return",)}, metric):
+    for part in render_standings(rows, {"v1": ("brier_size", "return"), "v2": ("return",)}, None):
         Console(file=text, width=80).print(part)
     return text.getvalue().splitlines()
 
@@ -139,48 +152,25 @@ def lines_of(lines: list[str], *families: str) -> list[list[str]]:
     return [line.split() for line in lines if line.split()[:1] and line.split()[0] in families]
 
 
-def test_the_standings_lead_with_the_gain_over_the_price_and_the_return(rankings: dict[str, pl.DataFrame]) -> None:
-    lines = standings(rankings["arena/rankings"])
-    assert "Arena, v1, live cohorts" in lines[0]
-    assert next(line.split() for line in lines if "rank" in line) == ["family", "rank", "vs", "price", "return", "size", "grp"]
-    found = lines_of(lines, *SKILLS)[:3]
-    values = metric(rankings["arena/rankings"], "brier_vs_price")
-    assert [(name, place, value) for name, place, value, *_ in found] == [
-        (name, str(place), f"{values[name]['value']:+.3f}") for place, name in enumerate(("best", "middle", "worst"), 1)
-    ]
-    assert any(line.startswith("Leader: best.") for line in lines)
-    by_return = lines_of(standings(rankings["arena/rankings"], "return"), *SKILLS)[:3]
-    earned = {name: row["value"] for name, row in metric(rankings["arena/rankings"], "return").items()}
-    assert [row[0] for row in by_return] == sorted(earned, key=lambda name: -earned[name])  # type: ignore[operator]
-
-
-@pytest.mark.parametrize(("methodology", "heads"), [("v1", ["size", "return"]), ("v2", ["return", "size"])])
-def test_without_stated_probabilities_the_published_scores_lead(
-    methodology: str, heads: list[str], rankings: dict[str, pl.DataFrame]
-) -> None:
-    """The probabilities of a baseline are the price and do not count as stated."""
-    rows = rankings["arena/rankings"].with_columns(methodology=pl.lit(methodology), baseline=pl.lit(value=True))
-    silent = rankings["arena/rankings"].with_columns(
-        methodology=pl.lit(methodology), value=pl.when(pl.col("metric") != "brier_vs_price").then("value")
-    )
-    for part in (rows, silent):
-        assert next(line.split() for line in standings(part) if "rank" in line)[2:4] == heads
-
-
-def test_ties_and_baselines_are_shown_as_such_and_never_lead(rankings: dict[str, pl.DataFrame]) -> None:
+def test_ties_and_baselines_are_shown_as_such_and_never_lead() -> None:
+    rankings = draw_rankings()
     is_main = pl.col("metric") == "brier_vs_price"
     worst = pl.col("family") == "worst"
     tied = rankings["arena/rankings"].with_columns(
         rank=pl.when(is_main & worst).then(None).when(is_main).then(1).otherwise("rank").cast(pl.Int32), baseline=worst
     )
     lines = standings(tied)
+    assert next(line.split() for line in lines if "rank" in line) == ["family", "rank", "vs", "price", "return", "size", "grp"]
     assert [row[:2] for row in lines_of(lines, *SKILLS)[:3]] == [["best", "=1"], ["middle", "=1"], ["worst", "baseline"]]
     assert any(line.startswith("No single leader: best, middle tie.") for line in lines)
-    none = standings(tied.with_columns(rank=pl.when(~is_main).then("rank")))
-    assert any(line.startswith("No leader: no family is ranked.") for line in none)
+    silent = rankings["arena/rankings"].with_columns(baseline=pl.lit(value=True))
+    assert next(line.split() for line in standings(silent) if "rank" in line)[2:4] == ["size", "return"], (
+        "the price is no stated probability"
+    )
 
 
-def test_a_return_with_sales_shows_the_range_over_cohorts(inputs: RankingInputs) -> None:
+def test_a_return_with_sales_shows_the_range_over_cohorts() -> None:
+    inputs = draw_inputs()
     bought = inputs.trades.filter(pl.col("agent_id").str.ends_with("/best")).head(1)
     sale = bought.with_columns(trade_id=pl.lit("sale"), action=pl.lit("SELL"))
     rows = compute_rankings(replace(inputs, trades=pl.concat([inputs.trades, sale])), replace(FEW, replicates=0))["arena/rankings"]
@@ -198,9 +188,8 @@ def test_a_return_with_sales_shows_the_range_over_cohorts(inputs: RankingInputs)
 @pytest.mark.parametrize(
     ("events", "place", "reason"), [(0, None, "no position was opened"), (2, None, "fewer than three clusters"), (3, 1, None)]
 )
-def test_a_return_needs_positions_in_three_events_for_a_rank(
-    events: int, place: int | None, reason: str | None, inputs: RankingInputs
-) -> None:
+def test_a_return_needs_positions_in_three_events_for_a_rank(events: int, place: int | None, reason: str | None) -> None:
+    inputs = draw_inputs()
     mine = inputs.profits.filter(family="best")
     kept = mine.filter(pl.col("event").is_in(mine["event"].unique().sort().head(events).implode()))["position_id"]
     few = replace(
@@ -221,8 +210,7 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
     arena = Arena(tmp_path, lineup="rules")
     arena.decide(REAL_WEEK)
     arena.evidence(REAL_WEEK)
-    for week in range(1, 4):
-        arena.evidence(REAL_WEEK + week * timedelta(days=7))
+    arena.evidence(REAL_WEEK + timedelta(days=7))
     rules, board = methodologies(arena.registry), arena.results().frames["arena/leaderboard"]
     now = read_tables_as_known(arena.lake, rules, {}, datetime(2030, 1, 1, tzinfo=UTC), {})(table("arena/rankings"))
     for name in ("return", "drawdown", "turnover", "brier_price", "brier_stated", "win_rate"):
@@ -239,7 +227,8 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
     assert metric(then, "turnover") == metric(now, "turnover")
 
 
-def test_the_queries_answer_what_they_say(rankings: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+def test_the_queries_answer_what_they_say(tmp_path: Path) -> None:
+    rankings = draw_rankings()
     lake, models = Lake(str(tmp_path / "lake")), {"best": "gpt", "middle": "claude", "worst": "rule/random"}
     for name, rows in rankings.items():
         lake.write(table(name), (), rows, run_id="r")
@@ -267,3 +256,104 @@ def test_the_queries_answer_what_they_say(rankings: dict[str, pl.DataFrame], tmp
     lake.write(table("arena/rankings"), (), pl.concat([rankings["arena/rankings"], warned]).sort(table("arena/rankings").order), run_id="r")
     publish(lake, tmp_path / "warehouse.duckdb")
     assert [row["models"] for row in ask("arena_trivial_agents")] == [2], "contaminated agents are a group of their own"
+
+
+# --- equity over a range of time ----------------------------------------------------------------------------------------
+
+
+SNAPSHOTS = [
+    datetime(2026, 1, 24, 12, 30, tzinfo=UTC),
+    datetime(2026, 2, 23, 12, 30, tzinfo=UTC),
+    datetime(2026, 3, 3, 12, 30, tzinfo=UTC),
+    datetime(2026, 3, 5, 11, 30, tzinfo=UTC),
+]
+
+
+def equity_lines(name: str, *at: datetime) -> list[str]:
+    return [f"{one:%Y-%m-%d %H:%M}" for one in window_points(pl.Series(at, dtype=TIME), WINDOWS[name])]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("10M", ["2026-03-05 11:30"]),
+        ("1H", ["2026-03-05 11:30"]),
+        ("1W", ["2026-03-03 12:00", "2026-03-05 11:00"]),
+        ("1M", ["2026-02-23 12:00", "2026-03-03 12:00", "2026-03-05 06:00"]),
+        ("3M", ["2026-01-24 00:00", "2026-02-23 00:00", "2026-03-03 00:00", "2026-03-05 00:00"]),
+    ],
+)
+def test_a_range_has_a_point_per_interval_that_changed(name: str, expected: list[str]) -> None:
+    assert equity_lines(name, *SNAPSHOTS) == expected
+
+
+def test_all_has_a_point_per_week() -> None:
+    found = equity_lines("ALL", datetime(2025, 11, 5, 12, tzinfo=UTC), *SNAPSHOTS)
+    assert [one[:10] for one in found] == ["2025-10-30", "2026-01-22", "2026-02-19", "2026-02-26", "2026-03-05"]
+
+
+def test_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> None:
+    """On 10 March, the range of one day is 5 March, the day of the newest portfolio."""
+    assert equity_lines("1D", *SNAPSHOTS, datetime(2026, 3, 4, 11, 29, tzinfo=UTC), datetime(2026, 3, 4, 11, 30, tzinfo=UTC)) == [
+        "2026-03-04 11:30",
+        "2026-03-05 11:30",
+    ]
+
+
+def test_a_month_before_the_31st_of_march_is_the_28th_of_february() -> None:
+    times = [datetime(2026, 2, 28, 11, tzinfo=UTC), datetime(2026, 2, 28, 13, tzinfo=UTC), datetime(2026, 3, 31, 12, tzinfo=UTC)]
+    assert equity_lines("1M", *times) == ["2026-02-28 12:00", "2026-03-31 12:00"]
+    assert equity_lines("ALL") == []
+
+
+def inputs(*totals: tuple[str, int, datetime]) -> RankingInputs:
+    """Agents of one family in cohorts from 1 March on, with their portfolios."""
+    names = ("decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores")
+    empty = {name: getattr(tables, name.upper()).empty() for name in names}
+    agents = pl.DataFrame(
+        {
+            "agent_id": sorted({name for name, *_ in totals} | {"d"}),
+            "family": "acme",
+            "model": "m",
+            "methodology": "v1",
+            "reconstructed": False,
+            "week": date(2026, 3, 1),
+            "initial_cash": 10_000.0,
+            "archived_at": None,
+        }
+    ).with_columns(week=pl.when(pl.col("agent_id") == "d").then(date(2026, 3, 15)).otherwise("week"))
+    rows = pl.DataFrame(totals, schema={"agent_id": pl.String, "total": pl.Int64, "at": TIME}, orient="row")
+    return RankingInputs(**{**empty, "portfolios": rows}, agents=agents, cutoffs={})
+
+
+def test_agents_of_a_family_are_one_point() -> None:
+    at = SNAPSHOTS[-1]
+    found = compute_window_equity(inputs(("a", 10_000, at), ("b", 10_000, at), ("c", 13_000, at)), WINDOWS["1W"])
+    assert found.select("family", "at", "n", "total").rows() == [("acme", datetime(2026, 3, 5, 11, tzinfo=UTC), 3, 11_000.0)]
+
+
+def test_an_agent_that_did_not_change_keeps_its_total_and_one_that_has_not_started_does_not_count() -> None:
+    first = datetime(2026, 3, 2, 5, tzinfo=UTC)
+    found = compute_window_equity(
+        inputs(("a", 12_000, first), ("b", 9_000, first + timedelta(days=1)), ("a", 11_000, first + timedelta(days=14))), WINDOWS["1M"]
+    )
+    assert found.select("n", "total").rows() == [(2, 11_000.0), (2, 10_500.0), (3, 10_000.0)]
+
+
+def test_a_mean_is_exact_and_rounded_once_half_to_even() -> None:
+    """Means of six sums often end in exactly half a millionth."""
+    rng = Random(5)
+    groups = [[rng.randrange(-10_000_000, 20_000_000_000) for _ in range(rng.choice((1, 2, 3, 4, 6, 8)))] for _ in range(300)]
+    rows = [(place, Decimal(micros) / 1_000_000) for place, group in enumerate(groups) for micros in group]
+    frame = pl.DataFrame(rows, schema={"place": pl.Int64, "total": pl.Decimal(18, 6)}, orient="row").with_columns(initial_cash=pl.lit(0.0))
+    found = frame.group_by("place", maintain_order=True).agg(mean=mean_total())["mean"].to_list()
+    assert found == [Decimal(round(Fraction(sum(group), len(group)))) / 1_000_000 for group in groups]
+    missing = pl.DataFrame({"total": [None, 1.0], "initial_cash": [10_000.000001, 5.0]}, schema_overrides={"total": pl.Decimal(18, 6)})
+    assert missing.select(mean_total()).item() == Decimal("5000.500000")
+
+
+@pytest.mark.parametrize(("traded", "preview"), [(10, False), (0, True)])
+def test_a_board_on_which_nothing_was_traded_is_a_preview(traded: int, preview: bool) -> None:
+    """All families have a P/L of 0. The board is live once 10 markets were traded, and a preview without trades."""
+    board = pl.DataFrame({"profit": [0, 0], "bets": [0, 0], "turnover": [0.0, 0.1 * traded]})
+    assert is_preview(board) is preview

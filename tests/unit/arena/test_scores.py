@@ -1,4 +1,4 @@
-"""Scores and returns, and sql/arena/leaderboard.sql on hand-counted rows. tests/arena/test_export.py recomputes real weeks."""
+"""Scores and returns, and sql/arena/leaderboard.sql on hand-counted rows. tests/unit/arena/test_export.py recomputes real weeks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bellwether.arena.scores import Score, multiclass_brier, score_bets, summary
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.tables.arena import LEADERBOARD
-from tests.arena.world import AGENT, NOW, V1, account, account_after, bet, bets, binary, buy_trade, execute_decision, usd, won
+from tests.unit.arena.world import AGENT, NOW, V1, account, account_after, bet, bets, binary, buy_trade, execute_decision, usd, won
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from bellwether.arena.resolution import (
 )
 from bellwether.arena.scores import score_bets
 from bellwether.venues.polymarket.resolution import EVIDENCE
-from tests.arena.world import AGENT, KEY, NOW, V1, V2, agent, buy_trade, sell_trade, usd, won
+from tests.unit.arena.world import AGENT, KEY, NOW, V1, V2, agent, buy_trade, sell_trade, usd, won
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CLOSED = NOW + 10 * DAY

@@ -13,8 +13,7 @@ from bellwether.arena.rankings.estimates import compute_bet_metrics, compute_for
 from bellwether.arena.rankings.pairs import NO_COMMON, PairComparison, compare_pairs
 from bellwether.arena.rankings.possible_outcomes import SOLD, profit_outcomes, score_outcomes
 from bellwether.calibration.inference import Inference
-from benchmarks.arena_intervals import COVERAGE, PRICES, measure_coverage
-from tests.arena.simulated_arena import Simulated
+from tests.unit.arena.simulated_arena import Simulated
 
 PLAN = Inference(replicates=0)
 CASH = 10_000.0
@@ -56,13 +55,13 @@ def bootstrap_ends(statistic: Callable[[Numbers], Numbers], sums: list[Numbers],
     return float(np.quantile(low, 0.025)), float(np.quantile(up, 0.975))
 
 
-@pytest.fixture(scope="module")
-def bets() -> pl.DataFrame:
-    """Bets in which hardly any question repeats; the weight of a question is then 1."""
+def draw_bets() -> pl.DataFrame:
+    """Draw bets in which hardly any question repeats; the weight of a question is then 1."""
     return Simulated({"a": 1.0, "b": 0.3}, cohorts=4).inputs(3).bets.unique("market", keep="first", maintain_order=True)
 
 
-def test_intervals_of_scores_are_the_bootstrap_over_events_with_both_outcomes(bets: pl.DataFrame) -> None:
+def test_intervals_of_scores_are_the_bootstrap_over_events_with_both_outcomes() -> None:
+    bets = draw_bets()
     p, y, price = (bets[name].to_numpy() for name in ("p", "y", "price"))
     event, one = bets["event"].to_numpy(), np.ones(bets.height)
     confidence = np.abs(y - np.sqrt(bets["size"].to_numpy()))
@@ -190,7 +189,8 @@ def test_only_common_cohort_weeks_count() -> None:
     assert found.letters[:2] == ["a", "b"]
 
 
-def test_pairs_of_scores_are_the_bootstrap_of_the_difference_of_two_means(bets: pl.DataFrame) -> None:
+def test_pairs_of_scores_are_the_bootstrap_of_the_difference_of_two_means() -> None:
+    bets = draw_bets()
     outcomes = score_outcomes(bets, "brier_stated")
     row = compare_pairs(
         outcomes, bets.select("family", "cohort", "week").unique(), ["a", "b"], [True] * 2, PLAN, higher_is_better=False
@@ -217,8 +217,11 @@ def test_sold_positions_are_not_tested() -> None:
     assert row["difference"] is not None
 
 
+@pytest.mark.nightly
 def test_simulated_intervals_cover_the_truth_at_all_prices() -> None:
     """30 replicates; benchmarks/README.md has more. The tolerance is three standard errors of a cell."""
+    from benchmarks.arena_intervals import COVERAGE, PRICES, measure_coverage
+
     found = measure_coverage("legs that tie", 3, 30)
     covered = found.group_by("metric", "price").agg(((pl.col("lower") <= pl.col("truth")) & (pl.col("truth") <= pl.col("upper"))).mean())
     assert covered.height == 2 * len(PRICES)
