@@ -35,13 +35,10 @@ def http(status: int, body: Any = b"", headers: dict[str, str] | None = None, *,
 
 @dataclass
 class Stub:
-    """Serve `response`, or the result of `answers`, to every request after `delay` seconds. After a trailing HANG the connection stays
-    silent.
-    """
+    """Serve `response`, or the result of `answers`, to every request. After a trailing HANG the connection stays silent."""
 
     response: bytes = b""
     answers: Callable[[Asked], bytes] | None = None
-    delay: float = 0.0
     asked: list[Asked] = field(default_factory=list)
 
     async def __aenter__(self) -> Self:
@@ -62,7 +59,6 @@ class Stub:
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             self.asked.append(Asked(head[0], headers, body))
             response = self.answers(self.asked[-1]) if self.answers else self.response
-            await asyncio.sleep(self.delay)
             writer.write(response.removesuffix(HANG))
             await writer.drain()
             if response.endswith(HANG):

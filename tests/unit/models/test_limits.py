@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+import selectors
+from collections.abc import Coroutine, Iterator
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -21,7 +22,7 @@ from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.limits import Rate, Slots
 from bellwether.models.transport import ModelCall
-from tests.models.scripted_client import COST, MOST, FakeWire, SimulatedTime, ask, ask_all, client, make_failure, make_result, model
+from tests.unit.models.scripted_client import COST, MOST, FakeWire, SimulatedTime, ask, ask_all, client, make_failure, make_result, model
 
 
 @pytest.fixture
@@ -106,13 +107,17 @@ async def test_a_call_waits_for_the_real_costs_of_another_process_and_ends_with_
         await replies.wait()
         return make_result()
 
-    how: dict[str, Any] = {"limits": Limits(dollars=Decimal(2 * COST + MOST) / 10**6), "sleep": asyncio.sleep, "now": monotonic}
+    how: dict[str, Any] = {
+        "limits": Limits(dollars=Decimal(2 * COST + MOST) / 10**6),
+        "sleep": lambda seconds: asyncio.sleep(0.02),
+        "now": monotonic,
+    }
     async with client(journal, first := FakeWire(later), **how) as one, client(journal, second := FakeWire(), **how) as other:
         asked = asyncio.create_task(ask(one, 1))
         while not first.count:
             await asyncio.sleep(0.01)
         waiting = asyncio.create_task(ask_all(other, range(2, 9)))
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         assert (second.count, waiting.done()) == (0, False)
         replies.set()
         found = await waiting
@@ -195,43 +200,74 @@ async def at_once(wait: Any) -> None:
     await wait
 
 
-async def seconds(work: Any) -> float:
-    started = monotonic()
-    await work
-    return monotonic() - started
+class JumpingSelector(selectors.DefaultSelector):
+    """Selector that adds waits to the time of its loop instead of waiting."""
+
+    seconds = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is not None and timeout > 0:
+            self.seconds += timeout
+            timeout = 0
+        return super().select(timeout)
 
 
-async def test_a_full_bucket_of_tokens_is_taken_at_once_and_then_at_its_rate() -> None:
-    rate = Rate(1200)  # 20 a second
-    assert await seconds(rate.take(1200, at_once)) < 5
-    assert await seconds(rate.take(20, at_once)) > 0.15
+def run_simulated(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine on a loop whose waits take no time."""
+    selector = JumpingSelector()
+    loop = asyncio.SelectorEventLoop(selector)
+    loop.time = lambda: selector.seconds  # type: ignore[method-assign]
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
 
 
-async def test_what_a_call_used_beyond_its_guess_is_paid_by_the_next_and_what_it_did_not_use_is_not() -> None:
-    rate = Rate(1200)
-    await rate.take(1200, at_once)
-    rate.correct(-500)
-    assert await seconds(rate.take(500, at_once)) < 5
-    rate.correct(20)
-    assert await seconds(rate.take(0, at_once)) > 0.15
+def waits(rate: Rate, *steps: tuple[str, float]) -> list[float]:
+    """Take or correct units in turn, and return the seconds that each step took."""
+
+    async def work() -> list[float]:
+        found, loop = [], asyncio.get_running_loop()
+        for step, amount in steps:
+            started = loop.time()
+            if step == "take":
+                await rate.take(amount, at_once)
+            else:
+                rate.correct(amount)
+            found.append(loop.time() - started)
+        return found
+
+    return run_simulated(work())
 
 
-async def test_a_call_larger_than_the_bucket_passes_and_its_rest_is_owed() -> None:
-    rate = Rate(1200)
-    assert await seconds(rate.take(1220, at_once)) < 5
-    assert await seconds(rate.take(0, at_once)) > 0.15
+def test_a_bucket_of_tokens_is_taken_at_once_and_then_at_its_rate() -> None:
+    """1,200 a minute are 20 a second."""
+    assert waits(Rate(1200), ("take", 1200), ("take", 20), ("take", 40)) == pytest.approx([0, 1, 2], abs=0.05)
+
+
+def test_what_a_call_used_beyond_its_estimate_is_paid_by_the_next_and_what_it_did_not_use_is_not() -> None:
+    steps = (("take", 1200), ("correct", -500), ("take", 500), ("correct", 20), ("take", 0))
+    assert waits(Rate(1200), *steps) == pytest.approx([0, 0, 0, 0, 1], abs=0.05)
+
+
+def test_a_call_larger_than_the_bucket_passes_and_its_rest_is_owed() -> None:
+    assert waits(Rate(1200), ("take", 1220), ("take", 0)) == pytest.approx([0, 1], abs=0.05)
+
+
+def test_requests_are_evenly_spaced() -> None:
+    assert waits(Rate(120, 1), *[("take", 1)] * 4) == pytest.approx([0, 0.5, 0.5, 0.5], abs=0.05)
 
 
 @pytest.mark.parametrize("of_run", [False, True])
-async def test_requests_are_evenly_spaced_for_a_model_and_for_all_models_of_a_run(journal: Journal, of_run: bool) -> None:
+async def test_the_pace_is_that_of_a_model_or_of_all_models_of_a_run(journal: Journal, of_run: bool) -> None:
     sent: list[float] = []
-    entry = {} if of_run else {"requests_per_minute": 120}
-    limits = Limits(requests_per_minute=120 if of_run else None)
+    entry = {} if of_run else {"requests_per_minute": 600}
+    limits = Limits(requests_per_minute=600 if of_run else None)
     async with client(journal, FakeWire(lambda call: (sent.append(monotonic()), make_result())[1]), limits=limits) as asking:
         await asyncio.gather(ask_all(asking, range(2), of=model(**entry)), ask_all(asking, range(2) if of_run else [], of=model("other")))
     gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
     assert len(sent) == (4 if of_run else 2)
-    assert min(gaps) > 0.1
+    assert min(gaps) > 0.02
 
 
 # --- turned away -----------------------------------------------------------------------------------------------------
@@ -304,7 +340,7 @@ async def test_a_stop_wakes_those_who_wait(journal: Journal) -> None:
     bad = make_failure(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)
     async with client(journal, FakeWire(lambda call: bad), sleep=asyncio.sleep, now=asyncio.get_running_loop().time) as asking:
         async with asyncio.timeout(120):
-            found = await ask_all(asking, range(10), of=model(requests_per_minute=1))
+            found = await ask_all(asking, range(5), of=model(requests_per_minute=1))
     assert {one.kind for one in found} == {"authentication"}
 
 

@@ -57,7 +57,7 @@ def test_a_name_of_another_provider_is_no_price() -> None:
     assert not find_listing("openai/no-such-model")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("prompt", "completion", "reasoning", "cached"), [(1000, 500, 0, 0), (5000, 3000, 2000, 1500), (300_000, 3000, 0, 9)]
 )
@@ -158,9 +158,6 @@ def test_an_estimate_adds_up_and_says_what_it_rests_on() -> None:
     assert found.expected_cost == 200 * cost(model, Tokens(each, 321))
     assert found.most_cost == 200 * (compute_max_cost(model, MESSAGES) or 0)
     assert found.price_map == price_map_version()
-    assert found.basis == (
-        "prompts at 4 characters per token; 321 tokens per answer, the mean of this model's answers so far; prices of LiteLLM's map"
-    )
 
 
 def test_more_reasoning_is_expected_to_cost_more_but_never_more_than_the_limit() -> None:
@@ -173,14 +170,6 @@ def test_more_reasoning_is_expected_to_cost_more_but_never_more_than_the_limit()
     assert estimate(make_model(reasoning_effort="xhigh", max_tokens=100), [MESSAGES]).completion_tokens == 100
 
 
-def test_an_estimate_without_a_price_says_so() -> None:
-    found = estimate(make_model("openai/no-such-model"), [MESSAGES])
-    assert (found.expected_cost, found.most_cost) == (None, None)
-    assert "price unknown" in found.basis
-    assert "input_price" in found.basis
-
-
-def test_an_estimate_of_what_is_free_is_nothing() -> None:
-    found = estimate(make_model("sandbox/calibrated"), [MESSAGES] * 3)
-    assert (found.expected_cost, found.most_cost) == (0, 0)
-    assert found.basis.endswith("it is free")
+def test_an_estimate_without_a_price_is_unknown_and_of_a_free_model_nothing() -> None:
+    unknown, free = (estimate(make_model(name), [MESSAGES] * 3) for name in ("openai/no-such-model", "sandbox/calibrated"))
+    assert [(one.expected_cost, one.most_cost) for one in (unknown, free)] == [(None, None), (0, 0)]

