@@ -7,17 +7,19 @@ import json
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import read
 from bellwether.journal import CallKey
 from bellwether.models.response import Answer, Ending, parse_ending
+from tests.sizes import NIGHTLY
 
-REASONS = (
+ALL_REASONS = (
     *("stop", "end_turn", "COMPLETE", "length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "incomplete"),
     *("content_filter", "something new", "", None),
 )
+REASONS = ALL_REASONS if NIGHTLY else ("stop", "length", None)
 THOUGHTS = 'So "yes" {0.9} at first: <answer>yes</answer><confidence>90</confidence>, "p_yes": 0.9,\nAnswer: yes\nConfidence: 90%\nbut no.'
 BLOCKS = (
     ("", ""),
@@ -30,7 +32,7 @@ BLOCKS = (
     ("<|channel>thought\n", "<channel|>"),
     ("Here is my thought process:\n", "Here is my response:\n"),
 )
-NUMBERS = ("5", "87.66", "100", "0.75", "62.5%")
+NUMBERS = ("5", "87.66", "100", "0.75", "62.5%") if NIGHTLY else ("87.66", "0.75")
 
 
 def tags(answer: str, number: str) -> str:
@@ -129,7 +131,6 @@ def test_a_bare_answer_is_read_as_independent_readers_do_wherever_it_is_cut(form
 # --- any complete answer ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(BLOCKS),
     st.sampled_from([*FORMS, "nested"]),

@@ -1,4 +1,4 @@
-"""A model is queried for every question of a release, and each result is one row."""
+"""A model is queried for every question of a release, each result is one row, and an interrupted evaluation is resumed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation_run import Interrupted, describe_estimate, forecast_instant, list_samples, run_elicitation
-from bellwether.forecasting.evaluation import evaluate_models
+from bellwether.forecasting.evaluation import Evaluation, Evaluations, evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import CostSource, Journal, Outcome, Usage
 from bellwether.models.attempt_outcomes import AttemptResult, Stop
 from bellwether.models.client import Limits, ModelClient, Retry
-from bellwether.models.keys import Endpoint, endpoints
+from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.transport import ModelCall
 from bellwether.questions import Release, build
 from bellwether.tables.benchmark import FORECASTS
 from tests.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices
-from tests.models.scripted_client import FakeWire, make_failure, make_result
-from tests.models.stub import Asked, Stub, chat, http
+from tests.unit.models.scripted_client import FakeWire, make_failure, make_result
 
 RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)
 YES, NO = (f"<answer>{answer}</answer><confidence>80</confidence>" for answer in ("yes", "no"))
@@ -139,29 +139,6 @@ async def test_an_answer_without_text_is_asked_for_once_more(tmp_path: Path, out
     assert (found["p_yes"], found["failure"], found["attempts"], found["p_yes_compat"]) == (None, outcome.value, 2, None)
 
 
-@pytest.mark.parametrize("finish", ["length", None])
-@pytest.mark.parametrize("content", ['{"reasoning":"x","p_yes": 0.', ""])
-async def test_a_server_that_cuts_its_answers_gets_no_forecast_from_them(tmp_path: Path, content: str, finish: str | None) -> None:
-    """The server cuts its answers. With `ends`, it completes the answer to the repeated request."""
-    for ends in (False, True):
-
-        def answer(request: Asked, ends: bool = ends) -> bytes:
-            again = "could not be read" in request.json["messages"][-1]["content"]
-            if again and ends:
-                return http(200, chat("stop", content='{"reasoning": "", "p_yes": 0.85}'))
-            return http(200, chat(finish, content=content))
-
-        async with Stub(answers=answer) as server:
-            with Journal(f"sqlite:///{tmp_path / str(ends)}.db") as journal:
-                asked_as = competitor(model="openai/llama", api_base=server.root, elicitation="json", timeout=30.0)
-                async with ModelClient(journal, endpoint=endpoints(None), run="test", retry=Retry(attempts=1, base=0.01)) as opened:
-                    found = (await run_elicitation(asked_as, make_questions(), opened)).row(0, named=True)
-        assert len(server.asked) == 2
-        assert found["p_yes"] == (0.85 if ends else None)
-        if not ends:
-            assert found["failure"] == ("truncation" if content or finish == "length" else "malformed")
-
-
 async def test_what_the_published_parser_would_have_read_stands_beside(tmp_path: Path) -> None:
     assert (await row(tmp_path / "a", [make_result(NO)]))["p_yes_compat"] == pytest.approx(0.2)
     assert (await row(tmp_path / "b", [make_result("Perhaps."), make_result("Perhaps.")]))["p_yes_compat"] is None
@@ -196,18 +173,6 @@ async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     async with client(tmp_path, wire) as opened:
         again = await run_elicitation(competitor(), make_questions(), opened)
     assert again.equals(first)
-    assert not wire.calls
-
-
-async def test_a_key_is_needed_only_for_answers_that_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ACME_API_KEY", raising=False)
-    first = await rows(tmp_path, [make_result(YES)])
-    async with client(tmp_path, wire := FakeWire([]), endpoint=endpoints(None)) as opened:
-        assert (await run_elicitation(competitor(), make_questions(), opened)).equals(first)
-        with pytest.raises(
-            Interrupted, match=r"^calling other: stopped: ACME_API_KEY is not set; .*\(0 of 1 forecasts of other are stored\)"
-        ):
-            await run_elicitation(competitor(name="other", model="acme/other"), make_questions(), opened)
     assert not wire.calls
 
 
@@ -309,3 +274,72 @@ async def test_a_forecast_names_the_price_list_of_its_call_whatever_today_s_is(t
     found = await row(tmp_path, [replace(whole, reply=replace(whole.reply, usage=then))])
     assert (found["price_map"], found["cost_source"]) == ("litellm 1.0 sha256:ab12cd34", "price_list")
     assert await row(tmp_path, []) == found
+
+
+# --- records of evaluations ---------------------------------------------------------------------------------------------
+
+
+BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def questions_of(*ids: str) -> pl.DataFrame:
+    return make_questions(*(market(one) for one in ids))
+
+
+def evaluation(questions: pl.DataFrame, begun: datetime = BEGUN, release: str = "test") -> Evaluation:
+    return Evaluation.of(release, ["a", "b"], Decimal("1.25"), questions, begun)
+
+
+def test_an_evaluation_comes_back_as_it_was_kept(tmp_path: Path) -> None:
+    kept = replace(evaluation(questions_of("A", "B")), dollars_per_model=Decimal("0.1"))
+    Evaluations(tmp_path).store(kept)
+    assert Evaluations(tmp_path).read_unfinished() == kept
+    assert [path.name for path in tmp_path.iterdir()] == ["evaluate-20261101T120000Z.json"]
+
+
+def test_two_that_begin_in_the_same_second_share_neither_record_nor_budget(tmp_path: Path) -> None:
+    every, questions = Evaluations(tmp_path), questions_of("A")
+    first, second, third = (every.begin(evaluation(questions, release=name)) for name in "abc")
+    assert [one.run for one in (first, second, third)] == [f"evaluate-20261101T120000Z{number}" for number in ("", "-2", "-3")]
+    assert [every.read_unfinished(name) for name in "abc"] == [first, second, third]
+    every.finish(third)
+    assert every.read_unfinished() == second
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_latest_unfinished_one_of_the_release_is_resumed(tmp_path: Path) -> None:
+    every = Evaluations(tmp_path)
+    first, second, third = (
+        evaluation(questions_of("A"), BEGUN + timedelta(hours=hour), release) for hour, release in enumerate(("r", "r", "other"))
+    )
+    for one in (first, second, third):
+        every.store(one)
+    assert every.read_unfinished() == third
+    assert every.read_unfinished("r") == second
+    every.finish(second)
+    assert every.read_unfinished("r") == first
+
+
+def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no unfinished evaluation"):
+        Evaluations(tmp_path / "absent").read_unfinished()
+
+
+@pytest.mark.parametrize("text", ["{", "{}"])
+def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "evaluate-20261101T120000Z.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"evaluate-20261101T120000Z\.json: is not a valid evaluation"):
+        Evaluations(tmp_path).read_unfinished()
+
+
+@pytest.mark.parametrize("column", ["question", "description"])
+def test_reworded_questions_are_not_resumed(column: str) -> None:
+    questions = questions_of("A", "B")
+    reworded = questions.with_columns(pl.when(pl.col("market_id") == "B").then(pl.lit("other words")).otherwise(column).alias(column))
+    with pytest.raises(ConfigError, match=r"1 have another text or date, 0 are new, 0 were removed, first 'kalshi:B'"):
+        evaluation(questions).require_unchanged(reworded)
+
+
+def test_other_questions_are_not_resumed() -> None:
+    with pytest.raises(ConfigError, match="0 have another text or date, 1 are new, 1 were removed"):
+        evaluation(questions_of("A", "B")).require_unchanged(questions_of("A", "C"))

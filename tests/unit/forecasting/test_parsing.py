@@ -1,10 +1,16 @@
-"""The default parser: how each readable answer was found (its path), and why others are unreadable."""
+"""Parsers of answers: how each readable answer was found (its path), why others are unreadable, the published rules, and any text at all."""
 
 from __future__ import annotations
 
-import pytest
+import itertools
+from typing import Any
 
-from bellwether.forecasting.parsing import Reading, read, read_many
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bellwether.forecasting.parsing import PATHS, PROBLEMS, Reading, compat, parser, published, read, read_many
+from tests.sizes import NIGHTLY
 
 
 def tags(answer: str, confidence: str) -> str:
@@ -14,9 +20,8 @@ def tags(answer: str, confidence: str) -> str:
 # --- what is read --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "p_yes", "path"),
-    [
+def test_what_is_clear_is_read_to_the_last_digit() -> None:
+    for text, p_yes, path in [
         ("<think>\nWhy.\n</think>\n\n" + tags("yes", "70"), 0.7, "tags"),
         (tags("no", "87.66"), 0.1234, "tags"),
         (tags(" YES\n", " 70 % "), 0.7, "tags"),
@@ -64,12 +69,10 @@ def tags(answer: str, confidence: str) -> str:
         ('{"notes": ["say \'p_yes\': 0.9"], "draft": "{\\"p_yes\\": 0.9}", "p_yes": 0.3}', 0.3, "json"),
         ('{"answer": "no", "details": {"confidence": 20}, "confidence": 80}', 0.2, "json"),
         ('[{"p_yes": 0.3}]', 0.3, "json"),
-    ],
-)
-def test_what_is_clear_is_read_to_the_last_digit(text: str, p_yes: float, path: str) -> None:
-    reading = read(text)
-    assert (reading.p_yes, reading.path, reading.problem, reading.contradiction) == (p_yes, path, None, None)
-    assert reading.answer == ("yes" if p_yes > 0.5 else reading.answer if p_yes == 0.5 else "no")
+    ]:
+        reading = read(text)
+        assert (reading.p_yes, reading.path, reading.problem, reading.contradiction) == (p_yes, path, None, None), text
+        assert reading.answer == ("yes" if p_yes > 0.5 else reading.answer if p_yes == 0.5 else "no")
 
 
 def test_a_probability_of_one_half_alone_answers_yes() -> None:
@@ -149,10 +152,9 @@ FINAL = {"tags": tags("no", "60"), "json": '{"p_yes": 0.4}', "labels": "\nAnswer
 
 
 @pytest.mark.parametrize("form", FINAL)
-@pytest.mark.parametrize("model", BLOCKS)
-def test_a_draft_in_the_reasoning_of_any_model_does_not_count(model: str, form: str) -> None:
-    opens, closes = BLOCKS[model]
-    for draft in (tags("yes", "90"), '{"p_yes": 0.9}', "\nAnswer: yes\nConfidence: 90%\n"):
+def test_a_draft_in_the_reasoning_of_any_model_does_not_count(form: str) -> None:
+    drafts = (tags("yes", "90"), '{"p_yes": 0.9}', "\nAnswer: yes\nConfidence: 90%\n")
+    for (opens, closes), draft in itertools.product(BLOCKS.values(), drafts):
         whole = read(f"{opens}A draft: {draft} Or not.{closes}{FINAL[form]}<|return|>")
         assert (whole.p_yes, whole.contradiction, whole.path) == (0.4, None, form)
         if closes != "</details>":  # Plain HTML without its opening tag.
@@ -251,9 +253,8 @@ def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
 # --- what is not read ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "problem", "path"),
-    [
+def test_what_is_unclear_has_a_reason_and_no_forecast() -> None:
+    for text, problem, path in [
         (None, "empty response", "none"),
         ("", "empty response", "none"),
         ("The answer is no, with 70% confidence.", "no answer", "none"),
@@ -301,13 +302,10 @@ def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
         ('{"p_yes": "0.3', "cut off", "json"),
         ('{"p_yes": 0.3 // abo', "cut off", "json"),
         ('{"p_yes": 0.7} and then {"p_y', "cut off", "json"),
-    ],
-)
-def test_what_is_unclear_has_a_reason_and_no_forecast(text: str | None, problem: str, path: str) -> None:
-    reading = read(text)
-    assert (reading.p_yes, reading.confidence, reading.path) == (None, None, path)
-    assert reading.problem is not None
-    assert reading.problem.partition(":")[0] == problem
+    ]:
+        reading = read(text)
+        assert (reading.p_yes, reading.confidence, reading.path) == (None, None, path), text
+        assert str(reading.problem).partition(":")[0] == problem, text
 
 
 def test_a_percent_sign_makes_a_small_number_clear() -> None:
@@ -335,3 +333,203 @@ def test_many_responses_become_a_frame_in_their_order() -> None:
     assert frame["p_yes"].to_list() == [0.3, None, 0.8]
     assert frame["problem"].to_list() == [None, "empty response", None]
     assert frame["reasoning"].to_list() == [None, None, "?"]
+
+
+# --- the published rules -------------------------------------------------------------------------------------------
+
+
+def test_the_published_rules_including_their_defects() -> None:
+    for text, answer, p_yes, path in [
+        ("<answer>yes</answer><confidence>70</confidence>", "yes", 0.7, "compat_tag"),
+        ("<answer>no</answer><confidence>70</confidence>", "no", 1.0 - 0.7, "compat_tag"),
+        ("<Answer> NO </Answer> <CONFIDENCE>62.5</CONFIDENCE>", "no", 0.375, "compat_tag"),
+        # The first match counts, even inside the reasoning.
+        ("<think><answer>yes</answer></think><answer>no</answer><confidence>70</confidence>", "yes", 0.7, "compat_tag"),
+        # Other number formats are not recognised and count as 0.5.
+        ("<answer>no</answer><confidence>70%</confidence>", "no", 0.5, "compat_tag"),
+        ("<answer>yes</answer><confidence>-5</confidence>", "yes", 0.5, "compat_tag"),
+        ("<answer>yes</answer><confidence>about 70</confidence>", "yes", 0.5, "compat_tag"),
+        ("<answer>yes</answer><confidence>.7</confidence>", "yes", 0.5, "compat_tag"),
+        ("<answer>yes</answer>", "yes", 0.5, "compat_tag"),
+        ("<answer>yes</answer><confidence>250</confidence>", "yes", 1.0, "compat_tag"),
+        ("<answer>no</answer><confidence>250</confidence>", "no", 0.0, "compat_tag"),
+        # A guessed "no" is not converted.
+        ("I say the answer is NO. <confidence>80</confidence>", "no", 0.8, "compat_phrase"),
+        ("the answer is no, or the answer is yes?", "yes", 0.5, "compat_phrase"),
+        ("it will not: nothing is known <confidence>95</confidence>", "no", 0.95, "compat_count"),
+        ("perhaps yes, yesterday", "yes", 0.5, "compat_count"),
+        ("yes and no", "no", 0.5, "compat_count"),
+        ("a yes, a no", None, 0.5, "compat_none"),
+        ("", None, 0.5, "compat_none"),
+        ("<answer>maybe</answer><confidence>70</confidence>", None, 0.7, "compat_none"),
+    ]:
+        reading = compat.read(text)
+        assert (reading.answer, reading.p_yes, reading.path) == (answer, p_yes, path), text
+
+
+def test_floats_are_those_of_the_published_arithmetic() -> None:
+    assert compat.read("<answer>no</answer><confidence>42</confidence>").p_yes == 0.5800000000000001
+    assert compat.read("<answer>no</answer><confidence>90</confidence>").p_yes == 0.09999999999999998
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning"),
+    [
+        ("<think>\n a\nb </think><think>c</think>", "a\nb"),
+        ("<Think>a</Think>", ""),
+        ("<think>a", ""),
+        ("a</think>", ""),
+        ("</think><think>b</think>", "b"),
+    ],
+)
+def test_the_first_thought_is_kept(text: str, reasoning: str) -> None:
+    assert compat.read(text).reasoning == reasoning
+
+
+@pytest.mark.parametrize(
+    ("answer", "number", "p_yes"),
+    [
+        ("yes", 70.0, 0.7),
+        ("yes", 20.0, 0.2),
+        ("no", 30.0, 0.3),
+        ("no", 50.0, 0.5),
+        ("no", 70.0, 1.0 - 0.7),
+        ("no", 0.2, 0.002),
+        ("no", None, 0.5),
+        (None, 70.0, None),
+        (None, None, None),
+    ],
+)
+def test_the_number_is_read_so_that_it_agrees_with_the_answer(answer: str, number: float, p_yes: float) -> None:
+    assert published.answer_consistent(answer, number) == p_yes  # type: ignore[arg-type]
+
+
+# --- any text ------------------------------------------------------------------------------------------------------
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "<think>",
+            "</think>",
+            "<Think>",
+            "</thinking>",
+            "<reasoning>",
+            "[THINK]",
+            "[/THINK]",
+            "<|channel|>final",
+            "<answer>",
+            "</answer>",
+            "<answer>yes</answer>",
+            "<answer>no</answer>",
+        ),
+        *(
+            "<confidence>",
+            "</confidence>",
+            "<confidence>70</confidence>",
+            "<confidence>0.7</confidence>",
+            "<probability>",
+            "yes",
+            "no",
+            "70",
+            "1",
+        ),
+        *(
+            '{"p_yes": 0.3}',
+            '"answer": "no"',
+            '"confidence": 80',
+            '"reasoning": "a\\"',
+            "{",
+            '"',
+            "'",
+            "\\",
+            "Answer: yes",
+            "Confidence: 60%",
+        ),
+        *("\n", " ", "<", ">", ":", "%", "-", "9", "\x00", "\ud800", "\u2028", "ſ", "İ", "a"),
+    ]
+)
+TEXTS = st.one_of(st.text(st.characters()), st.lists(PIECES, max_size=25).map("".join))
+
+
+@given(TEXTS)
+def test_any_text_is_a_reading_or_a_reason(text: str) -> None:
+    reading = read(text)
+    assert reading.path in PATHS
+    assert (reading.p_yes is None) == (reading.problem is not None) == (reading.confidence is None)
+    if reading.p_yes is None:
+        assert str(reading.problem).partition(":")[0] in PROBLEMS
+        return
+    assert reading.answer in ("yes", "no")
+    assert 0 <= reading.p_yes <= 1
+    assert reading.confidence == pytest.approx(reading.p_yes if reading.answer == "yes" else 1 - reading.p_yes, abs=1e-15)
+
+
+@given(st.lists(PIECES, max_size=8).map("".join), st.lists(PIECES, max_size=8).map("".join), st.booleans(), st.booleans())
+@example(before="", after="\u2028Answer: yes", opened=False, ended=False)
+def test_the_short_way_is_the_long_way(before: str, after: str, opened: bool, ended: bool) -> None:
+    text = f"{'<think>' if opened else ''}{before}</think>{after}"
+    assert read(text, ended=ended) == parser._read(text, ended)
+
+
+@given(TEXTS)
+def test_the_published_rules_take_any_text(text: str) -> None:
+    reading = compat.read(text)
+    assert reading.path in compat.PATHS
+    assert reading.p_yes is not None
+    assert 0 <= reading.p_yes <= 1
+
+
+@pytest.mark.parametrize("value", [None, b"<answer>yes</answer>", 3, 0.5, [], {"p_yes": 1}])
+def test_what_is_no_text_is_no_response(value: Any) -> None:
+    assert read(value) == Reading(None, None, None, "none", "empty response")
+    assert compat.read(value).answer is None
+
+
+#: Pieces whose repetition causes backtracking in careless expressions.
+HOSTILE = {
+    "letters": "a",
+    "spaces": " ",
+    "lines": "\n",
+    "digits": "9",
+    "opened reasoning": "<think>",
+    "closed reasoning": "</think>",
+    "both": "<think></think>",
+    "opened answers": "<answer>",
+    "answers": "<answer>no</answer>",
+    "confidences": "<confidence>70</confidence>",
+    "unclosed with spaces": "<answer" + " " * 50,
+    "unclosed numbers": "<confidence>" + "9" * 50,
+    "braces": "{",
+    "nested objects": '{"a":{',
+    "nested lists": "[{",
+    "closed lists within each other": "[{1" * 10_000 + "}]" * 10_000,
+    "lists of one": '[{"a":[1]}]',
+    "escaped tags": "&lt;answer ",
+    "members": '"answer":"',
+    "reasoning members": '"reasoning":"',
+    "escapes": '"reasoning":"\\',
+    "single quotes": "'answer':'",
+    "labels": "Answer: ",
+    "lines with labels": "Answer: yes\n",
+    "bullets": "> * # - ",
+    "fences": "```",
+    "colons": '":',
+    "other members": '"note":"a",',
+    "other members unclosed": "'note':'a",
+    "comments": "/*",
+    "lines of comments": " # // ",
+    "other markers": "[THINK]◁think▷<|channel|>analysis",
+    "words of markers": "Here is my response: assistantfinal ",
+    "tokens": "<|end|>",
+}
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_long_text_before_the_answer_is_read_over(part: int) -> None:
+    """In quadratic time a megabyte would take hours."""
+    length = 1_000_000 if NIGHTLY else 100_000
+    for name, piece in list(HOSTILE.items())[part::3]:
+        text = piece * (length // len(piece))
+        assert read(f"<think>{text}</think>\n<answer>no</answer>\n<confidence>70</confidence>").p_yes == 0.3, name
+        assert read(text).problem is not None or name == "confidences", name
+        assert compat.read(f"{text}<confidence>70</confidence>").p_yes is not None
