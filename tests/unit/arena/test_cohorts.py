@@ -22,7 +22,6 @@ from bellwether.arena.prompt import FIRST_VERSION
 from bellwether.arena.rankings.standings import read_tables_as_known
 from bellwether.arena.records import FrozenCohort, decode_record, encode_record, store_once
 from bellwether.arena.rule_agents import RULES, answer_by_rule
-from bellwether.arena.units import money_text
 from bellwether.arena.weekly.context import build_cohort, list_deciding_cohorts, load_cohort
 from bellwether.errors import ConfigError
 from bellwether.models.registry import models
@@ -297,15 +296,3 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "arena.md").read_text(enc
 def test_the_example_runs() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     exec(example, {})
-
-
-def test_the_numbers_are_those_of_the_methodologies() -> None:
-    known = methodologies()
-    assert all(f"`{name}`" in PAGE for name in known)
-    v1 = known["v1"]
-    assert f"${money_text(v1.cash)[:-3]} at the start" in PAGE
-    assert f"bets from ${v1.minimum_bet}" in PAGE
-    assert f"the {v1.universe} open markets" in PAGE
-    assert f"refunded after {v1.grace_days} days" in PAGE
-    assert f"until {v1.deadline_hours} hours after" in PAGE
-    assert (v1.decision_cohorts, v1.mark_minutes, v1.confirmations, v1.dispute_hours, v1.source_gap * 100) == (5, 10, 2, 2, 5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -14,9 +13,7 @@ from hypothesis import strategies as st
 from bellwether.errors import ConfigError
 from bellwether.forecasting import prompt
 from bellwether.forecasting.elicitation import Elicitation
-from bellwether.forecasting.parsing import PROBLEMS, compat, read
-from bellwether.forecasting.parsing.result import FORMS as FORMS_READ
-from bellwether.forecasting.parsing.result import MANNERS
+from bellwether.forecasting.parsing import read
 
 FORMS = get_args(Elicitation)
 AS_OF = datetime(2026, 3, 4, 23, 30, tzinfo=UTC)
@@ -161,18 +158,3 @@ def test_the_hash_tells_prompts_apart() -> None:
     }
     assert len(hashes) == 4
     assert all(len(one) == 16 and int(one, 16) >= 0 for one in hashes)
-
-
-# --- the page about it ---------------------------------------------------------------------------------------------
-
-
-def test_the_page_shows_the_prompt_word_for_word() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "models.md").read_text()
-    for message in (*prompt.messages(QUESTION, AS_OF), prompt.messages(QUESTION, AS_OF, "json")[0]):
-        assert f"```text\n{message['content']}\n```" in page
-
-
-def test_the_page_lists_every_path_and_problem() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "models.md").read_text()
-    for name in (*FORMS_READ, *(f"…/{manner}" for manner in MANNERS), "none", *PROBLEMS, *compat.PATHS):
-        assert f"`{name}`" in page

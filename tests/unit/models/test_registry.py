@@ -15,7 +15,6 @@ from bellwether.forecasting.registry import FILE as FORECASTERS_FILE
 from bellwether.models.keys import SANDBOX_KEY, Endpoint, endpoint, status
 from bellwether.models.model import Model
 from bellwether.models.prices import price
-from bellwether.models.providers import PROVIDERS
 from bellwether.models.registry import FILE, model, models
 from bellwether.registry import read
 from bellwether.settings import World
@@ -217,15 +216,6 @@ def test_the_entries_of_the_page_load_and_name_every_field(tmp_path: Path) -> No
     assert (careful.samples, careful.combine) == (5, "median")
     assert careful.request_parameters == {"temperature": 0.7, "max_tokens": 4096, "top_p": 0.9}
     assert set(re.findall(r"^(?:# )?(\w+) =", examples[1], re.MULTILINE)) == set(Model.model_fields) - {"name"}
-
-
-def test_the_tables_of_the_page_are_those_of_the_code(built_in: dict[str, Model]) -> None:
-    for provider in PROVIDERS:
-        variables = ", ".join(f"`{name}`" for name in provider.variables)
-        assert f"| `{provider.prefix}/` | {provider.name} | {variables} |" in PAGE
-    listed = re.search(r"no price for (\d+) models.*?\((.*?)\)", PAGE, re.DOTALL)
-    assert listed is not None
-    assert (int(listed[1]), set(re.findall(r"`([^`]+)`", listed[2]))) == (len(UNPRICED), UNPRICED)
 
 
 async def test_the_program_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
