@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.golden.digests import DATE
-from tests.site.chromium import Missing, chromium, picture
+from tests.browser.chromium import Missing, chromium, picture
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")

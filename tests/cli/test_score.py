@@ -1,0 +1,178 @@
+"""`bellwether score`: tables within the terminal, JSON, figures, the exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.cells import cell_len
+
+from bellwether.console import shortened
+from bellwether.scoring import ScoreResult, score
+from cli.main import main
+from tests.unit.scoring.forecast_rows import Row, Write
+
+#: Names of forecasters that a terminal, a table or a browser could misinterpret.
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "[red]bold[/red]",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "=cmd|' /C calc'!A0",
+    "two\nlines\r\tand a tab",
+    "\u202eright to left",
+    "$\\frac{1}{0}$",
+    "%{customdata} {{ 7 * 7 }} {% raw %}",
+    "_underscore",
+    "2024-01-01",
+    "'\"&amp;",
+)
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, ["score", *map(str, words)])
+
+
+def named(rows: Sequence[Row], names: Sequence[str], questions: int = 20) -> list[dict[str, Any]]:
+    """Return forecasts of forecasters with these names on the same questions."""
+    base = {row["question_id"]: row for row in rows}
+    return [
+        {**row, "model": name, "probability": round((row["probability"] + index / 10) % 1, 3)}
+        for row in list(base.values())[:questions]
+        for index, name in enumerate(names)
+    ]
+
+
+def test_the_tables_are_printed_and_the_exit_code_is_0(rows: Sequence[Row], write: Write) -> None:
+    done = run(write("f.csv", rows), "--replicates", 0)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("60 questions, 2 forecasters, 15 clusters: series\n")
+    for title in ("Scores", "Skill", "Calibration", "Paired differences of the Brier score"):
+        assert re.search(f"^{title}", done.stdout, re.MULTILINE), title
+    assert done.stdout.strip() == str(score(write("f.csv", rows), replicates=0)).strip()
+
+
+def test_json_is_what_python_returns(rows: Sequence[Row], write: Write) -> None:
+    path = write("f.csv", rows)
+    done = run(path, "--json", "--by", "category", "--cluster", "series", "--cluster", "day", "--replicates", 200, "--level", 0.9)
+    found = json.loads(done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
+    expected = score(path, by="category", cluster=["series", "day"], replicates=200, level=0.9).to_dict()
+    assert (done.exit_code, found) == (0, json.loads(json.dumps(expected)))
+    assert {row["group"] for row in found["groups"]} == {"A", "B", "C"}
+    assert found["columns"]["cluster"] == ["series", "day"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere.csv",), "Error: nowhere.csv: there is no such file; correct the path"),
+        (("f.csv", "--cluster", "nothing"), "Error: f.csv: --cluster names the column 'nothing', which is not there"),
+        (("f.csv", "--html", "f.csv/page.html"), "Error: writing f.csv/page.html: it cannot be written"),
+    ],
+)
+def test_an_error_is_one_line_and_the_exit_code_is_1(
+    words: tuple[str, ...], message: str, rows: Sequence[Row], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write("f.csv", rows[:30]).parent)
+    done = run(*words, "--replicates", 0)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(message) and len(done.stderr.splitlines()) == 1
+    assert not [path for path in Path().iterdir() if path.name.startswith(".f")]
+
+
+LONG = [
+    "a-very-long-name-of-a-model-of-some-laboratory-2026-07-01-preview",
+    "a-very-long-name-of-a-model-of-some-laboratory-2026-07-02-preview",
+]
+WIDE = [
+    "予測モデルの非常に長い名前その一号機二〇二六年七月版",
+    "予測モデルの非常に長い名前その二号機二〇二六年七月版",
+    "🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀",
+]
+
+
+def lines_of(result: ScoreResult) -> list[str]:
+    return str(result).split("\n")
+
+
+@pytest.mark.parametrize(
+    "names", [LONG, WIDE, HOSTILE, [f"model {index:02}" for index in range(12)]], ids=["long", "wide", "hostile", "many"]
+)
+def test_the_tables_fit_80_columns_and_every_forecaster_has_its_row(names: Sequence[str], rows: Sequence[Row]) -> None:
+    result = score(named(rows, names), by="category", replicates=0)
+    lines = lines_of(result)
+    assert max(map(cell_len, lines)) <= 80
+    head = next(index for index, line in enumerate(lines) if line.startswith("Scores"))
+    body = lines[head + 3 : lines.index(next(line for line in lines[head:] if line.startswith("Brier and log loss")))]
+    assert len({line.split("  ")[0] for line in body if line.strip()}) == len(names) + 1
+
+
+def test_control_characters_of_names_and_columns_never_reach_the_terminal(rows: Sequence[Row]) -> None:
+    hostile = [{**row, "cate\x1b[2Jgory": row["category"] + "\x1b[31m\n"} for row in named(rows, HOSTILE)]
+    text = str(score(hostile, by="cate\x1b[2Jgory", cluster="cate\x1b[2Jgory", replicates=0))
+    assert not [letter for letter in text if not letter.isprintable() and letter != "\n"]
+    assert "␛[31m" in text and "[red]bold[/red]" in text and "two␊lines" in text
+
+
+def test_wide_names_are_shortened_by_the_columns_they_take() -> None:
+    short = shortened(WIDE, 11)
+    assert len(set(short.values())) == 3 and max(map(cell_len, short.values())) <= 11
+    assert shortened(["GPT-5.2-XHigh"], 9) == {"GPT-5.2-XHigh": "GPT-…High"}
+
+
+def test_figures_are_written_whole(rows: Sequence[Row], write: Write, tmp_path: Path) -> None:
+    done = run(write("f.csv", rows), "--replicates", 0, "--figures", tmp_path / "new" / "figures")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("wrote ")
+    assert sorted(path.name for path in (tmp_path / "new" / "figures").iterdir()) == ["differences.png", "reliability.png", "scores.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "new" / "figures").iterdir())
+
+
+@pytest.mark.parametrize("option", ["--html", "--outcomes"])
+def test_a_page_never_replaces_what_is_read(rows: Sequence[Row], write: Write, option: str) -> None:
+    data = write("f.csv", rows)
+    outcomes = write("o.csv", [{"question": row["question_id"], "outcome": row["outcome"]} for row in rows if row["model"] == "sharp"])
+    written = data if option == "--html" else outcomes
+    before = written.read_bytes()
+    done = run(data, "--outcomes", outcomes, "--html", written)
+    assert done.exit_code == 1
+    assert "it is read as data; name another file with --html" in done.stderr
+    assert written.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--seed", "-1"), "--seed"),
+        (("--replicates", "100"), "100 is too few; give at least 200, or 0"),
+    ],
+)
+def test_options_out_of_range_are_refused_by_their_name(rows: Sequence[Row], write: Write, words: Sequence[str], message: str) -> None:
+    done = run(write("f.csv", rows), *words)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_who_answered_few_questions_is_listed_and_not_ranked(rows: Sequence[Row], write: Write) -> None:
+    few = [row for row in rows if row["model"] == "sharp" or row["question_id"] in {"q1", "q2", "q3"}]
+    result = score(write("f.csv", few), replicates=0)
+    assert dict(result.ranking.select("forecaster", "group").iter_rows())["blunt"] is None
+    assert "Not ranked, with less than 90% of the questions answered: blunt." in result.notes
+    apart = [row for row in rows if (row["model"] == "sharp") == (row["question_id"] > "q3")]
+    note = "Forecasters answered different questions, so that their scores are not comparable: read the paired differences."
+    assert note in score([{key: row[key] for key in row if key != "market_price"} for row in apart], replicates=0).notes
+
+
+def test_outcomes_without_a_forecast_and_tests_that_cannot_be_made_are_said(rows: Sequence[Row], write: Write) -> None:
+    asked = [{key: row[key] for key in ("question_id", "model", "probability")} for row in rows][:6]
+    known = [{"question_id": row["question_id"], "outcome": row["outcome"]} for row in rows if row["model"] == "sharp"]
+    missing = len(known) - len({row["question_id"] for row in asked})
+    text = " ".join(run(write("f.csv", asked), "--outcomes", write("o.csv", known)).stdout.split())
+    assert f"{missing} questions of" in text
+    assert "have no row: coverage does not count them." in text
+    assert "No test of calibration for some: it needs 6 clusters." in text

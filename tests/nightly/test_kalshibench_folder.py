@@ -1,0 +1,159 @@
+"""A KalshiBench results folder built from the recordings reproduces every published number and the known corrected ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from bellwether.kalshibench import Examination, examine, read_labels, read_results
+from cli.score import compat
+from tests.nightly.kalshibench_folder import write_folder
+
+pytestmark = pytest.mark.real
+
+#: Brier score, skill and ECE as published, then answer-consistent with the labels as scored, then with own labels, with accuracy and n.
+KNOWN = {
+    "Claude-Opus-4.5": ((0.2269, 0.057, 0.120), (0.2170, 0.098, 0.106), (0.1975, 0.172, 0.087), 0.728, 283),
+    "Kimi-K2": ((0.3473, -0.446, 0.298), (0.2373, 0.012, 0.143), (0.2215, 0.065, 0.127), 0.687, 275),
+    "Qwen3-235B-Thinking": ((0.3459, -0.437, 0.297), (0.2619, -0.088, 0.186), (0.2370, 0.006, 0.147), 0.686, 283),
+    "GPT-5.2-XHigh": ((0.4329, -0.799, 0.395), (0.2467, -0.025, 0.156), (0.2253, 0.055, 0.129), 0.689, 283),
+    "DeepSeek-V3.2": ((0.3386, -0.407, 0.284), (0.2235, 0.071, 0.101), (0.2045, 0.142, 0.076), 0.675, 283),
+}
+
+#: 95 % interval of the corrected skill by a bootstrap over series.
+BY_SERIES = {"Claude-Opus-4.5": (0.06, 0.27), "DeepSeek-V3.2": (0.04, 0.23)}
+
+BEST = "Claude-Opus-4.5"
+
+
+@pytest.fixture(scope="module")
+def data(recordings: Path) -> Path:
+    return recordings / "kalshibench"
+
+
+@pytest.fixture(scope="module")
+def folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kalshibench")
+    write_folder(data, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def examined(data: Path, folder: Path) -> Examination:
+    return examine(read_results(folder), read_labels(data / "questions.parquet"))
+
+
+def test_every_published_number_comes_out_to_the_last_bit(examined: Examination, data: Path) -> None:
+    numbers = examined.numbers()
+    published = pl.read_parquet(data / "published_metrics.parquet").filter(pl.col("decimals").is_null())
+    assert numbers.height == published.height
+    assert numbers.filter((pl.col("status") != "equal") & (pl.col("metric") != "ace")).rows(named=True) == []
+
+
+def test_an_ace_that_this_machine_does_not_give_is_one_of_another_order_of_ties(examined: Examination) -> None:
+    others = examined.numbers().filter(pl.col("status") != "equal")
+    assert set(others["metric"]) <= {"ace"}
+    assert set(others["status"]) <= {"ties"}
+    assert all(model.recomputation.ace_range.explains(model.result.published["ace"]) for model in examined.models)
+
+
+def test_the_three_columns_are_the_known_ones(examined: Examination) -> None:
+    summary = {row["model"]: row for row in examined.summary().iter_rows(named=True)}
+    for model, (published, consistent, corrected, accuracy, n) in KNOWN.items():
+        if model not in summary:
+            continue
+        row = summary[model]
+        for stage, expected in (("published", published), ("consistent", consistent), ("corrected", corrected)):
+            found = [round(row[f"{name}_{stage}"], digits) for name, digits in (("brier", 4), ("brier_skill", 3), ("ece", 3))]
+            assert found == pytest.approx(list(expected), abs=1e-12), (model, stage)
+        assert round(row["accuracy_corrected"], 3) == accuracy
+        assert row["n_corrected"] == n
+    assert {*KNOWN} & {*summary}
+
+
+def test_only_two_models_are_surely_better_than_the_base_rate(examined: Examination) -> None:
+    surely = {
+        row["model"]
+        for row in examined.summary().iter_rows(named=True)
+        if row["brier_skill_lower"] > 0 and "sampleA" in row["question_set"]
+    }
+    assert surely == {*BY_SERIES}
+    for row in examined.summary().iter_rows(named=True):
+        if "sampleA" in row["question_set"]:
+            assert row["brier_skill_corrected"] > 0
+
+
+def test_intervals_take_whole_event_families_as_independent(examined: Examination) -> None:
+    """The reference is a bootstrap that draws families with replacement and computes the skill of all their entries."""
+    rng = np.random.default_rng(3)
+    for row in examined.summary().iter_rows(named=True):
+        entries = _entries(examined, row["model"]).filter(pl.col("true").is_not_null() & pl.col("predicted_answer").is_not_null())
+        families: dict[str, list[tuple[float, float]]] = {}
+        for ticker, p, outcome in entries.select("question_id", "p_consistent", "true").iter_rows():
+            families.setdefault(ticker[:8], []).append((p, float(outcome == "yes")))
+        groups = [np.array(group) for group in families.values()]
+        skills = []
+        for _ in range(2_000):
+            p, y = np.concatenate([groups[index] for index in rng.integers(0, len(groups), len(groups))]).T
+            skills.append(1 - np.mean((p - y) ** 2) / (np.mean(y) * (1 - np.mean(y))))
+        assert (row["brier_skill_lower"], row["brier_skill_upper"]) == pytest.approx(np.quantile(skills, [0.025, 0.975]), abs=0.03)
+
+
+def test_one_row_per_id_gives_255_of_300_own_labels(folder: Path, data: Path, tmp_path: Path) -> None:
+    """The label of an id is the outcome of its last entry, as in the published scoring."""
+    path = tmp_path / "by-id.csv"
+    rows = pl.read_parquet(data / "questions.parquet").unique("question_id", keep="last", maintain_order=True)
+    rows.select("question_id", ground_truth="ground_truth_scored").write_csv(path)
+    examined = examine(read_results(folder), read_labels(path), replicates=0)
+    for model in examined.models:
+        assert model.labelled == 255
+        assert model.consistent is not None
+        assert model.consistent.n == model.findings.answered
+    others = examined.numbers().filter(pl.col("status") != "equal")
+    assert set(others.filter(pl.col("metric") != "ace")["needs"]) == {"column category"}
+
+
+def test_no_difference_from_the_best_survives_holm(examined: Examination) -> None:
+    pairs = next(comparison for name, comparison in examined.comparisons().items() if "sampleA" in name).pairs
+    against = {
+        row["other"] if row["forecaster"] == BEST else row["forecaster"]: row
+        for row in pairs.iter_rows(named=True)
+        if BEST in (row["forecaster"], row["other"])
+    }
+    smallest = min(against, key=lambda name: against[name]["p"])
+    assert smallest == "Qwen3-235B-Thinking"
+    assert against[smallest]["p"] == pytest.approx(0.023, abs=0.01)
+    assert against["DeepSeek-V3.2"]["p"] == pytest.approx(0.47, abs=0.05)
+    assert min(row["p_holm"] for row in against.values()) > 0.05
+
+
+def test_defects_are_counted_as_known(examined: Examination) -> None:
+    found = {model.name: model.findings for model in examined.models}
+    xhigh, kimi = found["GPT-5.2-XHigh"], found["Kimi-K2"]
+    assert (xhigh.inverted, xhigh.no_answers) == (230, 231)
+    assert (kimi.unparsed, kimi.fallback, kimi.unflipped) == (8, 5, 3)
+    assert {name: model.certain for name, model in found.items() if model.certain and name in KNOWN} == {
+        "DeepSeek-V3.2": 1,
+        "Qwen3-235B-Thinking": 3,
+    }
+    for name, model in found.items():
+        assert model.misread == 0, name
+        assert model.overwritten == 300 - len(set(_entries(examined, name)["question_id"])), name
+
+
+def test_the_command_prints_the_corrected_numbers(folder: Path, data: Path) -> None:
+    done = CliRunner().invoke(compat, [str(folder), "--labels", str(data / "questions.parquet"), "--json", "--replicates", "200"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.output)
+    for name, model in document["models"].items():
+        if name in KNOWN:
+            assert round(model["corrected"]["metrics"]["brier"]["value"], 4) == KNOWN[name][2][0]
+
+
+def _entries(examined: Examination, name: str) -> pl.DataFrame:
+    return next(model.entries for model in examined.models if model.name == name)

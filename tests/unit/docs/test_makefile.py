@@ -1,0 +1,74 @@
+"""Shared settings of the Makefile's targets, and their use in CI."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_python_keeps_what_it_compiles_also_where_the_environment_says_otherwise() -> None:
+    """Without bytecode files, each process would compile Dagster and all other packages again."""
+    target = 'shown:\n\t@echo "<$$PYTHONDONTWRITEBYTECODE>"\n'
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["make", "-s", "-f", "Makefile", "-f", "-", "shown"]
+    done = subprocess.run(command, input=target, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "<>\n"
+
+
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_each_tool_of_lint_is_shown_in_one_piece_and_one_failure_hides_no_other(tmp_path: Path) -> None:
+    pieces = {name: f"{name} begins\n{name} ends\n" for name in ("ruff", "mypy", "lint-imports", "sqlfluff", "python")}
+    for name in pieces:
+        failed = int(name in ("ruff", "mypy"))
+        _program(tmp_path / name, f"echo {name} begins; sleep 0.1; echo {name} ends >&2; exit {failed}")
+    command = ["make", "-o", "setup-dev", "lint", f"BIN={tmp_path}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert all(piece in done.stdout for piece in pieces.values()), done.stdout
+    assert [name for name in ("style", "types", "imports", "sql", "prose") if f"lint-{name}" in done.stderr] == ["style", "types"]
+
+
+@pytest.mark.parametrize("fails", ["", "lint", "test", "test-fleet", "test-browser", "setup-dev"])
+def test_ci_fails_where_a_target_does_and_ends_with_what_lint_found(tmp_path: Path, fails: str) -> None:
+    script = tmp_path / "clone" / ".ci" / "run"
+    script.parent.mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "run", script)
+    _program(tmp_path / "bin" / "make", f'echo "of $1"; [ "$1" != "{fails}" ]')
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (fails == "")
+    ran = ["of setup-dev", "of test", "of test-fleet", "of test-browser", "make lint:", "of lint"]
+    assert done.stdout.splitlines() == (ran[:1] if fails == "setup-dev" else ran)
+    assert done.stderr.splitlines() == ([f"make {fails} failed"] if fails in ("lint", "test", "test-fleet", "test-browser") else [])
+
+
+def test_prose_above_its_limits_fails_with_each_hit_and_its_replacement(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    (tmp_path / "module.py").write_text('"""Nobody is asked."""\n\nSHOWN = "nobody"  # as it came\n')
+    (tmp_path / "page.md").write_text("A user says so.\n\n```text\nnobody\n```\n")
+    (tmp_path / ".ci" / "prose.conf").write_text(re.sub(r"docs = \d+", "docs = 0", (ROOT / ".ci" / "prose.conf").read_text()))
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    command = [sys.executable, ".ci/prose.py", "--list"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "1 phrases in docs, at most 0: see .ci/prose.conf\n"
+    assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [
+        ["module.py:1", "'is asked'"],
+        ["module.py:3", "'as it came'"],
+        ["page.md:1", "'says'"],
+    ]

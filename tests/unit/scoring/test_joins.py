@@ -1,0 +1,297 @@
+"""Outcomes of another file by one or several columns, and repeated forecasts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from bellwether.errors import ScoringError
+from cli.main import main
+from tests.unit.scoring.forecast_rows import refusal, scored
+
+Rows = list[dict[str, Any]]
+
+
+ASKED: Rows = [{"id": letter, "probability": 0.1 * (1 + index)} for index, letter in enumerate("ABCDEF")]
+KNOWN: Rows = [{"question": f"Will {letter}?", "id": letter, "outcome": index % 2} for index, letter in enumerate("FEDCBA")]
+
+
+def test_columns_of_the_same_name_are_joined_whatever_else_names_a_question() -> None:
+    assert scored(ASKED, outcomes=KNOWN).forecasts["outcome"].to_list() == [1, 0, 1, 0, 1, 0]
+
+
+def test_columns_of_other_names_are_joined_by_their_values_and_the_note_states_it() -> None:
+    asked = [{"market_id": row["id"], "probability": row["probability"]} for row in ASKED]
+    result = scored(asked, outcomes=KNOWN)
+    assert result.forecasts["outcome"].to_list() == [1, 0, 1, 0, 1, 0]
+    assert result.notes == ("Outcomes of the rows by market_id = id.",)
+
+
+def test_any_columns_are_joined_if_they_are_named() -> None:
+    asked = [{"key": row["id"], "probability": row["probability"], "id": "x"} for row in ASKED]
+    known = [{"ref=": row["id"], "outcome": row["outcome"]} for row in KNOWN]
+    assert scored(asked, outcomes=known, on="key=ref=").forecasts["outcome"].to_list() == [1, 0, 1, 0, 1, 0]
+    assert "--on names the column 'nothing', which is not there" in refusal(asked, outcomes=known, on="key=nothing")
+    assert "give it with --outcomes FILE" in refusal(KNOWN, on="id")
+
+
+def test_columns_with_values_in_common_are_listed_if_nothing_matches() -> None:
+    asked = [{"question": row["id"], "mine": row["id"].lower(), "probability": row["probability"]} for row in ASKED]
+    known = [
+        {"question": row["question"], "code": row["id"].lower() if row["id"] > "B" else "?", "outcome": row["outcome"]} for row in KNOWN
+    ]
+    message = refusal(asked, outcomes=known)
+    assert "no row has an outcome in the rows by question = question (such as 'A' and 'Will F?')" in message
+    assert "columns with values in common are mine = code (4 of 6); give --on mine=code" in message
+    assert "no other columns have values in common" in refusal(
+        [{"id": "Z", "probability": 0.5}, {"id": "Y", "probability": 0.5}], outcomes=KNOWN
+    )
+
+
+def dated() -> tuple[Rows, Rows]:
+    """Return forecasts on four questions and three dates, and their outcomes in another order."""
+    days = ["2026-01-01", "2026-02-01", "2026-03-01"]
+    asked = [{"id": f"q{q}", "date": day, "probability": (q + d + 1) / 10} for q in range(4) for d, day in enumerate(days)]
+    known = [{"id": f"q{q}", "date": day, "outcome": (q + d) % 2} for d, day in enumerate(days) for q in range(4)]
+    return asked, known
+
+
+def test_several_columns_join_outcomes() -> None:
+    asked, known = dated()
+    result = scored(asked, outcomes=known, question=["id", "date"])
+    assert result.forecasts["outcome"].to_list() == [(q + d) % 2 for q in range(4) for d in range(3)]
+    assert (result.n_questions, result.n_clusters) == (12, 4)
+    renamed = [{"key": row["id"], "day": row["date"], "outcome": row["outcome"]} for row in known]
+    assert scored(asked, outcomes=renamed, on=["id=key", "date=day"]).forecasts.equals(result.forecasts)
+
+
+def test_repeated_outcomes_suggest_the_columns_that_name_them() -> None:
+    asked, known = dated()
+    message = refusal(asked, outcomes=known, question="id")
+    assert "column 'id': 'q0' has a row before; give every question one outcome, or give --question id --question date" in message
+
+
+def test_a_forecast_without_a_date_is_for_the_only_one() -> None:
+    asked, known = dated()
+    asked.append({"id": "market", "date": None, "probability": 0.5})
+    only = {"id": "market", "date": "2026-05-05", "outcome": 1}
+    assert scored(asked, outcomes=[*known, only], question=["id", "date"]).forecasts.row(-1, named=True)["outcome"] == 1
+    again = {**only, "date": "2026-06-06"}
+    assert "'market' has a row before" in refusal(asked, outcomes=[*known, only, again], question=["id", "date"])
+
+
+@pytest.mark.parametrize("year", ["2024-07-21", "2025-10-26"])
+def test_the_sets_of_forecastbench_are_scored(year: str, recordings: Path, tmp_path: Path) -> None:
+    folder = recordings.parent / "data_2026_11" / "bridges" / "forecastbench" / "resolutions"
+    if not folder.is_dir():
+        pytest.skip(f"no resolution sets at {folder}")
+    resolutions = json.loads(gzip.decompress((folder / f"{year}_resolution_set.json.gz").read_bytes()))["resolutions"]
+    draw = random.Random(year)
+    markets = ("infer", "manifold", "metaculus", "polymarket")
+    forecasts = [
+        {
+            **{name: row[name] for name in ("id", "source", "direction")},
+            "forecast": round(draw.random(), 3),
+            "resolution_date": None if row["source"] in markets else row["resolution_date"],
+        }
+        for row in resolutions
+    ]
+    expected = [(one["forecast"] - row["resolved_to"]) ** 2 for one, row in zip(forecasts, resolutions, strict=True) if row["resolved"]]
+    path = tmp_path / "forecasts.json"
+    path.write_text(json.dumps({"organization": "me", "model": "mine", "forecasts": draw.sample(forecasts, len(forecasts))}))
+    words = [
+        "--question",
+        "id",
+        "--question",
+        "direction",
+        "--question",
+        "resolution_date",
+        "--skip-unresolved",
+        "--replicates",
+        "0",
+        "--json",
+    ]
+    done = CliRunner().invoke(main, ["score", str(path), "--outcomes", str(folder / f"{year}_resolution_set.json.gz"), *words])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    (brier,) = [row["value"] for row in found["scores"] if row["metric"] == "brier"]
+    assert (found["n_questions"], {row["forecaster"] for row in found["scores"]}) == (len(expected), {"mine"})
+    assert brier == pytest.approx(sum(expected) / len(expected), abs=1e-12)
+
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def repeated(written: str) -> Rows:
+    """Return four forecasts each of two forecasters on ten questions, at different times, in random order."""
+    draw = random.Random(8)
+    rows = []
+    for number, (name, question, turn) in enumerate((name, question, turn) for name in "ab" for question in range(10) for turn in range(4)):
+        at = START + timedelta(hours=100 * turn + draw.randrange(100))
+        times = {
+            "iso": at.isoformat(),
+            "z": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            "plain": f"{at:%Y-%m-%d %H:%M:%S}",
+            "unix": at.timestamp(),
+            "ms": int(at.timestamp() * 1000),
+        }
+        p = round(draw.random(), 2)
+        rows.append(
+            {
+                "forecaster": name,
+                "question_id": question,
+                "forecast_id": number,
+                "p": p,
+                "forecast_timestamp": times[written],
+                "outcome": question % 2,
+            }
+        )
+    return draw.sample(rows, len(rows))
+
+
+@pytest.mark.parametrize("written", ["iso", "plain", "ms"])
+def test_the_last_or_the_first_forecast_counts(written: str) -> None:
+    data, (keep, turn) = repeated(written), ("first", 0) if written == "ms" else ("last", -1)
+    result = scored(data, keep=keep, at="forecast_timestamp")
+    for row in result.forecasts.iter_rows(named=True):
+        own = [one for one in data if (one["forecaster"], str(one["question_id"])) == (row["forecaster"], row["question"])]
+        assert row["probability"] == sorted(own, key=lambda one: one["forecast_timestamp"])[turn]["p"]
+    assert result.forecasts.height == 20
+    assert result.notes == (f"60 repeated forecasts left out: the {keep} by 'forecast_timestamp' of each forecaster and question counts.",)
+    assert scored(data[::-1], keep=keep, at="forecast_timestamp").scores.equals(result.scores)
+
+
+def test_the_mean_of_repeated_forecasts_counts() -> None:
+    data = repeated("iso")
+    result = scored(data, keep="mean")
+    expected = pl.DataFrame(data).group_by("forecaster", "question_id").agg(pl.col("p").mean())
+    means = {(name, str(question)): p for name, question, p in expected.iter_rows()}
+    assert {(row["forecaster"], row["question"]): row["probability"] for row in result.forecasts.iter_rows(named=True)} == pytest.approx(
+        means
+    )
+
+
+def test_forecasts_at_the_same_time_are_refused() -> None:
+    data = [{"q": 1, "question": "a", "p": p, "at": "2026-03-01", "outcome": 1} for p in (0.2, 0.4)]
+    message = refusal(data, keep="last", at="at")
+    assert (
+        "row 2, column 'question': 'a' has another forecast of" in message
+        and "at the same time, in the rows, row 1; keep one row" in message
+    )
+    assert "'soon' is no time" in refusal([{**row, "at": "soon"} for row in data], keep="last", at="at")
+
+
+def test_forecasts_after_the_close_do_not_count() -> None:
+    closes = {"a": "2026-03-02T12:00:00Z", "b": "2026-03-04T00:00:00+00:00"}
+    data = [{"question": q, "p": day / 10, "at": f"2026-03-0{day}T12:00:00Z"} for q in "ab" for day in range(1, 6)]
+    known = [{"question": q, "close_time": at, "outcome": int(q == "a")} for q, at in closes.items()]
+    result = scored(data, outcomes=known, keep="last", at="at", before="close_time")
+    assert result.forecasts["probability"].to_list() == [0.1, 0.3]
+    assert "6 forecasts left out: not before the time in 'close_time'." in result.notes
+    assert scored(data, outcomes=known, keep="mean", at="at", before="close_time").forecasts["probability"].to_list() == pytest.approx(
+        [0.1, 0.2]
+    )
+    assert "--before close_time needs the column with the time of each forecast; give --at at" in refusal(
+        data, outcomes=known, before="close_time"
+    ).replace("COLUMN", "at")
+    past = [{**row, "close_time": "2025-01-01T00:00:00Z"} for row in known]
+    assert "none of the 10 forecasts precedes the time in 'close_time'" in refusal(
+        data, outcomes=past, keep="last", at="at", before="close_time"
+    )
+
+
+ZONED, LOCAL = "2026-03-01T12:00:00Z", "2026-03-02 09:30:00"
+
+
+@pytest.mark.parametrize(
+    ("at", "closes", "fault"),
+    [
+        (
+            [ZONED, LOCAL],
+            [ZONED, ZONED],
+            f"row 2, column 'at': '{LOCAL}' has no time zone, unlike '{ZONED}' in the rows, row 1, column 'at'",
+        ),
+        (
+            [LOCAL, LOCAL],
+            [ZONED, ZONED],
+            f"row 1, column 'at': '{LOCAL}' has no time zone, unlike '{ZONED}' in the rows, row 1, column 'close'",
+        ),
+        ([ZONED, ZONED], ["2026-03-05", ZONED], "row 1, column 'close': '2026-03-05' has no time zone"),
+        (["1772366400", "1772366400"], [LOCAL, LOCAL], f"row 1, column 'close': '{LOCAL}' has no time zone, unlike '1772366400'"),
+        (["2026-03-01T12:00:00+0100", "2026-03-01 12:00:00 -05:00"], [LOCAL, ZONED], f"'{LOCAL}' has no time zone"),
+        (["2026-03-01 12:00", "2026-03-01T12:00:00"], ["2026-03-05", LOCAL], None),
+        ([ZONED, "2026-03-01 12:00:00 -05:00"], ["2026-03-05T00:00:00+02:00", "1772625600"], None),
+    ],
+)
+def test_times_have_a_zone_in_all_rows_or_in_none(at: list[str], closes: list[str], fault: str | None) -> None:
+    data = [{"question": q, "p": 0.5, "at": stated, "close": end, "outcome": 1} for q, stated, end in zip("ab", at, closes, strict=True)]
+    if fault is None:
+        assert scored(data, at="at", before="close").forecasts.height == 2
+    else:
+        assert fault in refusal(data, at="at", before="close")
+
+
+def test_a_missing_forecast_does_not_replace_one() -> None:
+    data = [{"question": "a", "p": p, "at": f"2026-03-0{day}", "outcome": 1} for day, p in ((1, 0.3), (2, None))]
+    assert scored(data, keep="last", at="at").forecasts["probability"].to_list() == [0.3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keep": "last"}, "--keep last needs the column with the time of each forecast; give --at forecast_timestamp"),
+        (
+            {"at": "forecast_timestamp"},
+            "--at forecast_timestamp orders repeated forecasts; give it with --keep last, --keep first or --before",
+        ),
+        ({"keep": "last", "at": "when"}, "--at names the column 'when', which is not there"),
+        ({"keep": "newest"}, "keep is 'newest'; give one of last, first, mean"),
+    ],
+)
+def test_options_of_repeated_forecasts_belong_together(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScoringError, match=message):
+        scored(repeated("iso"), **options)
+
+
+def test_a_number_of_the_forecast_is_never_suggested_as_a_question() -> None:
+    message = refusal(repeated("iso"))
+    assert message.endswith("keep one row, or give --keep last --at forecast_timestamp, or --keep mean")
+
+
+def test_wrapped_json_is_read(tmp_path: Path) -> None:
+    rows = [{"id": index, "p": 0.1 * index, "outcome": index % 2} for index in range(1, 6)]
+    documents: Sequence[Any] = (
+        {"forecasts": rows},
+        {"model": "mine", "made": {"by": "me"}, "forecasts": rows},
+        {"data": {"results": rows}, "status": "ok"},
+        rows,
+    )
+    for number, document in enumerate(documents):
+        for name in ("f.json", "f.jsonl"):
+            if name == "f.jsonl" and isinstance(document, list):
+                continue
+            (tmp_path / name).write_text(json.dumps(document))
+            result = scored(tmp_path / name)
+            assert result.forecasts["probability"].to_list() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+            assert result.forecasters == ["mine" if number == 1 else "f"]
+    sets = [{"model": name, "forecasts": rows} for name in ("one", "other")]
+    (tmp_path / "f.jsonl").write_text("\n".join(map(json.dumps, sets)))
+    (tmp_path / "f.json").write_text(json.dumps(sets))
+    for name in ("f.json", "f.jsonl"):
+        assert (scored(tmp_path / name).forecasters, scored(tmp_path / name).n_questions) == (["one", "other"], 5)
+    sets[1]["forecasts"][2]["p"] = 2
+    (tmp_path / "f.jsonl").write_text("\n".join(map(json.dumps, sets)))
+    assert "f.jsonl, line 1, object 3, column 'p': 2" in refusal(tmp_path / "f.jsonl")
+    (tmp_path / "f.json").write_text('{"model": "mine", "forecasts": []}')
+    assert refusal(tmp_path / "f.json").endswith("it has no rows; give forecasts")
+    (tmp_path / "f.json").write_text(json.dumps({"a": rows, "b": rows}))
+    assert refusal(tmp_path / "f.json").endswith("it holds several lists of objects ('a', 'b'); give a file with one of them")

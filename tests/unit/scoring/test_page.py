@@ -1,0 +1,156 @@
+"""The page: names are escaped everywhere, no external resources, an atomic write, and reproducible bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.pages.render import render_file
+from bellwether.pages.values import text as cell
+from bellwether.scoring import html_page, score
+from bellwether.scoring.score import ScoreResult
+from tests.html_pages import Reader
+from tests.unit.scoring.forecast_rows import Row
+from tests.cli.test_score import HOSTILE, named
+
+ATTRIBUTES_THAT_LOAD = {"src", "href", "srcset", "data", "action", "poster", "background", "formaction", "xlink:href"}
+TAGS = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "script",
+    "body",
+    "h1",
+    "h2",
+    "p",
+    "div",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "span",
+}
+TAGS |= {"details", "summary", "link", "a", "main", "footer", "section", "figure", "figcaption", "caption", "noscript", "h3", "pre"}
+
+
+@pytest.fixture(scope="module")
+def hostile(rows: Sequence[Row]) -> ScoreResult:
+    """Hostile names of forecasters, groups, columns and files."""
+    column = "</script><b>category"
+    table = [{column if key == "category" else key: value for key, value in row.items()} for row in named(rows, HOSTILE, questions=12)]
+    table = [{**row, column: f"{row[column]}</td><script>alert(2)</script>"} for row in table]
+    return score(table, by=column, cluster=column, replicates=0)
+
+
+@pytest.fixture(scope="module")
+def html(hostile: ScoreResult) -> str:
+    return render_file(html_page.render_page(hostile))
+
+
+@pytest.fixture(scope="module")
+def parsed(html: str) -> Reader:
+    return Reader(html)
+
+
+def charts(parsed: Reader) -> list[dict[str, Any]]:
+    """Return every chart of the page: its specification, fields and rows."""
+    return [json.loads(text) for (tag, _), text in zip(scripts_of(parsed), parsed.scripts, strict=True) if tag == "application/json"]
+
+
+def scripts_of(parsed: Reader) -> list[tuple[str | None, None]]:
+    return [(attributes.get("type"), None) for tag, attributes in parsed.tags if tag == "script"]
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from strings(one)
+
+
+def test_no_name_becomes_a_tag_an_attribute_or_a_script(parsed: Reader) -> None:
+    assert {tag for tag, _ in parsed.tags} <= TAGS
+    assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
+    assert [kind for kind, _ in scripts_of(parsed)].count(None) == 2  # the chart library and the script of all pages
+    shown = "".join(parsed.texts)
+    for name in HOSTILE:
+        assert cell(name).text in shown, name
+    assert "</td><script>alert(2)</script>" in shown and "</script><b>category" in shown
+    assert "{{ 7 * 7 }}" in shown
+
+
+def test_names_are_in_the_data_of_charts_and_in_no_expression(parsed: Reader, hostile: ScoreResult) -> None:
+    found = charts(parsed)
+    assert len(found) >= 4
+    names = set(hostile.forecasters) - {"market"}
+    for chart in found:
+        spec = json.loads(json.dumps(chart["spec"]))
+        for layer in spec["layer"]:
+            for channel in layer.get("encoding", {}).values():
+                if isinstance(channel, dict):
+                    channel.get("scale", {}).pop("domain", None)
+        assert not [text for text in strings(spec) if any(name in text for name in names if len(name) > 3)]
+    rows = [row[chart["fields"].index("name")] for chart in found for row in chart["rows"] if "name" in chart["fields"]]
+    assert names <= set(rows)
+
+
+def test_the_diagram_shows_the_reliability_table(parsed: Reader, hostile: ScoreResult) -> None:
+    (chart,) = [one for one in charts(parsed) if "observed" in one["fields"]]
+    drawn = [dict(zip(chart["fields"], row, strict=True)) for row in chart["rows"]]
+    bins = hostile.reliability.filter(hostile.reliability["n"] > 0)
+    assert [(row["name"], row["forecast"], row["observed"], row["n"]) for row in drawn] == list(
+        bins.select("forecaster", "mean_forecast", "yes_rate", "n").iter_rows()
+    )
+
+
+def test_nothing_is_loaded_from_elsewhere(parsed: Reader, html: str) -> None:
+    loading = [attributes for _, attributes in parsed.tags if ATTRIBUTES_THAT_LOAD & attributes.keys()]
+    assert [attributes["href"] for attributes in loading] == ["data:,", "#main"]
+    style = html.split("<style>")[1].split("</style>", maxsplit=1)[0]
+    assert "@import" not in style and style.count("url(") == style.count('url("data:image/svg+xml,')
+    assert "default-src &#39;none&#39;" in html
+    assert html.count("</script>") == html.count("<script")
+
+
+def test_a_page_that_fails_leaves_the_old_one(hostile: ScoreResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "page.html"
+    target.write_text("old")
+
+    def interrupted(path: Path, *_: Any, **__: Any) -> int:
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hostile.write_html(target)
+    monkeypatch.undo()
+    assert (target.read_text(), [path.name for path in tmp_path.iterdir()]) == ("old", ["page.html"])
+    hostile.write_html(str(target))
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>") and target.read_text(encoding="utf-8").rstrip().endswith(
+        "</html>"
+    )
+
+
+def test_figures_that_fail_leave_the_old_ones(simple: Sequence[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scores.png").write_text("old")
+
+    def interrupted(path: Path, data: bytes) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_bytes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        score(list(simple), replicates=0).write_figures(tmp_path)
+    assert (tmp_path / "scores.png").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.png"]
