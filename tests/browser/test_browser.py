@@ -21,8 +21,8 @@ from bellwether.site.release import question_path
 from orchestration.site_server import open_site_server
 from tests.browser import chromium
 from tests.browser.screenshots import KINDS, SCHEMES, WIDTHS, page_of
-from tests.unit.site.test_site import HOSTILE
 from tests.site.world import Size, published
+from tests.unit.site.test_site import HOSTILE
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 #: Timeout of a page in milliseconds, long enough for a busy machine.

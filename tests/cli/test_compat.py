@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli.main import main
-from tests.unit.kalshibench.result_folders import Write, predictions, result
 from tests.reference.kalshibench import A, World
+from tests.unit.kalshibench.result_folders import Write, predictions, result
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +52,6 @@ def test_the_tables_show_published_and_corrected_numbers(folder: Path, label_fil
     assert "published numbers come out equal to the last bit" in output
 
 
-def test_a_model_is_shown_number_by_number(folder: Path, label_file: Path) -> None:
-    output = printed_tables(folder, "--labels", label_file, "--model", "Test-Model")
-    assert "overconfidence_rate_80" in output
-    assert "category[World].brier_score" in output
-
-
 def test_the_json_holds_every_number(folder: Path, label_file: Path) -> None:
     document = printed_json(folder, "--labels", label_file)
     model = document["models"]["Test-Model"]
@@ -69,21 +63,10 @@ def test_the_json_holds_every_number(folder: Path, label_file: Path) -> None:
     assert document["labels"] == "labels.csv"
 
 
-def test_without_labels_it_says_what_is_missing(folder: Path) -> None:
-    assert any("--labels" in note for note in printed_json(folder)["notes"])
-    assert "Nothing is corrected" in printed_tables(folder)
-
-
 def test_a_difference_is_named(write: Write, label_file: Path) -> None:
     folder = write(model=result(brier_score=0.1))
     notes = printed_json(folder, "--labels", label_file)["notes"]
     assert any("1 differ, first brier_score of Test-Model: 0.1 published" in note for note in notes)
-
-
-def test_names_are_shown_as_they_are(write: Write, label_file: Path) -> None:
-    folder = write(model=result("[bold red]x[/] :smile:"), other=result("[/]"))
-    output = printed_tables(folder, "--labels", label_file, "--model", "[bold red]x[/] :smile:", "--model", "[/]")
-    assert "[bold red]x[/] :smile:" in output
 
 
 @pytest.mark.parametrize("arguments", [("nowhere",), (".", "--labels", "nowhere.csv"), (".", "--model", "GPT-9")])
@@ -119,20 +102,6 @@ def test_the_statuses_of_published_numbers_add_up(original: World, twelve: Path,
     assert "The same by file" in output
 
 
-def test_the_output_says_on_what_the_published_ace_depends(original: World, twelve: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.csv"
-    pl.DataFrame(original.labels(A)).write_csv(labels)
-    notes = printed_json(twelve, "--labels", labels, "--model", "Claude-Opus-4.5")["notes"]
-    assert any(note.startswith("The published ACE of Claude-Opus-4.5") and "ace_bin" in note for note in notes)
-
-
-def test_two_models_are_compared(write: Write, label_file: Path) -> None:
-    folder = write(a=result("A"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
-    pairs = printed_json(folder, "--labels", label_file)["comparisons"]["sample A"]["pairs"]
-    assert [(row["forecaster"], row["other"], row["n"]) for row in pairs] == [("A", "B", 5)]
-    assert "A – B" in printed_tables(folder, "--labels", label_file)
-
-
 def test_the_figures_are_written_small_and_the_same_each_time(write: Write, label_file: Path, tmp_path: Path) -> None:
     folder = write(a=result("$\\frac{1}{0}$"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
     for name in ("one", "two"):
@@ -141,18 +110,3 @@ def test_the_figures_are_written_small_and_the_same_each_time(write: Write, labe
     assert set(one) == {f"kalshibench-{name}.png" for name in ("scores", "inversion", "reading", "pairs")}
     assert one == two
     assert all(png.startswith(b"\x89PNG") and len(png) < 100_000 for png in one.values())
-
-
-def test_models_that_the_figures_leave_out_are_named(original: World, twelve: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.csv"
-    pl.DataFrame(original.labels(A)).write_csv(labels)
-    done = run(twelve, "--labels", labels, "--figures", tmp_path / "figures")
-    assert done.exit_code == 0
-    for name in ("GPT-5.1", "GPT-5.1-High", "o1"):
-        assert f"Not drawn: {name}: its scores are partial" in done.stderr
-
-
-def test_figures_need_labels(folder: Path, tmp_path: Path) -> None:
-    done = run(folder, "--figures", tmp_path / "figures")
-    assert done.exit_code == 1
-    assert "give labels" in done.output

@@ -39,12 +39,6 @@ def test_a_release_is_exported_from_the_warehouse_and_no_other(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_an_unknown_release_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
-    assert "made-up, other" in str(run("nope", "--to", str(tmp_path / "out")).exception)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("warehouse")
 def test_an_upload_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uploaded: list[tuple[object, ...]] = []
     monkeypatch.setattr(
@@ -53,11 +47,3 @@ def test_an_upload_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.Monk
     result = run("made-up", "--to", str(tmp_path / "out"), "--upload", "me/made-up", "--private")
     assert uploaded == [(tmp_path / "out", "me/made-up", True)]
     assert "published at https://hub/x" in result.output
-
-
-def test_private_without_an_upload_is_an_error(tmp_path: Path) -> None:
-    assert "--upload" in str(run("made-up", "--to", str(tmp_path / "out"), "--private").exception)
-
-
-def test_without_a_warehouse_the_error_says_how_to_make_one(tmp_path: Path) -> None:
-    assert "warehouse" in str(run("made-up", "--to", str(tmp_path / "out")).exception)

@@ -74,19 +74,6 @@ def test_the_list_shows_every_command_once_on_a_line_of_eighty_characters() -> N
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize(
-    ("command", "headings"),
-    [
-        ("backtest", ["Agents and episodes", "Rules of the market", "Time", "Limits of agents", "Results", "Other options"]),
-        ("evaluate", ["Models and questions", "Limits", "Other options"]),
-        ("score", ["Columns", "Outcomes in a file of their own", "Rows that count", "Statistics", "Results", "Other options"]),
-    ],
-)
-def test_the_help_of_a_long_command_groups_its_options(command: str, headings: list[str]) -> None:
-    lines = call(command, "--help").output.splitlines()
-    assert [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")] == headings
-
-
 def test_the_list_imports_no_library_but_click() -> None:
     code = (
         "import sys\nfrom cli.main import main\nmain(['--help'], standalone_mode=False)\n"
@@ -95,11 +82,6 @@ def test_the_list_imports_no_library_but_click() -> None:
     )
     lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     assert lines[-2:] == ["[]", str(IMPORTED)]
-
-
-def test_a_mistyped_command_is_an_error_of_usage() -> None:
-    result = call("demoo")
-    assert (result.exit_code, "No such command 'demoo'" in result.output) == (2, True)
 
 
 @pytest.mark.usefixtures("core")
@@ -119,10 +101,6 @@ def test_the_list_marks_what_the_platform_would_add() -> None:
     assert not marked & {"agents", "backtest", "compat", "episode", "recordings", "score", "trading"}
 
 
-def test_the_list_says_nothing_of_installing_what_is_there() -> None:
-    assert "pip install" not in call("--help").output
-
-
 def failing(name: str) -> click.Group:
     """Return a group with a command that fails to import `name`."""
 
@@ -137,14 +115,6 @@ def failing(name: str) -> click.Group:
 def test_what_a_command_cannot_import_when_it_runs_is_explained_too() -> None:
     result = call("command", group=failing("duckdb.functional"))
     assert (result.exit_code, INSTALL in result.output) == (1, True)
-
-
-@pytest.mark.usefixtures("core")
-@pytest.mark.parametrize("name", ["bellwether.nothing", "numpy", "dagster.nothing", "duckdbs"])
-def test_any_other_import_that_fails_is_not_masked(name: str) -> None:
-    result = call("command", group=failing(name))
-    assert isinstance(result.exception, ModuleNotFoundError)
-    assert INSTALL not in result.output
 
 
 def test_a_mistake_in_a_module_of_the_platform_is_not_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,26 +144,12 @@ def test_a_broken_command_of_another_package_is_a_warning_that_names_it() -> Non
     assert "demo" in result.stdout and "Do some good." in result.stdout
 
 
-@pytest.mark.usefixtures("package")
-@pytest.mark.parametrize("name", ["broken", "gone", "number"])
-def test_a_broken_command_of_another_package_fails_alone(name: str) -> None:
-    result = call(name)
-    assert (result.exit_code, f"the entry point '{name}'" in result.output) == (1, True)
-    assert "Traceback" not in result.output
-    assert call("--version").output.startswith("main, version") and not call("--version").stderr
-
-
 def test_the_package_of_another_cannot_replace_a_command(package: Path) -> None:
     entries = package / "others-1.0.dist-info" / "entry_points.txt"
     entries.write_text("[bellwether.commands]\ndemo = others_good:good\n")
     result = call("demo", "--help")
     assert "Run all stages in the sandbox" in result.output
     assert "Warning: the entry point 'demo' (bellwether.commands) of others is left out" in call("--help").stderr
-
-
-def test_the_commands_start_as_a_module_too() -> None:
-    done = subprocess.run([sys.executable, "-m", "bellwether", "--version"], capture_output=True, text=True, check=True, env=os.environ)
-    assert done.stdout.startswith("bellwether, version")
 
 
 @pytest.mark.parametrize(("given", "threads"), [(None, "1"), ("3", "3")])
@@ -208,14 +164,3 @@ def test_a_light_command_imports_no_dagster_and_uses_one_thread_of_linear_algebr
     environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == threads
-
-
-def test_the_modules_of_commands_import_no_dagster() -> None:
-    code = "import sys, pkgutil, cli\nfor found in pkgutil.iter_modules(cli.__path__): __import__(f'cli.{found.name}')\nassert 'dagster' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_help_is_as_wide_as_the_terminal() -> None:
-    command = [sys.executable, "-m", "bellwether", "backtest", "--help"]
-    done = subprocess.run(command, env={**os.environ, "COLUMNS": "120"}, capture_output=True, text=True, check=True)
-    assert 90 < max(map(len, done.stdout.splitlines())) <= 120

@@ -36,8 +36,19 @@ def listed(*arguments: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in json.loads(result.output)}
 
 
-def test_everyone_who_can_forecast_is_listed() -> None:
-    assert listed().keys() == forecasters().keys()
+def test_lines_state_price_cutoff_and_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
+    everyone = listed()
+    assert everyone.keys() == forecasters().keys()
+    assert (everyone["gpt-4o"]["input_price"], everyone["gpt-4o"]["output_price"]) == ("2.5", "10")
+    assert (everyone["o1-mini"]["input_price"], everyone["smollm2-135m"]["output_price"]) == (None, "0")
+    line = everyone["gpt-5.2-xhigh"]
+    assert (line["knowledge_cutoff"], line["model"], line["automatic"]) == ("2025-08-31", "openai/gpt-5.2", False)
+    assert {one["provider"] for one in listed("--provider", "gemini").values()} == {"gemini"}
+    assert listed("--provider", "gemini", "--ready") == {}
+    assert run("--provider", "skynet").exit_code != 0
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    settings.cache_clear()
+    assert listed()["sandbox-calibrated"]["readiness"] == "other world"
 
 
 def test_a_key_that_is_set_makes_its_models_ready_and_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,43 +62,6 @@ def test_a_key_that_is_set_makes_its_models_ready_and_is_not_shown(monkeypatch: 
     )
     for output in (run("--json").output, run().output):
         assert not any(KEY[first : first + 8] in output for first in range(len(KEY) - 7))
-
-
-def test_prices_are_dollars_per_million_tokens_and_unknown_ones_are_null() -> None:
-    everyone = listed()
-    assert (everyone["gpt-4o"]["input_price"], everyone["gpt-4o"]["output_price"]) == ("2.5", "10")
-    assert everyone["o1-mini"]["input_price"] is None
-    assert everyone["sandbox-noisy"]["output_price"] == "2"
-    assert everyone["smollm2-135m"]["output_price"] == "0"
-
-
-def test_a_line_says_until_when_the_model_knows_and_who_says_so() -> None:
-    line = listed()["gpt-5.2-xhigh"]
-    assert (line["knowledge_cutoff"], line["model"], line["kind"], line["automatic"]) == (
-        "2025-08-31",
-        "openai/gpt-5.2",
-        "language_model",
-        False,
-    )
-    assert "platform.openai.com" in line["cutoff_source"]
-
-
-def test_the_filters_leave_one_provider_and_what_is_ready() -> None:
-    assert {one["provider"] for one in listed("--provider", "gemini").values()} == {"gemini"}
-    assert all(one["ready"] for one in listed("--ready").values())
-    assert listed("--provider", "gemini", "--ready") == {}
-
-
-def test_an_unknown_provider_is_an_error_that_lists_the_known_ones() -> None:
-    result = run("--provider", "skynet")
-    assert "'skynet'" in str(result.exception)
-    assert "anthropic" in str(result.exception)
-
-
-def test_the_sandboxs_models_are_not_ready_in_the_live_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_WORLD", "live")
-    settings.cache_clear()
-    assert listed()["sandbox-noisy"]["readiness"] == "other world"
 
 
 def test_a_model_of_ones_own_is_listed_with_its_endpoint_as_provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
 from bellwether.tables.benchmark import QUESTIONS
 from cli.main import main
-from orchestration.run_session import FIRST_QUERY
 from tests.publish.rows import questions
 
 WIDE = "SELECT range AS number, 'a' AS name, repeat('long ', 40) AS text, range * 2 AS twice, TIMESTAMPTZ '2026-07-01 12:00:00+02' AS at FROM range(100)"
@@ -63,15 +62,6 @@ def test_the_tables_of_a_query_include_those_of_its_views(sql: str, tables: set[
     assert {declared.name for declared in find_tables(sql)} == tables
 
 
-def test_a_wider_terminal_has_more_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow = query(f"SELECT {', '.join(f'{number} AS column_{number}' for number in range(12))}").output
-    monkeypatch.setenv("COLUMNS", "200")
-    console.cache_clear()
-    wide = query(f"SELECT {', '.join(f'{number} AS column_{number}' for number in range(12))}").output
-    assert "column_6" not in narrow
-    assert "column_6" in wide
-
-
 def test_times_are_shown_in_utc_and_control_characters_as_signs() -> None:
     text = query("SELECT TIMESTAMPTZ '2026-07-01 12:00:00+02' AS at, chr(27) || '[31m' || chr(8238) AS name").output
     assert "2026-07-01 10:00:00" in text
@@ -89,11 +79,6 @@ def test_json_has_null_for_what_json_has_no_number_for() -> None:
     assert json.loads(text, parse_constant=pytest.fail) == [{"infinite": None, "undefined": None, "half": 0.5, "list": [None, 1.0]}]
 
 
-def test_an_interval_is_text() -> None:
-    rows = json.loads(query("SELECT 3 AS n, INTERVAL 90 MINUTE AS wait, 'a' AS name", "--json").stdout)
-    assert rows == [{"n": 3, "wait": "01:30:00", "name": "a"}]
-
-
 @pytest.mark.parametrize(("sql", "count"), [("", 0), ("SELECT 1; SELECT 2", 2)])
 def test_a_query_has_one_result(sql: str, count: int) -> None:
     result = query(sql)
@@ -102,10 +87,16 @@ def test_a_query_has_one_result(sql: str, count: int) -> None:
 
 def test_a_file_of_sql_is_text(tmp_path: Path) -> None:
     (tmp_path / "bin.sql").write_bytes(b"\xff\xfe\x00")
-    result = query(f"@{tmp_path / 'bin.sql'}")
-    assert result.exit_code == 1 and "bin.sql is not UTF-8 text" in result.output
+    assert query(f"@{tmp_path / 'bin.sql'}").exit_code == 1
 
 
+def test_json_is_complete() -> None:
+    rows = json.loads(query(WIDE, "--json").stdout)
+    assert len(rows) == 100
+    assert rows[50]["text"] == "long " * 40
+
+
+@pytest.mark.nightly
 def test_ctrl_c_ends_a_query() -> None:
     begun = "import sys; from cli.main import main; print('ready', flush=True); main()"
     endless = "SELECT count(*) FROM range(10000000000) a, range(1000) b WHERE hash(a.range + b.range) = 7"
@@ -121,24 +112,3 @@ def test_ctrl_c_ends_a_query() -> None:
         finally:
             running.kill()
         assert running.stderr is not None and running.stderr.read().strip() == "Aborted!"
-
-
-def test_json_is_complete() -> None:
-    rows = json.loads(query(WIDE, "--json").stdout)
-    assert len(rows) == 100
-    assert rows[50]["text"] == "long " * 40
-
-
-def test_a_query_without_rows_shows_its_columns() -> None:
-    assert "0 rows" in query("SELECT event_id FROM benchmark.questions WHERE false").output
-
-
-def test_the_suggested_query_fits_a_terminal() -> None:
-    """Width and height of its result for the maximum number of releases in the sandbox."""
-    columns = FIRST_QUERY.removeprefix("SELECT ").partition(" FROM ")[0].split(", ")
-    names = ("sandbox-2026@1000", "sandbox-overconfident")
-    sql = f"SELECT '{names[0]}' AS {columns[0]}, '{names[1]}' AS {columns[1]}, 0.1234567890123 + range AS {columns[2]} FROM range(12)"
-    lines = query(sql).output.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert len(lines) <= 24
-    assert "…" not in "".join(lines)

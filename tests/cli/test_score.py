@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
-from bellwether.console import shortened
 from bellwether.scoring import ScoreResult, score
 from cli.main import main
 from tests.unit.scoring.forecast_rows import Row, Write
@@ -119,20 +118,6 @@ def test_control_characters_of_names_and_columns_never_reach_the_terminal(rows: 
     assert "␛[31m" in text and "[red]bold[/red]" in text and "two␊lines" in text
 
 
-def test_wide_names_are_shortened_by_the_columns_they_take() -> None:
-    short = shortened(WIDE, 11)
-    assert len(set(short.values())) == 3 and max(map(cell_len, short.values())) <= 11
-    assert shortened(["GPT-5.2-XHigh"], 9) == {"GPT-5.2-XHigh": "GPT-…High"}
-
-
-def test_figures_are_written_whole(rows: Sequence[Row], write: Write, tmp_path: Path) -> None:
-    done = run(write("f.csv", rows), "--replicates", 0, "--figures", tmp_path / "new" / "figures")
-    assert done.exit_code == 0
-    assert done.stderr.startswith("wrote ")
-    assert sorted(path.name for path in (tmp_path / "new" / "figures").iterdir()) == ["differences.png", "reliability.png", "scores.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "new" / "figures").iterdir())
-
-
 @pytest.mark.parametrize("option", ["--html", "--outcomes"])
 def test_a_page_never_replaces_what_is_read(rows: Sequence[Row], write: Write, option: str) -> None:
     data = write("f.csv", rows)
@@ -156,23 +141,3 @@ def test_options_out_of_range_are_refused_by_their_name(rows: Sequence[Row], wri
     done = run(write("f.csv", rows), *words)
     assert done.exit_code == 2
     assert message in done.stderr
-
-
-def test_who_answered_few_questions_is_listed_and_not_ranked(rows: Sequence[Row], write: Write) -> None:
-    few = [row for row in rows if row["model"] == "sharp" or row["question_id"] in {"q1", "q2", "q3"}]
-    result = score(write("f.csv", few), replicates=0)
-    assert dict(result.ranking.select("forecaster", "group").iter_rows())["blunt"] is None
-    assert "Not ranked, with less than 90% of the questions answered: blunt." in result.notes
-    apart = [row for row in rows if (row["model"] == "sharp") == (row["question_id"] > "q3")]
-    note = "Forecasters answered different questions, so that their scores are not comparable: read the paired differences."
-    assert note in score([{key: row[key] for key in row if key != "market_price"} for row in apart], replicates=0).notes
-
-
-def test_outcomes_without_a_forecast_and_tests_that_cannot_be_made_are_said(rows: Sequence[Row], write: Write) -> None:
-    asked = [{key: row[key] for key in ("question_id", "model", "probability")} for row in rows][:6]
-    known = [{"question_id": row["question_id"], "outcome": row["outcome"]} for row in rows if row["model"] == "sharp"]
-    missing = len(known) - len({row["question_id"] for row in asked})
-    text = " ".join(run(write("f.csv", asked), "--outcomes", write("o.csv", known)).stdout.split())
-    assert f"{missing} questions of" in text
-    assert "have no row: coverage does not count them." in text
-    assert "No test of calibration for some: it needs 6 clusters." in text

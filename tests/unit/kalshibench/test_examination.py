@@ -12,8 +12,8 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import Examination, Labels, ModelExamination, examine, read_labels, read_results
 from bellwether.report.results import build_model_file
-from tests.unit.kalshibench.result_folders import ENTRIES, Write, labels, predictions, result
 from tests.report import frames
+from tests.unit.kalshibench.result_folders import ENTRIES, Write, labels, predictions, result
 
 
 def read_label_frame(tmp_path: Path, frame: pl.DataFrame) -> Labels:

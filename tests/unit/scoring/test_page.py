@@ -13,9 +13,9 @@ from bellwether.pages.render import render_file
 from bellwether.pages.values import text as cell
 from bellwether.scoring import html_page, score
 from bellwether.scoring.score import ScoreResult
+from tests.cli.test_score import HOSTILE, named
 from tests.html_pages import Reader
 from tests.unit.scoring.forecast_rows import Row
-from tests.cli.test_score import HOSTILE, named
 
 ATTRIBUTES_THAT_LOAD = {"src", "href", "srcset", "data", "action", "poster", "background", "formaction", "xlink:href"}
 TAGS = {
