@@ -1,4 +1,4 @@
-"""Paired comparisons on published KalshiBench predictions: the published reading gives differences that the corrected one does not have."""
+"""Comparisons and decompositions of published KalshiBench predictions: misread answers caused the published differences and poor calibration."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import relplot
+from model_diagnostics.scoring import SquaredError, decompose
 from scipy import stats
 
-from bellwether.calibration import Comparison, compare
+from bellwether.calibration import Comparison, compare, corp, murphy, smooth_ece
 
 pytestmark = pytest.mark.real
-
 CLAUDE = "Claude-Opus-4.5"
 
 
@@ -81,3 +82,56 @@ def test_p_values_are_near_those_of_permuted_signs(predictions: pl.DataFrame, co
         totals = common.group_by("series_ticker").agg(total=(pl.col(row["forecaster"]) - pl.col(row["other"])).sum())["total"].to_numpy()
         theirs = stats.permutation_test((totals,), np.sum, permutation_type="samples", n_resamples=5_000, rng=1)
         assert row["p"] == pytest.approx(theirs.pvalue, abs=0.05)
+
+
+#: Reliability and resolution over ten bins.
+AS_PUBLISHED = {"Claude-Opus-4.5": (0.0197, 0.0337), "GPT-5.2-XHigh": (0.1935, 0.0042)}
+CORRECTED = {"GPT-5.2-XHigh": (0.0221, 0.0350)}
+Columns = tuple[np.ndarray, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def answered(recordings: Path) -> pl.DataFrame:
+    return pl.read_parquet(recordings / "kalshibench" / "predictions.parquet").filter(pl.col("predicted_answer").is_not_null())
+
+
+def columns(predictions: pl.DataFrame, model: str, *, corrected: bool = False) -> Columns:
+    """Return probabilities and labels as published, or consistent with the answer and with each entry's own label."""
+    rows = predictions.filter(pl.col("model") == model)
+    if rows.is_empty():
+        pytest.skip(f"no predictions of {model} in the recordings")
+    probability, label = ("p_yes_answer_consistent", "ground_truth_true") if corrected else ("p_yes", "ground_truth_scored")
+    rows = rows.drop_nulls(label)
+    return rows[probability].to_numpy(), (rows[label] == "yes").to_numpy()
+
+
+@pytest.mark.parametrize("model", AS_PUBLISHED)
+def test_murphy_terms_as_published(answered: pl.DataFrame, model: str) -> None:
+    terms = murphy(*columns(answered, model))
+    assert (round(terms.reliability or 0, 4), round(terms.resolution or 0, 4)) == AS_PUBLISHED[model]
+    assert round(terms.uncertainty or 0, 4) == 0.2407
+
+
+@pytest.mark.parametrize("model", CORRECTED)
+def test_murphy_terms_corrected(answered: pl.DataFrame, model: str) -> None:
+    terms = murphy(*columns(answered, model, corrected=True))
+    assert (round(terms.reliability or 0, 4), round(terms.resolution or 0, 4)) == CORRECTED[model]
+
+
+def test_corp_terms_are_the_known_ones(answered: pl.DataFrame) -> None:
+    terms = corp(*columns(answered, "Claude-Opus-4.5"))
+    known = (terms.miscalibration, terms.discrimination, terms.uncertainty)
+    assert tuple(round(term or 0, 4) for term in known) == (0.0232, 0.0369, 0.2407)
+
+
+def test_smooth_ece_is_the_known_one(answered: pl.DataFrame) -> None:
+    assert smooth_ece(*columns(answered, "Claude-Opus-4.5")) == pytest.approx(0.0985, abs=5e-4)
+
+
+def test_every_model_agrees_with_the_libraries(answered: pl.DataFrame) -> None:
+    for model in answered["model"].unique().sort():
+        p, y = columns(answered, model, corrected=True)
+        theirs = decompose(y.astype(float), p, scoring_function=SquaredError()).row(0, named=True)
+        ours = corp(p, y)
+        assert (ours.miscalibration, ours.discrimination) == pytest.approx((theirs["miscalibration"], theirs["discrimination"]), abs=1e-12)
+        assert smooth_ece(p, y) == pytest.approx(relplot.smECE(p, y.astype(float)), abs=2e-3)

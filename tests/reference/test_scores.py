@@ -1,11 +1,14 @@
-"""All numbers of `score`, compared with plain Python, scikit-learn, scoringrules and SciPy, for every input format."""
+"""All numbers of `score`, compared with plain Python, scikit-learn, scoringrules and SciPy, for every input format; invariances."""
 
 from __future__ import annotations
 
 import math
+import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,19 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_
 
 from bellwether.scoring import ScoreResult, score
 from tests.reference.numpy_only import scoringrules
-from tests.unit.scoring.forecast_rows import Row, Write
+from tests.unit.scoring.forecast_rows import Row, Write, draw_rows, write_rows
 
 Rows = Sequence[Row]
+
+
+@pytest.fixture
+def rows() -> list[dict[str, Any]]:
+    return draw_rows()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    return partial(write_rows, tmp_path)
 
 
 def metric(result: ScoreResult, forecaster: str, name: str) -> dict[str, Any]:
@@ -102,10 +115,6 @@ def check(result: ScoreResult, rows: Rows, *, weights: bool) -> None:
         len(common),
         pytest.approx(sign * mean(differences, [a["weight"] for a, _ in common]), abs=1e-14),
     )
-
-
-def without_weight(rows: Rows) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if name != "weight"} for row in rows]
 
 
 FORMATS = ["f.tsv", "f.parquet", "f.ndjson", "f.json", "f.csv.gz", "f.jsonl.gz"]
@@ -244,3 +253,63 @@ def test_reliability_bins_are_those_of_scikit_learn() -> None:
     observed, forecast = calibration_curve(y, p, n_bins=10)
     assert found["yes_rate"].to_list() == pytest.approx(observed.tolist())
     assert found["mean_forecast"].to_list() == pytest.approx(forecast.tolist())
+
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Metrics whose estimates are means, ratios of means, or functions of ranks alone.
+ESTIMATES = ["brier", "log_loss", "accuracy", "roc_auc", "base_rate", "ece", "brier_skill", "skill_vs_half", "corp_miscalibration", "smece"]
+
+
+def score_rows(rows: Sequence[Row]) -> ScoreResult:
+    return score(list(rows), replicates=0)
+
+
+def values(result: ScoreResult, columns: Sequence[str] = ("value",)) -> dict[str, list[float | None]]:
+    return {row["metric"]: [row[name] for name in columns] for row in result.scores.iter_rows(named=True)}
+
+
+def assert_alike(one: dict[str, list[float | None]], other: dict[str, list[float | None]], names: Sequence[str]) -> None:
+    for name in names:
+        assert other[name] == pytest.approx(one[name], abs=1e-9, nan_ok=True), name
+
+
+def drawn(seed: int) -> list[dict[str, Any]]:
+    """Draw up to 25 forecasts in up to six clusters."""
+    draw = random.Random(seed)
+    return [
+        {"question_id": f"q{index}", "p": draw.randrange(21) / 20, "y": draw.randrange(2), "cluster": f"c{draw.randrange(6)}"}
+        for index in range(draw.randrange(2, 26))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_weight_of_two_is_the_forecast_twice_in_its_cluster(seed: int) -> None:
+    sample = drawn(seed)
+    twice = [*sample, *({**row, "question_id": f"{row['question_id']} again"} for row in sample)]
+    one, other = values(score_rows(sample)), values(score_rows(twice))
+    assert_alike(one, other, ESTIMATES)
+    heavy = [{**row, "weight": 2.0 if row["y"] else 1.0} for row in sample]
+    copied = [row for row in twice if row["y"] or "again" not in row["question_id"]]
+    assert_alike(values(score_rows(heavy)), values(score_rows(copied)), ["brier", "log_loss", "base_rate", "ece"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_other_outcome_of_every_question_has_the_same_scores(seed: int) -> None:
+    sample = drawn(seed)
+    swapped = [{**row, "p": 1 - row["p"], "y": 1 - row["y"]} for row in sample]
+    ends = ("value", "lower", "upper")
+    one, other = values(score_rows(sample), ends), values(score_rows(swapped), ends)
+    assert_alike(one, other, ["brier", "log_loss", "brier_skill", "roc_auc"])
+    assert_alike({"x": one["brier_yes"], "y": one["brier_no"]}, {"x": other["brier_no"], "y": other["brier_yes"]}, ["x", "y"])
+
+
+@pytest.mark.parametrize(("cluster", "unnamed"), [(["series", "day"], False), (["series"], True)])
+def test_the_order_of_the_rows_changes_nothing(rows: Sequence[Row], write: Write, cluster: list[str], unnamed: bool) -> None:
+    names = ("question_id", "model") if unnamed else ()
+    data = [{name: value for name, value in row.items() if name not in names} for row in rows if not unnamed or row["model"] == "sharp"]
+    orders = (data, data[::-1], sorted(data, key=lambda row: (row["day"], row["probability"])))
+    results = [
+        score(write(f"{index}/f.csv", some), by="category", cluster=cluster, replicates=200).to_dict() for index, some in enumerate(orders)
+    ]
+    assert results[1] == results[0]
+    assert results[2] == results[0]

@@ -1,24 +1,21 @@
-"""Fixtures that build small benchmark frames."""
+"""Builders of small benchmark frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import polars as pl
-import pytest
 
 from bellwether.tables.benchmark import FORECASTS, QUESTIONS
 
 ASKED = datetime(2025, 9, 1, tzinfo=UTC)
 ANSWERED = datetime(2025, 9, 2, tzinfo=UTC)
 
-Build = Callable[..., pl.DataFrame]
 
-
-def _questions(truths: Sequence[str], **columns: Sequence[Any]) -> pl.DataFrame:
+def questions(truths: Sequence[str], **columns: Sequence[Any]) -> pl.DataFrame:
     """Build one question per outcome (q0, q1, …), each in its own series of the category Politics unless `columns` differ."""
     rows: list[Mapping[str, Any]] = []
     for index, truth in enumerate(truths):
@@ -48,7 +45,7 @@ def _questions(truths: Sequence[str], **columns: Sequence[Any]) -> pl.DataFrame:
     return QUESTIONS.frame(rows)
 
 
-def _forecasts(p: Sequence[float | None], *, forecaster: str = "f", **columns: Sequence[Any]) -> pl.DataFrame:
+def forecasts(p: Sequence[float | None], *, forecaster: str = "f", **columns: Sequence[Any]) -> pl.DataFrame:
     """Build one forecast per question q0, q1, … None is a failed forecast."""
     rows: list[Mapping[str, Any]] = []
     for index, value in enumerate(p):
@@ -66,13 +63,3 @@ def _forecasts(p: Sequence[float | None], *, forecaster: str = "f", **columns: S
         }
         rows.append(row | {name: values[index] for name, values in columns.items()})
     return FORECASTS.frame(rows)
-
-
-@pytest.fixture(scope="session")
-def questions() -> Build:
-    return _questions
-
-
-@pytest.fixture(scope="session")
-def forecasts() -> Build:
-    return _forecasts

@@ -1,27 +1,20 @@
-"""The interface for plain arrays, its errors, and the registry of metrics."""
+"""The interface for plain arrays: losses, weights, odd samples, labels of clusters, and invalid arguments."""
 
 from __future__ import annotations
 
 import math
-import re
-import subprocess
-import sys
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
-from bellwether.calibration import METRICS, Inference, evaluate
+from bellwether.calibration import METRICS, Inference, compare, corp, corp_curve, evaluate, murphy, reliability_bands, yates
+from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.errors import ScoringError
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def test_every_registered_metric_is_scored_and_no_other() -> None:
-    assert list(evaluate([0.8, 0.3], [1, 0])) == list(METRICS)
 
 
 def test_without_clusters_there_is_no_interval_and_a_reason() -> None:
@@ -70,12 +63,6 @@ def test_the_bins_can_be_chosen(bins: Any) -> None:
     assert evaluate(p, y, bins=bins)["ece"].value == pytest.approx(sum(gaps) / 300)
 
 
-@pytest.mark.parametrize("bins", [0, [0, 0.7, 0.3, 1], "many"])
-def test_bins_that_are_none_are_refused(bins: Any) -> None:
-    with pytest.raises(ScoringError, match="binning"):
-        evaluate([0.5], [1], bins=bins)
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("p", "y", "clusters"),
@@ -100,49 +87,6 @@ def test_small_and_odd_samples_are_scored_without_a_warning(p: list[float], y: l
     assert (scores["brier"].value is None) == (not p)
 
 
-def test_a_misspelt_metric_suggests_the_right_one() -> None:
-    with pytest.raises(KeyError, match="did you mean 'log_loss'"):
-        evaluate([0.8], [1])["logloss"]
-
-
-@pytest.mark.parametrize(
-    ("clusters", "asked", "message"),
-    [
-        (["a"], None, "column clusters has 1 values"),
-        (["a", None], None, "clusters has no label at index 1"),
-        (["a", "b"], 1, "asked is 1 with 2 forecasts"),
-    ],
-)
-def test_clusters_and_questions_that_do_not_fit_are_refused(clusters: list[Any], asked: int | None, message: str) -> None:
-    with pytest.raises(ScoringError, match=message):
-        evaluate([0.8, 0.3], [1, 0], clusters, asked=asked)
-
-
-def test_polars_columns_are_taken_as_they_are() -> None:
-    frame = pl.DataFrame({"p": [0.8, 0.3], "won": [True, False], "series": ["a", "b"], "answer": ["yes", None]})
-    scores = evaluate(frame["p"], frame["won"], frame["series"], answer=frame["answer"])
-    assert scores["accuracy"].value == 1.0
-    frame = scores.frame()
-    assert frame["metric"].to_list() == list(METRICS)
-    brier = frame.row(by_predicate=pl.col("metric") == "brier", named=True)
-    assert brier["reason"] == scores["brier"].reason == "2 clusters; an interval needs 3"
-    assert (brier["n"], brier["n_clusters"]) == (2, 2)
-
-
-@pytest.mark.parametrize(
-    ("p", "message"),
-    [
-        ([0.5, 37.5], "37.5 at index 1; give a probability in .*divide percentages by 100"),
-        ([0.5, 1 + 1e-15], r"outside \[0, 1\] by a rounding error; clip it"),
-        ([0.5, -3.0], r"-3.0 at index 1; give a probability in \[0, 1\]"),
-        ([0.5, float("nan")], "nan at index 1; leave out questions without a forecast"),
-    ],
-)
-def test_a_probability_that_is_none_gets_the_remedy_that_fits(p: list[float], message: str) -> None:
-    with pytest.raises(ScoringError, match=message):
-        evaluate(p, [0, 1])
-
-
 @pytest.mark.parametrize("arguments", [{"replicates": -1}, {"replicates": 5}, {"level": 1.0}, {"level": 0.0}])
 def test_inference_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
     with pytest.raises(ScoringError, match="inference"):
@@ -151,44 +95,131 @@ def test_inference_that_makes_no_sense_is_refused(arguments: dict[str, float]) -
         evaluate([0.5], [1], **arguments)  # type: ignore[arg-type]
 
 
-def test_the_page_on_metrics_explains_every_metric() -> None:
-    page = (ROOT / "docs" / "metrics.md").read_text()
-    assert set(METRICS) - set(re.findall(r"`(\w+)`", page)) == set()
-
-
-def test_importing_the_package_loads_no_heavy_library() -> None:
-    modules = "bellwether.calibration.scores, bellwether.calibration.compat, bellwether.report.figures"
-    heavy = "{'sklearn', 'scipy', 'altair', 'pandas', 'great_expectations', 'dagster'}"
-    code = f"import sys, {modules}; print({heavy} & set(sys.modules))"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert answer.stdout.strip() == "set()"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"p": [0.2, math.nan], "y": [0, 1]}, r"column p is .*nan.* at index 1"),
-        ({"p": [0.2, 1.2], "y": [0, 1]}, r"column p is .*1\.2.* at index 1"),
-        ({"p": [-0.1, 0.2], "y": [0, 1]}, r"column p is .*-0\.1.* at index 0"),
-        ({"p": [math.inf], "y": [0]}, r"column p is .*inf.* at index 0"),
-        ({"p": ["maybe"], "y": [0]}, r"column p is not numeric"),
-        ({"p": [[0.1]], "y": [0]}, r"column p has 2 dimensions"),
-        ({"p": [0.2, 0.3], "y": [0, 2]}, r"column y is .*2.* at index 1"),
-        ({"p": [0.2, 0.3], "y": [math.nan, 1]}, r"column y is .*nan.* at index 0"),
-        ({"p": [0.2], "y": [0, 1]}, r"column y has 2 values and p has 1"),
-        ({"p": [0.2, 0.3], "y": [0, 1], "answer": ["yes"]}, r"column answer has 1 values and p has 2"),
-        ({"p": [0.2, 0.3], "y": [0, 1], "answer": ["yes", "maybe"]}, r"column answer is 'maybe' at index 1"),
-        ({"p": [0.2, 0.3], "y": [0, 1], "market": [0.5, 1.5]}, r"column market is .*1\.5.* at index 1"),
-        ({"p": [0.2, 0.3], "y": [0, 1], "market": [0.5]}, r"column market has 1 values and p has 2"),
-    ],
-)
-def test_a_misfit_is_refused_by_name(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ScoringError, match=message):
-        Forecasts.of(**arguments)
-
-
 def test_columns_of_any_numeric_kind_are_taken() -> None:
     one = Forecasts.of(np.array([0.25, 0.5], dtype=np.float32), [True, False])
     assert one.p.dtype == np.float64
     assert one.y.tolist() == [True, False]
     assert np.isnan(one.market).all()
+
+
+def test_invalid_arguments_are_refused() -> None:
+    forecasts: list[dict[str, Any]] = [
+        {"p": [0.2, math.nan], "y": [0, 1]},
+        {"p": [0.2, 1.2], "y": [0, 1]},
+        {"p": [0.2, 1 + 1e-15], "y": [0, 1]},
+        {"p": [-0.1, 0.2], "y": [0, 1]},
+        {"p": [math.inf], "y": [0]},
+        {"p": ["maybe"], "y": [0]},
+        {"p": [[0.1]], "y": [0]},
+        {"p": [0.2, 0.3], "y": [0, 2]},
+        {"p": [0.2, 0.3], "y": [math.nan, 1]},
+        {"p": [0.2], "y": [0, 1]},
+        {"p": [0.2, 0.3], "y": [0, 1], "answer": ["yes"]},
+        {"p": [0.2, 0.3], "y": [0, 1], "answer": ["yes", "maybe"]},
+        {"p": [0.2, 0.3], "y": [0, 1], "market": [0.5, 1.5]},
+        {"p": [0.2, 0.3], "y": [0, 1], "market": [0.5]},
+    ]
+    for columns in forecasts:
+        with pytest.raises(ScoringError, match="column"):
+            Forecasts.of(**columns)
+        if columns.keys() == {"p", "y"}:
+            for decomposition in (murphy, yates, corp):
+                with pytest.raises(ScoringError):
+                    decomposition(columns["p"], columns["y"])
+    arguments: list[dict[str, Any]] = [
+        {"clusters": ["a"]},
+        {"clusters": ["a", None]},
+        {"clusters": ["a", "b"], "asked": 1},
+        {"bins": 0},
+        {"bins": [0, 0.7, 0.3, 1]},
+        {"bins": "many"},
+    ]
+    for options in arguments:
+        with pytest.raises(ScoringError):
+            evaluate([0.8, 0.3], [1, 0], **options)
+    for band in ({"level": 1.0}, {"resamples": 0}):
+        with pytest.raises(ScoringError):
+            corp_curve([0.5], [1], **band)  # type: ignore[arg-type]
+        with pytest.raises(ScoringError):
+            reliability_bands([0.5], **band)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("p", "y"), [([[0.5, 0.4]], [0]), ([[0.5, 0.5]], [2]), ([[0.5, 0.5]], ["x"]), ([[1.0]], [0])], ids=["sum", "index", "text", "shape"]
+)
+def test_invalid_forecasts_of_categories_are_refused(p: Any, y: Any) -> None:
+    with pytest.raises(ScoringError):
+        evaluate(p, y)
+
+
+@pytest.mark.parametrize(
+    ("forecasts", "y", "options"),
+    [
+        ({"a": [0.5, 1.5]}, [0, 1], {}),
+        ({"a": [0.5]}, [0, 1], {}),
+        ({"a": [0.5, 0.5]}, [0, 2], {}),
+        ({"a": [0.5, 0.5]}, [0, 1], {"clusters": [0, None]}),
+        ([[0.5, 0.5]], [0, 1], {}),
+        ({"a": [0.5, 0.5]}, [0, 1], {"loss": "accuracy"}),
+    ],
+)
+def test_invalid_comparisons_are_refused(forecasts: Any, y: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(ScoringError):
+        compare(forecasts, y, **{"clusters": [0, 1], **options})
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["b", "a", "b"],
+        np.array([2.5, 1.0, 2.5]),
+        pl.DataFrame({"series": ["b", "a", "b"]}),
+        pd.DataFrame({"series": ["b", "a", "b"]}),
+        [datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)],
+        [("x", 1), ("y", 2), ("x", 1)],
+    ],
+)
+def test_one_label_per_forecast_is_taken_in_any_container(labels: Any) -> None:
+    clusters = Clusters.of(labels, 3)
+    (way,) = clusters.ways
+    assert way.count == clusters.count == 2
+    assert way.index[0] == way.index[2] != way.index[1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        (["a", "a", "b", "b"], [1, 2, 1, 1]),
+        pl.DataFrame({"question": ["a", "a", "b", "b"], "date": [1, 2, 1, 1]}),
+        np.array([[0, 1], [0, 2], [5, 1], [5, 1]]),
+    ],
+)
+def test_two_labels_per_forecast_make_two_ways(labels: Any) -> None:
+    clusters = Clusters.of(labels, 4)
+    assert [way.count for way in clusters.ways] == [2, 2]
+    assert clusters.both is not None
+    assert clusters.both.count == 3
+    assert clusters.both.index[2] == clusters.both.index[3]
+
+
+def test_a_part_of_the_forecasts_has_the_clusters_that_are_in_it() -> None:
+    clusters = Clusters.of((["a", "b", "c", "a"], [1, 1, 2, 2]), 4).take(np.array([0, 3]))
+    assert [way.count for way in clusters.ways] == [1, 2]
+    assert clusters.count == 1
+
+
+def test_labels_that_are_missing_or_mixed_are_refused() -> None:
+    refused: list[Any] = [
+        ["a", None],
+        [float("nan"), 1.0],
+        pd.Series(["a", pd.NA]),
+        pd.Series([pd.NaT, pd.Timestamp("2026-01-01")]),
+        pl.Series([1.0, float("nan")]),
+        {"question": ["a", "b"], "date": [1, None]},
+        ["a"],
+        ["a", 1],
+        {"a": [1, 2], "b": [1, 2], "c": [1, 2]},
+    ]
+    for labels in refused:
+        with pytest.raises(ScoringError, match="cluster"):
+            Clusters.of(labels, 2)

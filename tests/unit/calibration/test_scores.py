@@ -1,28 +1,115 @@
-"""Scores, reliability and leaderboard of benchmark frames."""
+"""Answers, scores, reliability and leaderboard of benchmark frames."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
 
 import polars as pl
 import pytest
 
 from bellwether.calibration import METRICS, evaluate
+from bellwether.calibration.answers import Answers, common_scopes, own_scopes
 from bellwether.calibration.scores import (
     RULES,
     compare_forecasters,
     comparison_table,
     failures,
     leaderboard,
-    reliability,
     score,
 )
 from bellwether.errors import ScoringError
-from bellwether.tables.benchmark import COMPARISONS, LEADERBOARD, RELIABILITY, SCORES
+from bellwether.tables.benchmark import COMPARISONS, LEADERBOARD, SCORES
+from tests.unit.calibration.benchmark_frames import forecasts, questions
 
-Build = Callable[..., pl.DataFrame]
+CLOSE = datetime(2025, 9, 1, tzinfo=UTC)
+
+
+def before(**span: float) -> datetime:
+    return CLOSE - timedelta(**span)
+
+
+def members(frame: pl.DataFrame, asked: pl.DataFrame) -> dict[str, list[str]]:
+    sheet = Answers.of(frame, asked).sheet("f")
+    return {scope: part["id"].to_list() for scope, part in [*common_scopes(sheet), *own_scopes(sheet)] if part.height}
+
+
+def sampled(*samples: tuple[float | None, str | None], combine: str | None = None) -> pl.DataFrame:
+    return pl.concat(forecasts([p], sample=[index], answer=[answer], combine=[combine]) for index, (p, answer) in enumerate(samples))
+
+
+@pytest.mark.parametrize(("combine", "p"), [(None, 0.5), ("mean", 0.5), ("median", 0.6)])
+def test_samples_are_combined_as_their_rows_say(combine: str | None, p: float) -> None:
+    frame = sampled((0.1, "no"), (0.6, "yes"), (0.8, "yes"), (None, "no"), combine=combine)
+    row = Answers.of(frame, questions(["yes"])).sheet("f").row(0, named=True)
+    assert (row["p"], row["answer"]) == (pytest.approx(p), "yes")
+
+
+def test_a_tied_answer_is_none() -> None:
+    row = Answers.of(sampled((0.1, "no"), (0.6, "yes")), questions(["yes"])).sheet("f").row(0, named=True)
+    assert row["answer"] is None
+
+
+def prices(**minutes_before: float | None) -> dict[str, list[Any]]:
+    """Prices of 0.01 per hour of the horizon, so that each value identifies its horizon."""
+    hours = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
+    columns: dict[str, list[Any]] = {}
+    for name, minutes in minutes_before.items():
+        columns[f"price_{name[1:]}"] = [None if minutes is None else Decimal(hours[name[1:]]) / 1000]
+        columns[f"price_{name[1:]}_at"] = [None if minutes is None else before(minutes=minutes)]
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("as_of", "price"),
+    [
+        (before(minutes=61), 0.001),
+        (before(minutes=62), 0.006),
+        (before(hours=25), 0.024),
+        (before(hours=25, seconds=1), 0.168),
+        (None, None),
+    ],
+)
+def test_the_market_price_is_the_latest_that_was_known(as_of: datetime | None, price: float | None) -> None:
+    known = prices(_1h=61, _6h=400, _24h=25 * 60, _7d=8 * 24 * 60)
+    sheet = Answers.of(forecasts([0.5], as_of=[as_of]), questions(["yes"], **known)).sheet("f")
+    assert sheet["market"].item() == price
+
+
+def test_questions_belong_to_the_scope_of_their_horizon() -> None:
+    days = [0.5, 1, 1.5, 7, 30, 31]
+    frame = forecasts([0.5] * 5 + [None], as_of=[before(days=day) for day in days])
+    scopes = members(frame, questions(["yes"] * 7))
+    assert {scope: ids for scope, ids in scopes.items() if scope.startswith("horizon")} == {
+        "horizon:<=1d": ["q0", "q1"],
+        "horizon:1d-7d": ["q2", "q3"],
+        "horizon:7d-30d": ["q4"],
+        "horizon:>30d": ["q5"],
+    }
+    assert scopes["all"] == [f"q{index}" for index in range(7)]
+
+
+def test_questions_belong_to_the_scope_of_their_distance_from_the_cutoff() -> None:
+    days = [1, 89, 90, 200, 365, 1000]
+    cutoff = before(days=0)
+    asked = questions(["yes"] * 6, close_time=[cutoff + timedelta(hours=1)] * 6, settled_at=[cutoff + timedelta(days=day) for day in days])
+    scopes = members(forecasts([0.5] * 6, knowledge_cutoff=[cutoff] * 6), asked)
+    assert {scope: ids for scope, ids in scopes.items() if scope.startswith("distance")} == {
+        "distance:<90d": ["q0", "q1"],
+        "distance:90d-180d": ["q2"],
+        "distance:180d-365d": ["q3"],
+        "distance:>=365d": ["q4", "q5"],
+    }
+    assert "could_know" not in scopes
+
+
+def test_clusters_can_be_series_or_events() -> None:
+    asked = questions(["yes", "no", "no"], cluster=["a", "b", "c"], series_ticker=["S", "S", "T"], event_id=["E", "F", "F"])
+    found = {which: Answers.of(forecasts([0.5]), asked, which).questions["cluster"].to_list() for which in ("cluster", "series", "event")}
+    assert found == {"cluster": [0, 1, 2], "series": [0, 0, 1], "event": [0, 1, 1]}
+
 
 ASKED = datetime(2025, 9, 1, tzinfo=UTC)
 TRUTHS = ["yes", "no", "no", "yes", "no", "yes", "no", "no"]
@@ -36,7 +123,7 @@ def one(frame: pl.DataFrame, metric: str, scope: str = "all", forecaster: str = 
     return rows[0]
 
 
-def test_scores_equal_those_of_the_plain_arrays(questions: Build, forecasts: Build) -> None:
+def test_scores_equal_those_of_the_plain_arrays() -> None:
     frame = score(forecasts(P), questions(TRUTHS), replicates=200, seed=5)
     plain = evaluate(P, [truth == "yes" for truth in TRUTHS], range(8), replicates=200, seed=5)
     for metric, estimate in plain.items():
@@ -45,7 +132,7 @@ def test_scores_equal_those_of_the_plain_arrays(questions: Build, forecasts: Bui
             assert row[field] == getattr(estimate, field), (metric, field)
 
 
-def test_every_metric_is_scored_over_all_and_per_category(questions: Build, forecasts: Build) -> None:
+def test_every_metric_is_scored_over_all_and_per_category() -> None:
     frame = score(forecasts(P), questions(TRUTHS, category=CATEGORIES), replicates=0)
     assert SCORES.validate(frame).height == 3 * len(METRICS)
     assert set(frame["scope"]) == {"all", "category:Politics", "category:Sports"}
@@ -53,7 +140,7 @@ def test_every_metric_is_scored_over_all_and_per_category(questions: Build, fore
     assert one(frame, "brier", "category:Sports")["n_questions"] == 2
 
 
-def test_a_part_has_intervals_from_three_clusters_on_and_else_says_why(questions: Build, forecasts: Build) -> None:
+def test_a_part_has_intervals_from_three_clusters_on_and_else_says_why() -> None:
     asked = questions(TRUTHS, category=CATEGORIES, cluster=["a", "b", "c", "d", "e", "e", "f", "g"])
     frame = score(forecasts(P), asked, replicates=0)
     politics, sports = (one(frame, "brier", f"category:{name}") for name in ("Politics", "Sports"))
@@ -63,36 +150,26 @@ def test_a_part_has_intervals_from_three_clusters_on_and_else_says_why(questions
     assert sports["reason"] == "2 clusters; an interval needs 3"
 
 
-def test_calibration_is_tested_over_all_questions_and_not_over_parts(questions: Build, forecasts: Build) -> None:
+def test_calibration_is_tested_over_all_questions_and_not_over_parts() -> None:
     frame = score(forecasts(P), questions(TRUTHS, category=CATEGORIES), replicates=200)
     assert one(frame, "ece")["p_calibrated"] is not None
     assert one(frame, "ece", "category:Politics")["p_calibrated"] is None
 
 
-def test_a_question_without_a_forecast_lowers_the_coverage_only(questions: Build, forecasts: Build) -> None:
+def test_a_question_without_a_forecast_lowers_the_coverage_only() -> None:
     frame = score(forecasts([0.9, None, 0.4]), questions(["yes", "no", "no"]), replicates=0)
     assert one(frame, "coverage")["value"] == pytest.approx(2 / 3)
     assert one(frame, "brier")["value"] == pytest.approx((0.01 + 0.16) / 2)
     assert (one(frame, "brier")["n"], one(frame, "brier")["n_questions"]) == (2, 3)
 
 
-def test_a_forecaster_that_failed_on_everything_has_rows_of_nulls(questions: Build, forecasts: Build) -> None:
+def test_a_forecaster_that_failed_on_everything_has_rows_of_nulls() -> None:
     frame = score(forecasts([None, None]), questions(["yes", "no"]), replicates=0)
     assert one(frame, "coverage")["value"] == 0.0
     assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["coverage"] * 2
 
 
-def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Build, forecasts: Build) -> None:
-    first, second, third = (
-        forecasts([p], sample=[index], answer=[answer]) for index, (p, answer) in enumerate([(0.6, "no"), (0.9, "no"), (0.6, "yes")])
-    )
-    frame = score(pl.concat([first, second, third]), questions(["yes"]), replicates=0)
-    assert one(frame, "brier")["value"] == pytest.approx(0.3**2)
-    assert one(frame, "accuracy")["value"] == 0.0
-    assert one(frame, "brier")["n"] == 1
-
-
-def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_moment(questions: Build, forecasts: Build) -> None:
+def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_moment() -> None:
     known, p = [ASKED - timedelta(days=2)] * 4, [0.9, 0.99, 0.2, 0.3]
     asked = questions(["yes", "no", "no", "no"], price_24h=[0.8, None, 0.4, 0.5], price_24h_at=known, cluster=["a", "b", "c", "d"])
     frame = score(forecasts(p, as_of=[ASKED] * 4), asked, replicates=0)
@@ -111,9 +188,7 @@ def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_mome
         (["a", "b", "c", "c"], [0.8, 0.4, 0.6, 0.5], ["brier_skill", "skill_vs_half", "skill_vs_market"]),
     ],
 )
-def test_a_skill_needs_three_clusters(
-    clusters: list[str], prices: list[float | None], skills: list[str], questions: Build, forecasts: Build
-) -> None:
+def test_a_skill_needs_three_clusters(clusters: list[str], prices: list[float | None], skills: list[str]) -> None:
     asked = questions(["yes", "no", "no", "yes"], price_24h=prices, price_24h_at=[ASKED - timedelta(days=2)] * 4, cluster=clusters)
     frame = score(forecasts([0.9, 0.1, 0.2, 0.7], as_of=[ASKED] * 4), asked, replicates=0).filter(scope="all")
     rows = {row["metric"]: row for row in frame.iter_rows(named=True) if "skill" in row["metric"]}
@@ -121,7 +196,7 @@ def test_a_skill_needs_three_clusters(
     assert {row["reason"] for name, row in rows.items() if name not in skills} <= {"fewer than three clusters"}
 
 
-def test_a_rank_needs_three_clusters(questions: Build, forecasts: Build) -> None:
+def test_a_rank_needs_three_clusters() -> None:
     def rank(clusters: list[str]) -> tuple[object, ...]:
         frame, asked = forecasts([0.9, 0.1, 0.2]), questions(["yes", "no", "no"], cluster=clusters)
         comparison = compare_forecasters(frame, asked)
@@ -132,7 +207,7 @@ def test_a_rank_needs_three_clusters(questions: Build, forecasts: Build) -> None
     assert rank(["a", "b", "c"]) == (1, "a", None)
 
 
-def test_intervals_take_as_independent_what_is_asked_for(questions: Build, forecasts: Build) -> None:
+def test_intervals_take_as_independent_what_is_asked_for() -> None:
     asked = questions(TRUTHS, event_id=["E", "F", "G", "H"] * 2)
     by_event = score(forecasts(P), asked, clusters="event", replicates=200, seed=5)
     plain = evaluate(P, [truth == "yes" for truth in TRUTHS], [0, 1, 2, 3] * 2, seed=5)
@@ -140,14 +215,14 @@ def test_intervals_take_as_independent_what_is_asked_for(questions: Build, forec
     assert (row["lower"], row["upper"], row["n_clusters"]) == (plain["brier"].lower, plain["brier"].upper, 4)
 
 
-def test_failures_are_counted_by_kind(questions: Build, forecasts: Build) -> None:
+def test_failures_are_counted_by_kind() -> None:
     frame = forecasts([None, None, None, 0.5], failure=["timeout", "timeout", None, None], error=["late", "late", "no price", None])
     again = forecasts([None], failure=["timeout"], sample=[1])
     assert failures(pl.concat([frame, again])).rows() == [("f", "other", 1, 1), ("f", "timeout", 3, 2)]
     assert failures(forecasts([0.5])).height == 0
 
 
-def test_rows_say_as_of_when_they_were_known_and_by_which_rules(questions: Build, forecasts: Build) -> None:
+def test_rows_say_as_of_when_they_were_known_and_by_which_rules() -> None:
     frame = score(forecasts([0.4]), questions(["no"]), replicates=0)
     assert set(frame["known_at"]) == {datetime(2025, 9, 2, tzinfo=UTC)}
     assert set(frame["rules"]) == {RULES}
@@ -156,56 +231,43 @@ def test_rows_say_as_of_when_they_were_known_and_by_which_rules(questions: Build
 
 
 @pytest.mark.parametrize(
-    ("truths", "p", "columns", "message"),
+    ("truths", "p", "columns"),
     [
-        (["yes"], [math.nan], {}, "p_yes"),
-        (["yes"], [1.5], {}, "1.5"),
-        (["yes"], [0.5], {"answer": ["perhaps"]}, "perhaps"),
-        (["void"], [0.5], {}, "void"),
-        (["yes"], [0.5], {"question_id": ["q9"]}, "q9"),
-        (["yes"], [0.5], {"release": ["r2"]}, "r2"),
+        (["yes"], [math.nan], {}),
+        (["yes"], [1.5], {}),
+        (["yes"], [0.5], {"answer": ["perhaps"]}),
+        (["void"], [0.5], {}),
+        (["yes"], [0.5], {"question_id": ["q9"]}),
+        (["yes"], [0.5], {"release": ["r2"]}),
+        (["yes", "no"], [0.5, 0.5], {"question_id": ["q0", "q0"]}),
+        (["yes", "no"], [0.5, 0.5], {"combine": ["mean", "median"]}),
     ],
 )
-def test_rows_that_cannot_be_scored_are_named(
-    truths: list[str], p: list[float], columns: dict[str, list[str]], message: str, questions: Build, forecasts: Build
-) -> None:
-    with pytest.raises(ScoringError, match=message):
+def test_rows_that_cannot_be_scored_are_refused(truths: list[str], p: list[float], columns: dict[str, list[str]]) -> None:
+    with pytest.raises(ScoringError):
         score(forecasts(p, **columns), questions(truths), replicates=0)
 
 
-def test_two_releases_at_a_time_are_refused(questions: Build, forecasts: Build) -> None:
-    with pytest.raises(ScoringError, match="one release"):
-        score(forecasts([0.5]), questions(["yes", "no"], release=["r1", "r2"]), replicates=0)
-
-
-def test_reliability_has_ten_bins_per_forecaster(questions: Build, forecasts: Build) -> None:
-    both = pl.concat([forecasts(P, forecaster="a"), forecasts([None] * 8, forecaster="b")])
-    frame = reliability(both, questions(TRUTHS))
-    assert RELIABILITY.validate(frame).height == 20
-    assert frame.filter(forecaster="a")["n"].sum() == 8
-    assert frame.filter(forecaster="b")["yes_rate"].null_count() == 10
-
-
-def ranked(questions: Build, forecasts: Build, **p: list[float | None]) -> pl.DataFrame:
+def ranked(**p: list[float | None]) -> pl.DataFrame:
     asked = questions(["yes", "no", "no", "yes"])
     frames = [score(forecasts(values, forecaster=name), asked, replicates=0) for name, values in p.items()]
     return leaderboard(pl.concat(frames), dict.fromkeys(p, "constant"))
 
 
-def test_the_leaderboard_ranks_by_brier_score(questions: Build, forecasts: Build) -> None:
-    table = ranked(questions, forecasts, worse=[0.5, 0.5, 0.5, 0.5], better=[0.9, 0.2, 0.1, 0.8])
+def test_the_leaderboard_ranks_by_brier_score() -> None:
+    table = ranked(worse=[0.5, 0.5, 0.5, 0.5], better=[0.9, 0.2, 0.1, 0.8])
     assert LEADERBOARD.validate(table).select("rank", "forecaster").rows() == [(1, "better"), (2, "worse")]
     assert table["brier"].to_list() == sorted(table["brier"])
     assert table["brier_reason"].to_list() == [None, "no outcome changes it"]
 
 
-def test_equal_scores_share_a_rank(questions: Build, forecasts: Build) -> None:
-    table = ranked(questions, forecasts, c=[0.9, 0.1, 0.2, 0.9], b=[0.5] * 4, a=[0.5] * 4, d=[0.1, 0.9, 0.9, 0.1])
+def test_equal_scores_share_a_rank() -> None:
+    table = ranked(c=[0.9, 0.1, 0.2, 0.9], b=[0.5] * 4, a=[0.5] * 4, d=[0.1, 0.9, 0.9, 0.1])
     assert table.select("rank", "forecaster").rows() == [(1, "c"), (2, "a"), (2, "b"), (4, "d")]
 
 
-def test_low_coverage_is_listed_last_without_a_rank(questions: Build, forecasts: Build) -> None:
-    table = ranked(questions, forecasts, choosy=[1.0, None, None, None], silent=[None] * 4, steady=[0.5] * 4)
+def test_low_coverage_is_listed_last_without_a_rank() -> None:
+    table = ranked(choosy=[1.0, None, None, None], silent=[None] * 4, steady=[0.5] * 4)
     assert table.select("rank", "forecaster").rows() == [(1, "steady"), (None, "choosy"), (None, "silent")]
     assert table["coverage"].to_list() == [1.0, 0.25, 0.0]
     assert table["failed"].to_list() == [0, 3, 4]
@@ -219,13 +281,13 @@ GOOD, FAIR, BAD = (
 )
 
 
-def many(questions: Build, forecasts: Build, **p: list[float | None]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def many(**p: list[float | None]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return five copies of eight questions with the forecasts of each forecaster."""
     return pl.concat([forecasts(values * 5, forecaster=name) for name, values in p.items()]), questions(TRUTHS * 5)
 
 
-def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> None:
-    frame, asked = many(questions, forecasts, good=GOOD, also=[*GOOD[:-1], 0.3], bad=BAD)
+def test_the_leaderboard_says_how_surely() -> None:
+    frame, asked = many(good=GOOD, also=[*GOOD[:-1], 0.3], bad=BAD)
     scores, comparison = score(frame, asked, replicates=200), compare_forecasters(frame, asked)
     table = leaderboard(scores, dict.fromkeys(["good", "also", "bad"], "constant"), comparison=comparison)
     assert table["forecaster"].to_list() == ["good", "also", "bad"]
@@ -244,15 +306,15 @@ def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> 
         ]
 
 
-def test_those_below_the_floor_are_compared_and_not_placed(questions: Build, forecasts: Build) -> None:
-    frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR, rare=[*GOOD[:4], None, None, None, None])
+def test_those_below_the_floor_are_compared_and_not_placed() -> None:
+    frame, asked = many(good=GOOD, fair=FAIR, rare=[*GOOD[:4], None, None, None, None])
     found = compare_forecasters(frame, asked)
     assert found.pairs.select("forecaster", "other", "n").rows() == [("fair", "good", 40), ("fair", "rare", 20), ("good", "rare", 20)]
     assert found.ranking.filter(forecaster="rare").select("mcs_p", "in_mcs", "group").row(0) == (None,) * 3
 
 
-def test_the_pairs_of_a_release_are_a_table(questions: Build, forecasts: Build) -> None:
-    frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR, twin=FAIR)
+def test_the_pairs_of_a_release_are_a_table() -> None:
+    frame, asked = many(good=GOOD, fair=FAIR, twin=FAIR)
     comparison = compare_forecasters(frame, asked)
     table = comparison_table(comparison, release="r1", known_at=ASKED)
     assert COMPARISONS.validate(table).height == 3

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
-import pytest
 
 from bellwether.calibration import compat
 from bellwether.forecasting.parsing import compat as parser
-from tests.reference.kalshibench import World, world
 
 #: (id, response, outcome of the entry). The last entry's outcome counts for an id, so the first KXDUP is scored with yes.
 ENTRIES = (
@@ -87,17 +84,14 @@ def labels(**columns: Any) -> pl.DataFrame:
     return frame.with_columns(**columns)
 
 
-Write = Callable[..., Path]
+class Write(Protocol):
+    """Writes documents into a folder, and returns the folder. `tier1__a` names the file `tier1/a.json`."""
+
+    def __call__(self, **files: Any) -> Path: ...
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Function that writes documents into a folder, by path, and returns the folder."""
-
-    def write(**files: Any) -> Path:
-        return write_all(tmp_path / "results", {name.replace("__", "/") + ".json": value for name, value in files.items()})
-
-    return write
+def write_folder(folder: Path, **files: Any) -> Path:
+    return write_all(folder / "results", {name.replace("__", "/") + ".json": value for name, value in files.items()})
 
 
 def write_all(folder: Path, files: dict[str, Any]) -> Path:
@@ -109,12 +103,12 @@ def write_all(folder: Path, files: dict[str, Any]) -> Path:
     return folder
 
 
-@pytest.fixture
-def folder(write: Write) -> Path:
-    """A folder with one model in one tier and the accompanying files."""
+def write_one_model(folder: Path) -> Path:
+    """Write a folder with one model in one tier and the accompanying files."""
     numbers = result()
     summary = {"models": {"Test-Model": {"accuracy": numbers["accuracy"], "knowledge_cutoff": "2025-04-01", "ece": numbers["ece"]}}}
-    return write(
+    return write_folder(
+        folder,
         tier1__test_model_20251217_020000=numbers,
         tier1__summary_20251217_030000=summary,
         tier1__metadata_20251217_030000={"version": "1.0"},
@@ -123,21 +117,8 @@ def folder(write: Write) -> Path:
     )
 
 
-@pytest.fixture
-def label_file(tmp_path: Path) -> Path:
-    """The labels of the folder as CSV."""
-    path = tmp_path / "labels.csv"
+def write_labels(folder: Path) -> Path:
+    """Write the labels of the folder as CSV."""
+    path = folder / "labels.csv"
     labels().write_csv(path)
     return path
-
-
-@pytest.fixture(scope="session")
-def original() -> World:
-    """Twelve models in three tiers, as KalshiBench publishes them."""
-    return world()
-
-
-@pytest.fixture(scope="session")
-def twelve(original: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all twelve models."""
-    return original.write(tmp_path_factory.mktemp("twelve"))

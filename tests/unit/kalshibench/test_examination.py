@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from bellwether.errors import ConfigError
 from bellwether.kalshibench import Examination, Labels, ModelExamination, examine, read_labels, read_results
 from bellwether.report.results import build_model_file
 from tests.report import frames
-from tests.unit.kalshibench.result_folders import ENTRIES, Write, labels, predictions, result
+from tests.unit.kalshibench.result_folders import ENTRIES, Write, labels, predictions, result, write_folder, write_labels, write_one_model
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    return partial(write_folder, tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_one_model(tmp_path)
+
+
+@pytest.fixture
+def label_file(tmp_path: Path) -> Path:
+    return write_labels(tmp_path)
 
 
 def read_label_frame(tmp_path: Path, frame: pl.DataFrame) -> Labels:
@@ -82,24 +97,6 @@ def test_an_entry_without_its_own_outcome_is_left_out_of_the_corrected_numbers_o
     assert model.findings.unknown_labels == 1
 
 
-def test_an_id_without_any_outcome_is_named_and_the_rest_corrected(folder: Path, tmp_path: Path) -> None:
-    frame = labels(ground_truth=pl.Series(["no", "yes", None, "yes", "no", "yes"]))
-    model = examine(read_results(folder), read_label_frame(tmp_path, frame), replicates=200).models[0]
-    reasons = model.numbers().filter(pl.col("status") == "not recomputed")["reason"]
-    assert len(reasons)
-    assert reasons.str.contains("KXCNT").all()
-    assert model.corrected is not None
-    assert model.corrected.n == 4
-
-
-def test_the_outcomes_of_the_published_scoring_correct_all_but_the_overwritten_entries(folder: Path, tmp_path: Path) -> None:
-    frame = labels(ground_truth_scored=pl.Series(["yes", *(outcome for *_, outcome in ENTRIES[1:])])).drop("ground_truth")
-    model = examine(read_results(folder), read_label_frame(tmp_path, frame), replicates=200).models[0]
-    assert model.corrected is not None
-    assert model.consistent is not None
-    assert (model.corrected.n, model.consistent.n) == (4, 5)
-
-
 def test_without_labels_only_what_needs_none_is_recomputed(folder: Path) -> None:
     model = examine(read_results(folder), replicates=200).models[0]
     numbers = model.numbers()
@@ -145,46 +142,6 @@ def test_a_response_that_reads_otherwise_than_stored_is_counted_and_not_used(wri
     model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0]
     assert model.findings.misread == 1
     assert model.entries["p_consistent"][4] == pytest.approx(0.2)
-
-
-def test_without_raw_responses_the_number_comes_from_the_stored_probability(write: Write, label_file: Path) -> None:
-    rows = [row | {"raw_output": None} for row in predictions()]
-    model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0]
-    assert model.findings.inverted == 2  # without its text, the fallback is indistinguishable from a tag
-    assert model.entries["p_consistent"][0] == pytest.approx(0.2)
-
-
-def test_totals_that_lack_a_value_say_so(write: Write, label_file: Path) -> None:
-    rows = predictions()
-    rows[2]["latency_ms"] = None
-    del rows[3]["input_tokens"]
-    numbers = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0].numbers()
-    lacking = numbers.filter(pl.col("status") == "not recomputed")
-    assert set(lacking["metric"]) == {"avg_latency_ms", "total_input_tokens", "total_tokens", "total_cost_usd", "total_output_tokens"}
-    assert lacking["reason"].str.contains("of every prediction").all()
-    assert dict(lacking.select("metric", "needs").iter_rows())["avg_latency_ms"] == "latency_ms"
-
-
-def test_models_on_other_questions_are_not_compared_with_them(write: Write, tmp_path: Path) -> None:
-    renamed = [row | {"question_id": f"{row['question_id']}-B"} for row in predictions()]
-    folder = write(a=result("A"), b=result("B", predictions=renamed))
-    other = labels(question_set=pl.lit("sample B"), question_id=pl.col("question_id") + "-B")
-    both = examine(read_results(folder), read_label_frame(tmp_path, pl.concat([other, labels()])), replicates=200)
-    assert [model.question_set for model in both.models] == ["sample A", "sample B"]
-    assert both.comparisons() == {}
-    assert all(set(model.numbers()["status"]) == {"equal"} for model in both.models)
-
-
-def test_labels_that_fit_no_model_are_refused(write: Write, tmp_path: Path, folder: Path) -> None:
-    stranger = labels(question_id=pl.lit("KXELSE-") + pl.col("entry_index").cast(pl.String))
-    with pytest.raises(ConfigError, match="KXDUP"):
-        examine(read_results(folder), read_label_frame(tmp_path, stranger))
-
-
-@pytest.mark.parametrize("name", ["test-model", "Test-Modle"])
-def test_a_misspelled_model_is_refused_with_the_one_that_was_probably_meant(folder: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="did you mean 'Test-Model'"):
-        examine(read_results(folder), names=[name])
 
 
 def test_a_model_without_an_answer_has_no_numbers(write: Write, label_file: Path) -> None:

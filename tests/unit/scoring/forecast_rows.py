@@ -6,9 +6,9 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -18,10 +18,31 @@ from bellwether.errors import ScoringError
 from bellwether.scoring import ScoreResult, score
 
 Row = Mapping[str, Any]
-Write = Callable[[str, Sequence[Row]], Path]
+
+#: Names of forecasters that a terminal, a table or a browser could misinterpret.
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "[red]bold[/red]",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "=cmd|' /C calc'!A0",
+    "two\nlines\r\tand a tab",
+    "\u202eright to left",
+    "$\\frac{1}{0}$",
+    "%{customdata} {{ 7 * 7 }} {% raw %}",
+    "_underscore",
+    "2024-01-01",
+    "'\"&amp;",
+)
 
 
-def _rows() -> list[dict[str, Any]]:
+class Write(Protocol):
+    """Writes rows to a file in a folder."""
+
+    def __call__(self, name: str, rows: Sequence[Row]) -> Path: ...
+
+
+def draw_rows() -> list[dict[str, Any]]:
     """Return 60 questions in 15 unequal series over 12 days, with the probabilities of two models and the market. One model lacks seven
     questions.
     """
@@ -40,10 +61,14 @@ def _rows() -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.fixture(scope="session")
-def rows() -> list[dict[str, Any]]:
-    """One row per forecaster and question."""
-    return _rows()
+def named(rows: Sequence[Row], names: Sequence[str], questions: int = 20) -> list[dict[str, Any]]:
+    """Return forecasts of forecasters with these names on the same questions."""
+    base = {row["question_id"]: row for row in rows}
+    return [
+        {**row, "model": name, "probability": round((row["probability"] + index / 10) % 1, 3)}
+        for row in list(base.values())[:questions]
+        for index, name in enumerate(names)
+    ]
 
 
 def _text(rows: Sequence[Row], delimiter: str) -> str:
@@ -55,32 +80,26 @@ def _text(rows: Sequence[Row], delimiter: str) -> str:
     return text.getvalue()
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write_rows(folder: Path, name: str, rows: Sequence[Row]) -> Path:
     """Write rows to a file in the format of its name, and return the path."""
-
-    def as_file(name: str, rows: Sequence[Row]) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        plain = name.removesuffix(".gz")
-        if plain.endswith(".parquet"):
-            pl.DataFrame(list(rows)).write_parquet(path)
-            return path
-        if plain.endswith((".csv", ".tsv")):
-            text = _text(rows, "\t" if plain.endswith(".tsv") else ",")
-        elif plain.endswith(".json"):
-            text = json.dumps(list(rows))
-        else:
-            text = "".join(f"{json.dumps(row)}\n" for row in rows)
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain = name.removesuffix(".gz")
+    if plain.endswith(".parquet"):
+        pl.DataFrame(list(rows)).write_parquet(path)
         return path
+    if plain.endswith((".csv", ".tsv")):
+        text = _text(rows, "\t" if plain.endswith(".tsv") else ",")
+    elif plain.endswith(".json"):
+        text = json.dumps(list(rows))
+    else:
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
 
-    return as_file
 
-
-@pytest.fixture
-def simple() -> list[dict[str, Any]]:
-    """Twelve forecasts of one forecaster in six clusters."""
+def simple_rows() -> list[dict[str, Any]]:
+    """Return twelve forecasts of one forecaster in six clusters."""
     return [
         {"question_id": f"q{index}", "series": f"s{index // 2}", "p": round(0.1 * (index % 9) + 0.05, 2), "outcome": index % 2}
         for index in range(12)

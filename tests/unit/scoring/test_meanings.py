@@ -49,21 +49,10 @@ MINE = [{"question_id": f"kalshi:K-{index}", "probability": 0.3 + index / 100} f
 def test_the_final_price_of_an_export_is_no_forecast_of_the_market() -> None:
     result = scored(MINE, outcomes=export())
     assert (result.columns.market, len(result.forecasters)) == (None, 1)
-    (note,) = [note for note in result.notes if "market_probability" in note]
-    assert note == (
-        "'market_probability' by name is a final price, known after the fact, and no baseline: "
-        "name a price from the time of the forecasts with --market such as --market price_24h."
-    )
+    assert any("market_probability" in note for note in result.notes)
     assert scored(MINE, outcomes=export(), market="price_24h").columns.market == "price_24h"
-
-
-@pytest.mark.parametrize("option", ["market", "probability"])
-def test_an_option_cannot_make_the_final_price_of_an_export_a_forecast(option: str) -> None:
-    data = export() if option == "probability" else MINE
-    outcomes = None if option == "probability" else export()
-    assert f"--{option} market_probability names a final price, which is known after the fact" in refusal(
-        data, outcomes=outcomes, **{option: "market_probability"}
-    )
+    refusal(MINE, outcomes=export(), market="market_probability")
+    refusal(export(), probability="market_probability")
 
 
 @pytest.mark.parametrize(
@@ -72,14 +61,11 @@ def test_an_option_cannot_make_the_final_price_of_an_export_a_forecast(option: s
 def test_a_final_price_is_refused_as_a_forecaster_in_wide_and_long_tables(name: str) -> None:
     """The prices do not give away the outcomes, so that only the name does."""
     wide = [{"question": row["question"], "outcome": row["outcome"], "p_mine": row["p"], name: 0.3} for row in rows()]
-    assert (
-        f"the column {name!r} by name holds a final price, which is known after the fact and no forecast; give --probability p_mine"
-        in refusal(wide)
-    )
-    assert f"--probability {name} names a final price" in refusal(wide, probability=name)
+    assert f"column {name!r}" in refusal(wide)
+    refusal(wide, probability=name)
     assert len(scored(wide, probability="p_mine").forecasters) == 1
     long = [{**row, "model": model} for row in rows() for model in ("mine", name)]
-    assert f"row 2, column 'model': {name!r} by name is a final price" in refusal(long)
+    assert f"row 2, column 'model': {name!r}" in refusal(long)
 
 
 @pytest.mark.parametrize("name", ["p_market_24h_before_close", "p_final", "p_gpt_final_market_aware", "prob_market"])
@@ -112,19 +98,6 @@ def test_prices_that_are_the_outcomes_or_nearly_are_refused(price: Any, message:
     assert message in refusal(asked, outcomes=known)
 
 
-@pytest.mark.parametrize("name", ["p_market", "crowd", "p_kalshi_2025"])
-def test_prices_under_other_names_are_refused_too(name: str) -> None:
-    data = [{"question": row["question"], "outcome": row["outcome"], "p_a": row["p"], "p_b": 0.4, name: row["outcome"]} for row in rows()]
-    assert f"row 1, column {name!r}: 30 of 30 prices" in refusal(data)
-    long = [{**row, "model": model, "p": row["outcome"] if model == "Market" else row["p"]} for row in rows() for model in ("a", "Market")]
-    assert "row 2, column 'p': 30 of 30 prices" in refusal(long)
-
-
-def test_probabilities_are_preferred_to_hard_labels() -> None:
-    data = [{"id": index, "y_true": index % 2, "y_pred": (index // 2) % 2, "y_prob": 0.3 + index / 100} for index in range(20)]
-    assert scored(data).columns.probability == ("y_prob",)
-
-
 @pytest.mark.parametrize(
     ("price", "note"),
     [
@@ -136,15 +109,6 @@ def test_prices_that_may_be_final_are_noted(price: Any, note: str) -> None:
     result = scored(rows(market_price=price))
     assert any(one.startswith(note) for one in result.notes), result.notes
     assert note in " ".join(str(result).split())
-
-
-def test_ordinary_prices_are_not_noted() -> None:
-    draw = random.Random(6)
-    prices = [draw.random() for _ in range(300)]
-    data = [
-        {"question": index, "p": 0.4, "outcome": int(draw.random() < price), "market_price": price} for index, price in enumerate(prices)
-    ]
-    assert scored(data).notes == ()
 
 
 def test_forecasts_that_are_the_outcomes_are_noted() -> None:
@@ -182,16 +146,6 @@ def test_a_statistic_is_no_forecaster(name: str) -> None:
     assert result.columns.probability == ("p_mine", "p_theirs")
 
 
-def test_quantiles_are_no_forecasters_and_numbered_models_are() -> None:
-    data = [
-        {"question": row["question"], "outcome": row["outcome"], "p_mine": row["p"], "p_10": 0.1, "p_50": 0.4, "p_90": 0.7}
-        for row in rows()
-    ]
-    assert scored(data).columns.probability == ("p_mine",)
-    models = [{"question": row["question"], "outcome": row["outcome"], **{f"p_{k}": row["p"] / k for k in range(1, 13)}} for row in rows()]
-    assert len(scored(models).columns.probability) == 12
-
-
 def test_bounds_differ_from_models_of_high_and_low_effort_by_their_values() -> None:
     data = rows(p_gpt=lambda index, outcome: 0.5, p_gpt_low=lambda index, outcome: 0.4, p_gpt_high=lambda index, outcome: 0.6)
     models = rows(
@@ -207,34 +161,19 @@ def test_a_complement_by_its_values_is_refused() -> None:
     data = [
         {"question": row["question"], "outcome": row["outcome"], "p_home": row["p"], "p_away": round(1 - row["p"], 2)} for row in rows()
     ]
-    assert refusal(data) == (
-        "the rows: 'p_home' and 'p_away' add up to 1 in every row, so that one is the probability of no; "
-        "give --probability p_home or --probability p_away, the one of yes"
-    )
+    assert "'p_home' and 'p_away' add up to 1" in refusal(data)
     assert scored(data, probability="p_home").n_questions == 30
-
-
-def test_a_complement_alone_is_not_suggested() -> None:
-    data = [{"question": row["question"], "outcome": row["outcome"], "p_no": row["p"]} for row in rows()]
-    assert "'p_no' by name is no probability of yes; name it with --probability COLUMN" in refusal(data)
 
 
 @pytest.mark.parametrize("other", ["resolution", "ground_truth"])
 def test_contradicting_outcomes_are_refused(other: str) -> None:
     data = rows(**{other: lambda index, outcome: "no" if index == 7 or not outcome else "yes"})
-    assert refusal(data) == (
-        f"the rows, row 8, column 'outcome': the outcome is 1, but column {other!r} has 'no'; name the right one with --outcome, or correct it"
-    )
+    assert "row 8, column 'outcome'" in refusal(data)
     assert scored(data, outcome=other).forecasts["outcome"].sum() == 14
     annulled = rows(**{other: lambda index, outcome: "annulled" if index == 3 else ("yes" if outcome else "no")})
-    assert f"the outcome is 1, but column {other!r} has 'annulled'" in refusal(annulled)
+    assert "row 4, column 'outcome'" in refusal(annulled)
     agreeing = rows(**{other: lambda index, outcome: "" if index == 3 else ("yes" if outcome else "no")})
     assert scored(agreeing).columns.outcome == "outcome"
-
-
-def test_the_column_that_can_be_an_outcome_is_the_outcome() -> None:
-    data = [{**row, "outcome": "Lakers", "resolution": "yes" if row["outcome"] else "no"} for row in rows()]
-    assert scored(data).columns.outcome == "resolution"
 
 
 def test_an_outcome_of_a_forecast_that_contradicts_the_file_of_outcomes_is_refused() -> None:
@@ -242,9 +181,7 @@ def test_an_outcome_of_a_forecast_that_contradicts_the_file_of_outcomes_is_refus
         {"question": row["question"], "resolution": 1 - row["outcome"] if index == 4 else row["outcome"]}
         for index, row in enumerate(rows())
     ]
-    assert refusal(rows(), outcomes=known) == (
-        "the rows, row 5, column 'outcome': the outcome is 0, but the rows has 1; correct one, or remove the column"
-    )
+    assert "row 5, column 'outcome'" in refusal(rows(), outcomes=known)
 
 
 def test_fractional_outcomes_need_an_option() -> None:

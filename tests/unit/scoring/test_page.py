@@ -1,23 +1,78 @@
-"""The page: names are escaped everywhere, no external resources, an atomic write, and reproducible bytes."""
+"""Charts and page of a result: numbers of its tables, escaped names, no external resources, and atomic writes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from bellwether.calibration import reliability_bins
+from bellwether.errors import ScoringError
 from bellwether.pages.render import render_file
 from bellwether.pages.values import text as cell
-from bellwether.scoring import html_page, score
-from bellwether.scoring.score import ScoreResult
-from tests.cli.test_score import HOSTILE, named
+from bellwether.scoring import ScoreResult, html_page, plot_reliability, plot_scores, plotting, score
+from tests.figures.chart_contents import chart_rows as drawn
 from tests.html_pages import Reader
-from tests.unit.scoring.forecast_rows import Row
+from tests.unit.scoring.forecast_rows import HOSTILE, draw_rows, named, simple_rows
+
+
+@pytest.fixture(scope="module")
+def result() -> ScoreResult:
+    return score(draw_rows(), replicates=0)
+
+
+def sample() -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(2)
+    p = generator.random(80)
+    return p, (generator.random(80) < p).astype(float)
+
+
+def named_rows(chart: Any, name: str) -> list[dict[str, Any]]:
+    return [row for row in drawn(chart) if row.get("name") == name]
+
+
+def test_points_of_the_diagram_are_the_reliability_table() -> None:
+    p, y = sample()
+    found = named_rows(plot_reliability(p, y, range(80), label="mine"), "mine")
+    expected = reliability_bins(p, y, list(range(80))).drop_nulls("mean_forecast")
+    for field, column in (("forecast", "mean_forecast"), ("observed", "yes_rate"), ("lower", "yes_rate_lower"), ("n", "n")):
+        assert [row[field] for row in found] == expected[column].to_list()
+
+
+def test_weights_move_the_band_as_they_move_the_points() -> None:
+    p, y = np.tile([0.12, 0.18], 100), np.tile([0.0, 1.0], 100)
+    weights = np.tile([1.0, 9.0], 100)
+    (point,) = named_rows(plot_reliability(p, y, range(200), weights=weights, label="mine"), "mine")
+    assert point["forecast"] == pytest.approx(0.174)  # (0.12 + 9 × 0.18) / 10
+    assert point["low"] < 0.174 < point["high"]
+
+
+def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None:
+    expected = result.scores.filter(result.scores["metric"] == "brier_skill").sort("value", descending=True)
+    found = [row for row in drawn(plot_scores(result, "brier_skill")) if "value" in row]
+    for field, column in (("name", "forecaster"), ("value", "value"), ("lower", "lower"), ("upper", "upper")):
+        assert [row[field] for row in found] == expected[column].to_list()
+    with pytest.raises(ScoringError, match="there is no metric 'briar'"):
+        plot_scores(result, "briar")
+
+
+def test_bands_are_drawn_once_for_the_figures_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result, calls = score(draw_rows()[:24], replicates=0), []
+    real = plotting.bands_and_curve
+    monkeypatch.setattr(plotting, "bands_and_curve", lambda *values, **options: calls.append(1) or real(*values, **options))
+    told: list[tuple[int, int, str]] = []
+    result.write_figures(tmp_path, progress=lambda *step: told.append(step))
+    result.write_html(tmp_path / "page.html")
+    assert len(calls) == len(result.forecasters) == 3
+    assert told[0] == (0, 3, f"consistency bands of {result.forecasters[0]}") and told[-1][:2] == (3, 3)
+
 
 ATTRIBUTES_THAT_LOAD = {"src", "href", "srcset", "data", "action", "poster", "background", "formaction", "xlink:href"}
+
 TAGS = {
     "html",
     "head",
@@ -38,14 +93,18 @@ TAGS = {
     "td",
     "span",
 }
+
+
 TAGS |= {"details", "summary", "link", "a", "main", "footer", "section", "figure", "figcaption", "caption", "noscript", "h3", "pre"}
 
 
 @pytest.fixture(scope="module")
-def hostile(rows: Sequence[Row]) -> ScoreResult:
+def hostile() -> ScoreResult:
     """Hostile names of forecasters, groups, columns and files."""
     column = "</script><b>category"
-    table = [{column if key == "category" else key: value for key, value in row.items()} for row in named(rows, HOSTILE, questions=12)]
+    table = [
+        {column if key == "category" else key: value for key, value in row.items()} for row in named(draw_rows(), HOSTILE, questions=12)
+    ]
     table = [{**row, column: f"{row[column]}</td><script>alert(2)</script>"} for row in table]
     return score(table, by=column, cluster=column, replicates=0)
 
@@ -143,7 +202,7 @@ def test_a_page_that_fails_leaves_the_old_one(hostile: ScoreResult, tmp_path: Pa
     )
 
 
-def test_figures_that_fail_leave_the_old_ones(simple: Sequence[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_that_fail_leave_the_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scores.png").write_text("old")
 
     def interrupted(path: Path, data: bytes) -> int:
@@ -151,6 +210,6 @@ def test_figures_that_fail_leave_the_old_ones(simple: Sequence[Row], tmp_path: P
 
     monkeypatch.setattr(Path, "write_bytes", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        score(list(simple), replicates=0).write_figures(tmp_path)
+        score(simple_rows(), replicates=0).write_figures(tmp_path)
     assert (tmp_path / "scores.png").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["scores.png"]

@@ -1,17 +1,93 @@
-"""The CORP curve and consistency bands."""
+"""Tests of calibration, the CORP curve and consistency bands."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import ndtri
 from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 
-from bellwether.calibration import consistency, corp_curve, reliability_bands, reliability_bins
-from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.forecasts import Bins, Forecasts
-from bellwether.errors import ScoringError
+from bellwether.calibration import consistency, corp_curve, evaluate, reliability_bands, reliability_bins
+from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
+from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.forecasts import DECILES, Bins, Forecasts
+from bellwether.calibration.formulas import compute_metrics
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.metrics import TESTED
+
+
+def drawn(
+    seed: int, clusters: int, size: int = 5, correlation: float = 0.0, shared: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw true probabilities, outcomes and clusters. Outcomes in a cluster share a Gaussian shock."""
+    generator = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(clusters), size)
+    truth = generator.random(clusters)[cluster] if shared else generator.random(len(cluster))
+    shock = math.sqrt(correlation) * generator.standard_normal(clusters)[cluster]
+    y = shock + math.sqrt(1 - correlation) * generator.standard_normal(len(cluster)) < ndtri(truth)
+    return truth, y.astype(float), cluster
+
+
+@pytest.mark.parametrize("bins", [DECILES, Bins.of([0, 0.3, 0.35, 1])])
+def test_the_errors_of_the_observed_residuals_are_the_metrics(bins: Bins) -> None:
+    p, y, _ = drawn(1, 40)
+    weight = np.random.default_rng(2).random(len(p)) + 0.5
+    forecasts = Forecasts.of(np.round(p, 2), y, weights=weight)
+    values = compute_metrics(forecasts, bins=bins)
+    errors = _Errors.of(forecasts, bins)
+    observed = errors.of_features(errors.features(errors.residual[None]))
+    for name in TESTED:
+        assert observed[name][0] == pytest.approx(values[name], abs=2e-3 if name == "smece" else 1e-9), name
+
+
+def test_a_calibration_error_has_its_mean_under_calibration_and_a_p_value_and_no_interval() -> None:
+    p, y, cluster = drawn(2, 60)
+    for name, one in evaluate(p, y, cluster).items():
+        assert (one.expected is not None) == (one.p_calibrated is not None) == (name in TESTED)
+        if name in TESTED:
+            assert one.lower is None
+            assert 0 < one.p_calibrated <= 1  # type: ignore[operator]
+            assert 0.3 * one.expected < one.value < 3 * one.expected  # type: ignore[operator]
+
+
+def test_there_is_no_test_with_few_clusters_or_without_replicates() -> None:
+    p, y, cluster = drawn(5, MIN_TEST_CLUSTERS - 1)
+    assert evaluate(p, y, cluster)["ece"].p_calibrated is None
+    p, y, cluster = drawn(5, MIN_TEST_CLUSTERS)
+    assert evaluate(p, y, cluster)["ece"].p_calibrated is not None
+    assert evaluate(p, y, cluster, replicates=0)["ece"].p_calibrated is None
+
+
+def test_drawn_outcomes_have_the_forecasts_as_their_means_and_are_correlated_inside_clusters() -> None:
+    p = np.array([0.2, 0.2, 0.7, 0.7])
+    y = np.concatenate(list(calibrated_outcomes(p, Grouping.of(np.array([0, 0, 1, 2])), 40_000, np.random.PCG64(1))))
+    assert y.mean(axis=0) == pytest.approx(p, abs=0.01)
+    correlation = np.corrcoef(y.T)
+    assert correlation[0, 1] > 0.2
+    assert abs(correlation[2, 3]) < 0.02
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("clusters", "size", "correlation", "shared"),
+    [(8, 5, 0.5, False), (20, 5, 0.8, True)],
+)
+def test_calibrated_forecasters_are_rejected_as_rarely_as_the_level_says(
+    clusters: int, size: int, correlation: float, shared: bool
+) -> None:
+    sets, rejected = 120, dict.fromkeys(TESTED, 0)
+    for seed in range(sets):
+        p, y, cluster = drawn(1_000 + seed, clusters, size, correlation, shared)
+        found = calibration_tests(Forecasts.of(p, y), Clusters.of(cluster, len(p)), Inference(replicates=300), DECILES)
+        assert found.keys() == rejected.keys()
+        for name, null in found.items():
+            rejected[name] += null.p <= 0.05
+    most = 0.07 + 3 * math.sqrt(0.05 * 0.95 / sets)
+    assert max(rejected.values()) / sets <= most, rejected
 
 
 def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -62,27 +138,12 @@ def test_a_seed_fixes_the_band_whatever_the_size_of_a_block(monkeypatch: pytest.
         assert corp_curve(p, y)[name].to_numpy() == pytest.approx(curve[name].to_numpy(), abs=1e-9)
 
 
-def test_many_distinct_forecasts_are_thinned_to_points_that_reach_both_ends() -> None:
-    p = np.linspace(0, 1, 5_000)
-    curve = corp_curve(p, p > 0.5, resamples=20)
-    assert curve.height == 1_000
-    assert (curve["forecast"].min(), curve["forecast"].max()) == (0.0, 1.0)
-
-
 @pytest.mark.filterwarnings("error")
 def test_nothing_and_one_forecast_have_a_frame_too() -> None:
     assert corp_curve([], []).height == 0
     assert corp_curve([1.0], [1]).row(0) == (1.0, 1, 1.0, 1.0, 1.0)
     assert reliability_bands([])["n"].sum() == 0
     assert reliability_bands([0.5])["lower"].null_count() == 9
-
-
-@pytest.mark.parametrize("arguments", [{"level": 1.0}, {"resamples": 0}])
-def test_a_band_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
-    with pytest.raises(ScoringError, match="consistency band"):
-        corp_curve([0.5], [1], **arguments)  # type: ignore[arg-type]
-    with pytest.raises(ScoringError, match="consistency band"):
-        reliability_bands([0.5], **arguments)  # type: ignore[arg-type]
 
 
 def test_bands_of_a_large_sample_are_nearly_those_of_many_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
