@@ -1,23 +1,25 @@
-"""Every rule passes on ordinary rows and fails on altered ones."""
+"""Every rule passes on ordinary rows and fails on altered ones; checks of the whole lake."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from bellwether.checks import rules_for, validate
-from bellwether.checks.rule import rules_by_table
+from bellwether.checks.operations import LAKE_CHECKS
+from bellwether.checks.rule import Observation, rules_by_table
 from bellwether.checks.venues import few_rejects
 from bellwether.forecasting import forecaster
+from bellwether.lake import Lake
 from bellwether.questions import Release, build
-from bellwether.tables import TABLES, table
+from bellwether.tables import table
 from bellwether.tables.benchmark import HORIZONS
 from tests.clean.rows import (
     CLOSE,
@@ -45,6 +47,7 @@ from tests.clean.rows import (
 RULES = rules_by_table()
 OVER = Decimal("1.2")
 CHEAP = Decimal("0.3")
+
 BOOK = {
     f"{side}_{part}": Decimal(value)
     for side in ("yes_bid", "yes_ask", "price")
@@ -424,42 +427,32 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     },
 }
 
-CASES = [(name, rule) for name, bad in BAD.items() for rule in bad]
-
 
 def test_every_rule_of_every_table_has_a_frame_that_breaks_it() -> None:
     assert {name: {rule.name for rule in rules} for name, rules in RULES.items()} == {name: set(bad) for name, bad in BAD.items()}
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_ordinary_rows_meet_every_rule(name: str) -> None:
-    outcomes = validate(table(name), ordinary_rows(name), rules_for(name))
-    assert [outcome.name for outcome in outcomes] == [rule.name for rule in rules_for(name)]
-    assert [outcome for outcome in outcomes if outcome.passed is not True] == []
-
-
-@pytest.mark.parametrize(("name", "rule"), CASES)
-def test_a_rule_fails_on_rows_made_bad(name: str, rule: str) -> None:
-    rows = table(name).empty() if rule == "few_rejects" else ordinary_rows(name)
-    (outcome,) = validate(table(name), BAD[name][rule](rows), [made for made in rules_for(name) if made.name == rule])
-    assert (outcome.passed, outcome.crashed) == (False, None)
-    assert outcome.sample
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_an_empty_partition_meets_every_rule_but_a_least_number_of_rows(name: str) -> None:
-    outcomes = validate(table(name), table(name).empty(), rules_for(name))
-    assert [outcome.name for outcome in outcomes if not outcome.passed] == (["not_empty"] if name == "benchmark/questions" else [])
-
-
-def test_every_rule_is_described_and_named_so_that_it_can_be_a_check() -> None:
+def test_ordinary_rows_meet_every_rule() -> None:
     for name in RULES:
-        rules = rules_for(name)
-        assert len({rule.name for rule in rules}) == len(rules)
-        for rule in rules:
-            assert re.fullmatch(r"[a-z0-9_]+", rule.name)
-            assert rule.description
-            assert set(rule.columns) <= set(TABLES[name].names)
+        outcomes = validate(table(name), ordinary_rows(name), rules_for(name))
+        assert [outcome.name for outcome in outcomes] == [rule.name for rule in rules_for(name)], name
+        assert [outcome for outcome in outcomes if outcome.passed is not True] == [], name
+
+
+def test_every_rule_fails_on_rows_made_bad() -> None:
+    for name, bad in BAD.items():
+        for rule, spoil in bad.items():
+            rows = table(name).empty() if rule == "few_rejects" else ordinary_rows(name)
+            (outcome,) = validate(table(name), spoil(rows), [made for made in rules_for(name) if made.name == rule])
+            assert (outcome.passed, outcome.crashed) == (False, None), (name, rule)
+            assert outcome.sample, (name, rule)
+
+
+def test_an_empty_partition_meets_every_rule_but_a_least_number_of_rows() -> None:
+    for name in RULES:
+        outcomes = validate(table(name), table(name).empty(), rules_for(name))
+        expected = ["not_empty"] if name == "benchmark/questions" else []
+        assert [outcome.name for outcome in outcomes if not outcome.passed] == expected, name
 
 
 @pytest.mark.parametrize(("objects", "count", "passed"), [(0, 10, True), (0, 11, False), (5000, 50, True), (5000, 51, False)])
@@ -472,3 +465,78 @@ def test_a_share_of_a_large_pull_may_be_rejects(objects: int, count: int, passed
 def test_a_share_of_a_whole_list_may_be_rejects_whatever_their_days(objects: int, count: int, passed: bool) -> None:
     (outcome,) = validate(table("raw/kalshi_archive_rejects"), rejects(count), [few_rejects(objects, listed=True)])
     assert (outcome.passed, outcome.failing_rows) == (passed, 0 if passed else count + 1)
+
+
+NOW = datetime(2026, 3, 12, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
+
+
+def observe(lake: Lake, name: str, now: datetime = NOW) -> Observation:
+    (found,) = (one for one in LAKE_CHECKS if one.name == name)
+    return found.evaluate(lake, now)
+
+
+def write_markets(lake: Lake, day: date, *rows: dict[str, object]) -> None:
+    frame = markets(*({**one, "day": day} for one in rows)) if rows else table("clean/markets").empty()
+    lake.write(table("clean/markets"), (day.isoformat(),), frame, run_id="run")
+
+
+def write_pull(lake: Lake, **changes: object) -> None:
+    declared = table("raw/kalshi_pulls")
+    lake.write(declared, (DAY.isoformat(),), declared.frame([pull(**changes)]), run_id="run")
+
+
+def test_an_empty_lake_passes_every_check(lake: Lake) -> None:
+    assert all(one.evaluate(lake, NOW).passed for one in LAKE_CHECKS)
+
+
+@pytest.mark.parametrize(("age", "passed"), [(1, True), (2, True), (3, False)])
+def test_a_lake_is_fresh_while_its_newest_day_is(lake: Lake, age: int, passed: bool) -> None:
+    write_markets(lake, DAY, market())
+    seen = observe(lake, "kalshi_is_fresh", datetime(DAY.year, DAY.month, DAY.day, 12, tzinfo=UTC) + timedelta(days=age))
+    assert seen.passed is passed
+    assert seen.numbers == {"newest day": DAY.isoformat(), "age (days)": age}
+
+
+def test_a_day_without_markets_of_a_venue_does_not_make_it_fresh(lake: Lake) -> None:
+    write_markets(lake, DAY - timedelta(days=9), market())
+    write_markets(lake, DAY, market(venue="polymarket", market_id="501"))
+    assert not observe(lake, "kalshi_is_fresh").passed
+    assert observe(lake, "polymarket_is_fresh").passed
+
+
+def test_days_that_were_not_pulled_and_days_without_markets_are_named(lake: Lake) -> None:
+    for offset in (0, 1, 4):
+        write_markets(lake, DAY + timedelta(days=offset), market())
+    write_markets(lake, DAY + timedelta(days=2))
+    seen = observe(lake, "kalshi_days_are_complete")
+    assert not seen.passed
+    assert seen.found == "not pulled: 2026-03-13; without markets: 2026-03-12"
+    assert seen.numbers == {"days": 3, "not pulled": 1, "without markets": 1}
+
+
+def test_a_day_with_outcomes_and_no_price_at_all_is_named(lake: Lake) -> None:
+    write_markets(lake, DAY, market("A"), market("B"))
+    assert not observe(lake, "kalshi_markets_have_prices").passed
+    lake.write(table("clean/prices"), (DAY.isoformat(),), prices(price(market_id="A")), run_id="run")
+    seen = observe(lake, "kalshi_markets_have_prices")
+    assert seen.passed
+    assert seen.numbers == {"markets with an outcome": 2, "of these with prices": 1, "share with prices": 0.5}
+
+
+def test_markets_without_an_outcome_need_no_prices(lake: Lake) -> None:
+    write_markets(lake, DAY, market(outcome=None, outcome_reason="undetermined", status="closed"))
+    assert observe(lake, "kalshi_markets_have_prices").passed
+
+
+@pytest.mark.parametrize(("refused", "passed"), [(0, True), (5, True), (6, False)])
+def test_being_refused_for_the_rate_is_an_alarm_and_waiting_is_not(lake: Lake, refused: int, passed: bool) -> None:
+    write_pull(lake, attempts=100, failures_rate_limit=refused, limited_seconds=500.0)
+    seen = observe(lake, "kalshi_rate_limit_time")
+    assert seen.passed is passed
+    assert seen.numbers["seconds waited for the rate"] == 500.0
+    assert seen.numbers["refused for the rate"] == refused

@@ -74,11 +74,6 @@ def test_a_resolved_market_carries_its_facts_and_its_outcome() -> None:
     assert (row["open_time"], row["last_price"], row["volume"]) == (OPEN, Decimal("0.97"), Decimal("1250.51"))
 
 
-def test_the_largest_volume_of_the_venue_fits() -> None:
-    largest = Decimal("999999999999999999.999999")
-    assert one(volume=largest)["volume"] == Decimal("1000000000000000000.00")
-
-
 def test_the_close_is_the_scheduled_end_or_before_the_answer_of_an_early_one_was_proposed() -> None:
     cases = [(PM_CLOSED, PM_CLOSED - CHALLENGE), (PM_END + timedelta(hours=5), PM_END), (PM_END, PM_END), (None, PM_END)]
     found = several(*({"closed_at": closed_at} for closed_at, _ in cases))

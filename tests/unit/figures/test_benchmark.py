@@ -1,8 +1,7 @@
-"""Figures of the benchmark: numbers equal those of the frames, PNGs are small and reproducible, and untrusted text is drawn as text."""
+"""Figures of the benchmark: numbers equal those of the frames, small and reproducible PNGs, and untrusted text as text."""
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,13 +12,13 @@ import vl_convert
 
 from bellwether.calibration import reliability_bins
 from bellwether.calibration.scores import leaderboard, score
-from bellwether.figures.canvas import MOST_PANELS, PALETTE, fill_chart, png
+from bellwether.figures.bars import bars, count_bars
+from bellwether.figures.canvas import MOST_LINES, png
 from bellwether.figures.costs import coverage_bars
-from bellwether.figures.equity import lines
-from bellwether.figures.intervals import brier_over_time, interval_list, score_by_distance, score_comparison
-from bellwether.figures.reliability import confidence_histograms, curves, diagram, reliability_diagram
+from bellwether.figures.intervals import brier_over_time, difference_matrix, score_by_distance, score_comparison
+from bellwether.figures.reliability import confidence_histograms, reliability_diagram
 from bellwether.figures.statistics import brier_scores, calibration_overlays, select_answered
-from tests.figures.chart_contents import chart_png, chart_rows, chart_strings, chart_texts
+from tests.figures.chart_contents import chart_png, chart_rows, chart_texts
 from tests.report.frames import forecast, release
 from tests.report.frames import forecasts as stated
 
@@ -151,30 +150,6 @@ def test_scores_of_one_month_have_the_interval_of_the_leaderboard() -> None:
     assert brier_scores(few, "month").row(0, named=True)["lower"] is None
 
 
-@pytest.mark.parametrize(("value", "least", "most"), [(0.225, 0.2, 0.25), (0.0, -0.1, 0.1)])
-def test_a_single_value_without_an_interval_has_an_axis_around_it(value: float, least: float, most: float) -> None:
-    shown = [
-        one.replace("\N{MINUS SIGN}", "-")
-        for one in chart_texts(interval_list([{"name": "a", "value": value, "lower": None, "upper": None}], "x"))
-    ]
-    ticks = [float(one) for one in shown if one not in ("a", "x")]
-    assert (min(ticks), max(ticks)) == (least, most) and len(set(ticks)) == len(ticks) > 3
-
-
-def test_legends_of_bands_have_the_full_colour() -> None:
-    for chart in (diagram((), banded=True), curves(()), lines("t", "y", (), timed=False, band=True)):
-        point = {"name": "a", "forecast": 0.5, "observed": 0.5, "recalibrated": 0.5, "low": 0.4, "high": 0.6, "n": 3}
-        drawn = vl_convert.vegalite_to_svg(fill_chart(chart, [{**point, "x": 1, "y": 1, "lower": 0, "upper": 1}]).to_dict())
-        (symbol,) = re.findall(r'class="mark-symbol role-legend-symbol".*?<path[^>]*>', drawn)
-        opacity = re.search(r'opacity="([^"]*)"', symbol)
-        assert opacity is None or float(opacity[1]) == 1
-
-
-def test_forecasters_beyond_the_last_panel_are_counted() -> None:
-    chart = reliability_diagram(bins(*(f"f{index}" for index in range(MOST_PANELS + 3))), "Many")
-    assert "and 3 more" in set(chart_strings(chart.to_dict()))
-
-
 @pytest.mark.parametrize("untrusted", ["$\\frac{1}{0}$ <b>datum.x", "x" * 100_000])
 def test_untrusted_text_is_drawn_as_text_in_every_figure(untrusted: str) -> None:
     questions, forecasts = make_questions(), make_forecasts(untrusted, "b", failure=untrusted)
@@ -191,16 +166,6 @@ def test_untrusted_text_is_drawn_as_text_in_every_figure(untrusted: str) -> None
         carrying = [text for text in chart_texts(chart) if untrusted.strip("_")[:6] in text]
         assert len(carrying) >= 2
         assert all(len(text) < 160 for text in carrying)
-
-
-def test_nothing_to_draw_is_a_picture_that_says_so() -> None:
-    forecasts = make_forecasts("a").clear()
-    assert "no forecast" in chart_texts(reliability_diagram(bins("f").clear(), "Nobody"))
-    assert "no forecaster" in chart_texts(score_comparison(board()))
-    assert "no forecast" in chart_texts(confidence_histograms(forecasts, make_questions(), "x"))
-    assert "no forecast" in chart_texts(brier_over_time(forecasts, make_questions(), "x"))
-    assert "no forecaster" in chart_texts(coverage_bars(forecasts, make_questions(), "x"))
-    assert "no forecast" in chart_texts(score_by_distance(distances("a").clear(), "x"))
 
 
 def test_the_comparison_writes_scores_with_intervals_and_the_coverage_of_the_unranked() -> None:
@@ -227,25 +192,9 @@ def test_coverage_counts_questions_by_what_became_of_them() -> None:
     assert {row["outcome"]: row["to"] - row["from"] for row in chart_rows(chart)} == {"answered": 107, "content filter": 12, "not asked": 1}
 
 
-def test_rare_failures_share_one_colour() -> None:
-    kinds = [f"kind{index}" for index in range(9)]
-    forecasts = make_forecasts("a").with_columns(p_yes=None, failure=pl.Series([kinds[index % 9] for index in range(120)]))
-    written = set(chart_texts(coverage_bars(forecasts, make_questions(), "x")))
-    assert "other failures" in written
-    assert len(written & set(kinds)) == 5
-
-
-def test_kinds_keep_colours_of_their_own() -> None:
-    kinds = ["base_rate", "constant", "language_model", "market_price", "random"]
-    table = board(*((kind, rank, 0.1 * rank) for rank, kind in enumerate(kinds, start=1))).with_columns(kind=pl.Series(kinds))
-    assert set(PALETTE[:5]) <= set(chart_strings(score_comparison(table).to_dict()))
-    assert len(set(PALETTE)) == len(PALETTE) == 16
-
-
 def test_a_picture_has_the_pixels_of_the_renderer_in_sixteen_levels_per_colour() -> None:
     import io
 
-    import vl_convert
     from PIL import Image
 
     chart = score_comparison(board(("best", 1, 0.2), ("next", 2, 0.21)))
@@ -254,3 +203,31 @@ def test_a_picture_has_the_pixels_of_the_renderer_in_sixteen_levels_per_colour()
         for one in (vl_convert.vegalite_to_png(chart.to_dict(validate=False), scale=1.5), png(chart))
     )
     assert rendered.shape == written.shape and np.abs(rendered - written).max() <= 8
+
+
+def test_values_are_counted_with_the_missing_ones() -> None:
+    chart = count_bars(pl.Series("category", ["b", "a", None, "a"]), "Questions")
+    assert [(row["name"], row["value"]) for row in chart_rows(chart)] == [("a", 2), ("b", 1), ("missing", 1)]
+
+
+def test_bars_beyond_the_last_are_counted() -> None:
+    chart = bars({f"table {number}": 10**6 - number for number in range(MOST_LINES + 3)}, "Rows", log=True)
+    assert len(chart_rows(chart)) == MOST_LINES
+    assert {"and 3 more", "1,000,000"} <= set(chart_texts(chart))
+
+
+def test_a_difference_is_in_both_triangles_and_marked_if_it_is_significant() -> None:
+    pairs = pl.DataFrame(
+        {
+            "forecaster": ["a", "a", "b"],
+            "other": ["b", "c", "c"],
+            "difference": [-0.1, 0.02, None],
+            "p_holm": [0.001, 0.5, None],
+            "reason": [None, None, "no common question"],
+        }
+    )
+    chart = difference_matrix(pairs, ["a", "b", "c"], "Differences")
+    found = {(row["name"], row["other"]): (row["value"], row["mark"]) for row in chart_rows(chart)}
+    assert found == {("a", "b"): (-0.1, 1), ("b", "a"): (0.1, 1), ("a", "c"): (0.02, 0), ("c", "a"): (-0.02, 0)}
+    chart_png(chart)
+    assert "no pair has a difference" in chart_texts(difference_matrix(pairs.tail(1), ["b", "c"], "Differences"))

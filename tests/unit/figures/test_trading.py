@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.figures.canvas import MOST_PANELS, MOST_POINTS
-from bellwether.figures.equity import equity_by_episode, equity_curve, extremes, family_equity
+from bellwether.figures.canvas import MOST_POINTS
+from bellwether.figures.equity import equity_by_episode, equity_curve, extremes
 from bellwether.figures.intervals import markout_curve, pnl_distribution
 from bellwether.figures.statistics import weighted_spread
 from bellwether.replay.results.books import book_heat_map, price_with_fills
@@ -20,7 +20,7 @@ from bellwether.replay.results.summary import summarise
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
-from tests.figures.chart_contents import chart_png, chart_rows, chart_strings, chart_texts
+from tests.figures.chart_contents import chart_png, chart_rows, chart_texts
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
 
@@ -133,20 +133,6 @@ def test_a_curve_is_that_of_the_frame_with_its_drawdown() -> None:
     assert [row["drawdown"] for row in shown] == pytest.approx([100 * (value / high - 1) for value, high in zip(values, peak, strict=True)])
 
 
-def test_families_of_the_arena_have_a_colour_each() -> None:
-    agents = pl.DataFrame({"agent_id": ["a1", "a2", "b1"], "family": ["a", "a", "b"]})
-    portfolios = equity(count=10).select("at", total="equity").join(agents.select("agent_id"), how="cross")
-    drawn = chart_rows(family_equity(portfolios, agents, "x"))
-    assert {(row["name"], row["agent"]) for row in drawn} == {("a", "a1"), ("a", "a2"), ("b", "b1")}
-    chart_png(family_equity(portfolios, agents, "x"))
-    assert "no portfolio has changed yet" in chart_texts(family_equity(portfolios.clear(), agents, "x"))
-
-
-def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted() -> None:
-    some = fills(LARGE, 400).filter(pl.col("ticker").is_in(["M-31", "M-7"]))
-    assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(chart_strings(price_with_fills(LARGE, some, "x").to_dict()))
-
-
 def test_untrusted_names_are_drawn_as_text() -> None:
     name = "<b>$x^2$</b>\n![a](b)"
     own = backtests(backtest(name, "E", 1))
@@ -157,22 +143,6 @@ def test_untrusted_names_are_drawn_as_text() -> None:
     ]
     for chart in charts:
         assert any("<b>$x^2$</b> ![a](b)" in text for text in chart_texts(chart))
-
-
-def test_agents_with_many_and_with_one_episode_are_in_one_figure() -> None:
-    own = backtests(*(backtest("many", f"E{index}", index - 10) for index in range(40)), backtest("one", "E0", 5))
-    chart = pnl_distribution(own, summarise(own), "P&L")
-    assert {"many", "one", "n = 40", "n = 1"} <= set(chart_texts(chart))
-    assert sorted(row["pnl"] for row in chart_rows(chart) if row.get("name") == "many" and "pnl" in row) == [
-        float(index - 10) for index in range(40)
-    ]
-
-
-def test_nothing_to_draw_is_said_so() -> None:
-    assert "no backtest" in chart_texts(pnl_distribution(backtests(), summarise(backtests()), "x"))
-    assert "no backtest" in chart_texts(equity_by_episode(equity(count=0), "x"))
-    assert "no fill" in chart_texts(markout_curve(fills(SMALL, 0), "x"))
-    assert "no sample" in chart_texts(equity_curve(equity(count=0), "x"))
 
 
 def test_a_long_curve_keeps_its_extremes() -> None:

@@ -16,7 +16,6 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.publish import dataset, export
 from bellwether.publish.card import CARD, DATA
 from bellwether.publish.dataset import SHARED
-from bellwether.questions import release
 from bellwether.settings import World
 from tests.publish.rows import questions
 
@@ -62,13 +61,6 @@ def test_the_same_questions_give_the_same_bytes_whatever_their_order(tmp_path: P
     export(questions(), tmp_path / "a", world=World.LIVE)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-
-
-def test_an_earlier_export_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    export(questions(6), tmp_path / "out", world=World.LIVE)
-    export(questions(3), tmp_path / "out", world=World.LIVE)
-    assert read(tmp_path / "out").height == 3
-    assert set(contents(tmp_path / "out")) == {CARD, DATA}
 
 
 def test_a_folder_that_holds_something_else_is_left_as_it_is(tmp_path: Path) -> None:
@@ -147,17 +139,3 @@ def test_the_card_says_how_many_what_share_and_until_when(tmp_path: Path) -> Non
     ):
         assert part in text
     assert re.search(r"24h before the close \| 50.0 %", text)
-
-
-def test_the_recipe_is_described_only_where_it_made_these_questions(tmp_path: Path) -> None:
-    recipe = release("sandbox-2026")
-    theirs = export(questions(rules=recipe.version), tmp_path / "theirs", world=World.SANDBOX, recipe=recipe).folder
-    others = export(questions(), tmp_path / "others", world=World.SANDBOX, recipe=recipe).folder
-    assert "drawn by the seed 42" in (theirs / CARD).read_text(encoding="utf-8")
-    assert "drawn by the seed" not in (others / CARD).read_text(encoding="utf-8")
-
-
-def test_every_column_is_explained(tmp_path: Path) -> None:
-    folder = export(questions(), tmp_path / "out", world=World.LIVE).folder
-    text = (folder / CARD).read_text(encoding="utf-8")
-    assert re.findall(r"^- `(\w+)` \(", text, re.MULTILINE) == read(folder).columns

@@ -19,9 +19,9 @@ import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
-from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.publish.delta import DeltaCopy, update_copies
 from bellwether.tables import Table, table
@@ -120,15 +120,6 @@ def test_nanoseconds_are_cut_and_long_decimals_kept(tmp_path: Path) -> None:
     assert found.schema["price"] == fills.schema["price"]
 
 
-def test_other_columns_rewrite_the_table_in_one_commit(lake: Lake, tmp_path: Path) -> None:
-    where = tmp_path / "delta"
-    older = lake.slice(PRICES).read().drop("open_interest").to_arrow(compat_level=pl.CompatLevel.oldest())
-    write_deltalake(where / PRICES.name, older, name=PRICES.name, partition_by=["day"])
-    assert counts(exported(lake, where)) == [(3, 0, 0)]
-    assert DeltaTable(str(where / PRICES.name)).version() == 1
-    assert stored(where).equals(lake.slice(PRICES).read().sort("day", *PRICES.key))
-
-
 def test_compaction_by_another_program_is_left_alone(lake: Lake, tmp_path: Path) -> None:
     where = tmp_path / "delta"
     exported(lake, where)
@@ -136,18 +127,6 @@ def test_compaction_by_another_program_is_left_alone(lake: Lake, tmp_path: Path)
     assert counts(exported(lake, where)) == [(0, 0, 3)]
     lake.write(PRICES, (DAYS[1],), prices(DAYS[1], seed=5), run_id="r2")
     assert counts(exported(lake, where)) == [(1, 0, 2)]
-
-
-def test_a_table_of_another_program_is_refused(lake: Lake, tmp_path: Path) -> None:
-    write_deltalake(tmp_path / "delta" / PRICES.name, pl.DataFrame({"a": [1]}).to_arrow())
-    with pytest.raises(BellwetherError, match="another program made the Delta table"):
-        exported(lake, tmp_path / "delta")
-
-
-def test_a_place_that_readers_would_decode_is_refused(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="decode '%20'"):
-        list(update_copies(lake, str(tmp_path / "a %20b"), [PRICES]))
-    assert not list(tmp_path.rglob("_delta_log"))
 
 
 def test_a_damaged_partition_leaves_the_copy_unchanged(lake: Lake, tmp_path: Path) -> None:
@@ -178,6 +157,7 @@ def endpoint() -> Iterator[str]:
         server.wait()
 
 
+@pytest.mark.nightly
 def test_a_copy_on_an_object_store(lake: Lake, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = f"delta-{next(BUCKETS)}"
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{bucket}", method="PUT"))

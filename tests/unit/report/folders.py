@@ -1,4 +1,4 @@
-"""Fixtures for reports without figures, which `tests/figures` covers."""
+"""Reports without figures, which the tests of figures cover."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from bellwether.report.writer import write_report
 from tests.report.frames import example
 
 
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def replace_figures(patch: pytest.MonkeyPatch) -> None:
     """Replace every figure of a report by a few bytes."""
-    monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
-    monkeypatch.setattr(figures, "_cache", OrderedDict())
+    patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
+    patch.setattr(figures, "_cache", OrderedDict())
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of the example."""
-    root = tmp_path_factory.mktemp("reports")
+def write_example(root: Path) -> Path:
+    """Write the report of the example, and return its folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
-        patch.setattr(figures, "_cache", OrderedDict())
+        replace_figures(patch)
         write_report(example(), root)
     return root / "q"

@@ -81,21 +81,10 @@ def test_no_name_breaks_the_page() -> None:
     assert all(line.replace("\\|", "").count("|") > 2 for line in tables)
 
 
-def test_a_failure_is_on_the_page_with_its_decision() -> None:
-    text = render_trading_page(TradingInputs(ROWS), {}, {})
-    row = next(line for line in text.splitlines() if "ValueError" in line and line.startswith("|"))
-    assert row.endswith("| 7 |")
-    assert "## Failures" not in render_trading_page(TradingInputs(ROWS.filter(pl.col("failure").is_null())), {}, {})
-
-
 def test_the_document_keeps_every_digit_and_null() -> None:
     inputs = TradingInputs(backtests(backtest("a", "E", "0.000001", slippage="0.000003")))
     row = build_results_document(inputs)["backtests"][0]
     assert (row["pnl"], row["slippage"], row["sharpe"]) == (Decimal("0.000001"), Decimal("0.000003"), None)
-
-
-def test_figures_are_only_of_what_there_is() -> None:
-    assert [figure.name for figure in trading_figures(TradingInputs(ROWS))] == ["pnl"]
 
 
 def test_backtests_are_read_from_all_folders_below(folder: Path) -> None:
@@ -116,29 +105,6 @@ def test_copies_count_once_and_different_backtests_of_one_episode_are_refused(fo
         read_backtests(folder)
 
 
-def test_what_is_no_folder_of_backtests_is_said(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is missing"):
-        read_backtests(tmp_path / "none")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"has no backtests\.parquet"):
-        read_backtests(tmp_path / "empty")
-    (folder / "first" / "backtests.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(LakeError, match=r"first/backtests\.parquet"):
-        read_backtests(folder)
-    FILLS.empty().write_parquet(folder / "first" / "backtests.parquet")
-    with pytest.raises(SchemaError, match=r"first/backtests\.parquet.*missing"):
-        read_backtests(folder)
-
-
-def test_an_unknown_agent_or_rule_set_is_named_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="there are reckless, steady"):
-        select_rows(ROWS, ["passive"])
-    with pytest.raises(ConfigError, match=r"no.* with agent 'recklesss'; did you mean reckless\?"):
-        select_rows(ROWS, ["recklesss"])
-    with pytest.raises(ConfigError, match="there are kalshi-2025-10-01"):
-        select_rows(ROWS, rules="pmb")
-
-
 def test_the_command_prints_a_table_per_agent_and_all_beside_one_another(folder: Path) -> None:
     shown = CliRunner().invoke(main, ["trading", str(folder)])
     assert shown.exit_code == 0, shown.output
@@ -154,13 +120,6 @@ def test_the_command_prints_json_with_exact_amounts(folder: Path) -> None:
     found = json.loads(shown.output)
     assert [row["pnl"] for row in found["results"]] == ["-12.500000", "-12.500000"]
     assert found["agents"][0]["return_min"] == -0.0125
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_the_command_writes_the_report(folder: Path, tmp_path: Path) -> None:
-    shown = CliRunner().invoke(main, ["trading", str(folder), "--report", str(tmp_path / "reports"), "--name", "mine"])
-    assert shown.exit_code == 0, shown.output
-    assert any(name.startswith("trading_") for name in contents(tmp_path / "reports" / "mine"))
 
 
 @pytest.fixture(scope="module")
@@ -198,12 +157,6 @@ def test_a_warehouse_gives_the_report_that_the_frames_give(warehouse: TradingInp
     assert read_warehouse_inputs(settings().warehouse_uri, ["reckless"]).fills.is_empty()
 
 
-def test_the_command_shows_what_was_published(warehouse: TradingInputs) -> None:
-    shown = CliRunner().invoke(main, ["trading", "--json"])
-    assert shown.exit_code == 0, shown.output
-    assert {row["agent"] for row in json.loads(shown.output)["agents"]} == {"steady", "reckless"}
-
-
 def test_figures_never_mix_rule_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     written: set[str] = set()
     monkeypatch.setattr(canvas, "png", lambda chart: written.update(chart_texts(chart)) or b"")
@@ -213,3 +166,20 @@ def test_figures_never_mix_rule_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     for figure in trading_figures(TradingInputs(rows, fills=both, equity=equity(), tapes={"E": on})):
         figure.draw()
     assert {"a (kalshi-2025-10-01)", "a (pmb-2026-01)"} <= written
+
+
+def test_missing_and_damaged_folders_and_unknown_agents_are_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "none", tmp_path / "empty"):
+        with pytest.raises(ConfigError):
+            read_backtests(path)
+    (folder / "first" / "backtests.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(LakeError):
+        read_backtests(folder)
+    FILLS.empty().write_parquet(folder / "first" / "backtests.parquet")
+    with pytest.raises(SchemaError):
+        read_backtests(folder)
+    with pytest.raises(ConfigError):
+        select_rows(ROWS, ["passive"])
+    with pytest.raises(ConfigError):
+        select_rows(ROWS, rules="pmb")

@@ -1,4 +1,4 @@
-"""Writing of reports: reproducible bytes, an atomic replacement, and safe file names."""
+"""Writing of reports: reproducible bytes, an atomic replacement, safe file names, and cached figures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import LakeError
+from bellwether.figures import canvas, reliability
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.lake.warehouse import publish
-from bellwether.report import writer
+from bellwether.report import figures, writer
+from bellwether.report.figures import confidence_picture, reliability_picture
 from bellwether.report.inputs import TABLES, ReportInputs, read_inputs
 from bellwether.report.writer import file_name, safe_name, write_report
 from bellwether.settings import settings
@@ -23,8 +25,14 @@ from bellwether.tables import table
 from cli.main import main
 from tests.report import frames
 from tests.report.frames import example
+from tests.unit.report.folders import replace_figures
 
 pytestmark = pytest.mark.usefixtures("no_figures")
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_figures(monkeypatch)
 
 
 @pytest.fixture
@@ -117,23 +125,6 @@ def test_metadata_of_someone_else_removes_nothing_outside_of_the_folder(tiny: Re
     assert (tmp_path / "precious.json").is_file()
 
 
-@pytest.mark.parametrize(
-    "name", ["../../etc/passwd", "a/b", "A", ".hidden", "", "con\x00trol", "x" * 300, "Ünïcode", "a b", "a\nb", "..", "-"]
-)
-def test_other_names_become_safe_and_stay_distinct(name: str) -> None:
-    safe = safe_name(name)
-    assert not set(safe) - set("abcdefghijklmnopqrstuvwxyz0123456789.-_@")
-    assert 0 < len(safe) < 100
-    assert not safe.startswith(".")
-    assert safe == name or safe_name(name + "!") != safe
-
-
-@pytest.mark.parametrize("name", ["summary", "metadata", "report", "dataset_analysis", "summary_of_all", "run_config"])
-def test_a_forecaster_never_takes_the_name_of_another_file(name: str) -> None:
-    assert file_name(name).startswith("model-")
-    assert file_name(name) != file_name(f"model-{name}")
-
-
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Publish a warehouse of the example's tables."""
@@ -168,3 +159,45 @@ def test_the_command_writes_the_report_and_names_its_files(warehouse: ReportInpu
     assert all(file.is_file() and file.parent == tmp_path / "reports" / "q" for file in files)
     (metadata,) = (json.loads(file.read_text()) for file in files if file.name.startswith("metadata"))
     assert metadata["revision"] == "abc123"
+
+
+def test_names_of_files_are_safe_and_distinct() -> None:
+    names = ("../../etc/passwd", "a/b", "A", ".hidden", "", "con\x00trol", "x" * 300, "Ünïcode", "a b", "a\nb", "..", "-")
+    for name in names:
+        safe = safe_name(name)
+        assert not set(safe) - set("abcdefghijklmnopqrstuvwxyz0123456789.-_@")
+        assert 0 < len(safe) < 100
+        assert not safe.startswith(".")
+        assert safe == name or safe_name(name + "!") != safe
+    for name in ("summary", "metadata", "report", "dataset_analysis", "summary_of_all", "run_config"):
+        assert file_name(name).startswith("model-")
+        assert file_name(name) != file_name(f"model-{name}")
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the drawn figures."""
+    found: list[str] = []
+    monkeypatch.setattr(figures, "_cache", type(figures._cache)())
+    for name in ("reliability_diagram", "confidence_histograms"):
+        monkeypatch.setattr(reliability, name, lambda *_, name=name, **__: found.append(name) or f"{name} {len(found)}")
+    monkeypatch.setattr(canvas, "png", str.encode)
+    return found
+
+
+def test_the_same_rows_in_another_order_are_not_drawn_again(drawn: list[str]) -> None:
+    rows = frames.tiny()
+    first = reliability_picture(rows.reliability, rows.forecasts, rows.questions, "x")
+    assert reliability_picture(rows.reliability.reverse(), rows.forecasts.reverse(), rows.questions.reverse(), "x") == first
+    assert confidence_picture(rows.forecasts, rows.questions, "x") == confidence_picture(rows.forecasts.reverse(), rows.questions, "x")
+    assert drawn == ["reliability_diagram", "confidence_histograms"]
+
+
+def test_other_rows_and_titles_are_drawn(drawn: list[str]) -> None:
+    rows = frames.tiny()
+    other = rows.forecasts.with_columns(known_at=pl.col("known_at").dt.offset_by("1d"))
+    pictures = {
+        confidence_picture(forecasts, rows.questions, title)
+        for forecasts, title in ((rows.forecasts, "x"), (other, "x"), (rows.forecasts, "y"), (rows.forecasts.head(1), "x"))
+    }
+    assert len(pictures) == len(drawn) == 4

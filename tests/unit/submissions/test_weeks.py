@@ -53,18 +53,15 @@ MARKETS = pl.DataFrame(
 )
 GOOD = {"market_id": "1", "probability": "0.7", "stated_at": "2026-03-08T12:00:00Z", "forecaster": "mine", "week": "2026-03-08"}
 REFUSED = [
-    ({"week": "2026-03-09"}, "2026-03-09 is not a week; write its Sunday"),
+    ({"week": "2026-03-09"}, "2026-03-09 is not a week"),
     ({"week": "next"}, "next is not a week"),
-    ({"week": "2026-02-22"}, "the arena has no universe of the week 2026-02-22"),
-    ({"market_id": "2"}, "polymarket:2 is not in the universe of the week 2026-03-08"),
-    ({"market_id": "K-1"}, "kalshi:K-1 is a market of kalshi; the week 2026-03-08 is on polymarket"),
-    ({"market_id": "9"}, "polymarket:9 has named outcomes; the arena only scores yes/no markets"),
-    ({"market_id": "3", "stated_at": "2026-03-09T07:00:00Z"}, "the market closed at 2026-03-09 06:00:00 UTC"),
-    (
-        {"week": "2026-03-01", "stated_at": "2026-03-01T00:05:00Z"},
-        "the time 2026-03-01 00:05 UTC is too late; forecasts for the week 2026-03-01 must precede 2026-03-01 00:05 UTC",
-    ),
-    ({"stated_at": "2026-02-28T00:00:00Z"}, "the time 2026-02-28 00:00 UTC belongs to the week 2026-03-01, not to 2026-03-08"),
+    ({"week": "2026-02-22"}, "no universe of the week 2026-02-22"),
+    ({"market_id": "2"}, "polymarket:2 is not in the universe"),
+    ({"market_id": "K-1"}, "kalshi:K-1 is a market of kalshi"),
+    ({"market_id": "9"}, "polymarket:9 has named outcomes"),
+    ({"market_id": "3", "stated_at": "2026-03-09T07:00:00Z"}, "the market closed"),
+    ({"week": "2026-03-01", "stated_at": "2026-03-01T00:05:00Z"}, "must precede 2026-03-01 00:05 UTC"),
+    ({"stated_at": "2026-02-28T00:00:00Z"}, "belongs to the week 2026-03-01"),
 ]
 
 
@@ -75,15 +72,11 @@ def judge(path: Path, known: ArenaWeeks, *rows: dict[str, str]) -> tuple[pl.Data
     return found.accepted, [f"{given.place(row)}: {reason}" for row, reason in found.refused.iter_rows()]
 
 
-@pytest.mark.parametrize(("changed", "reason"), REFUSED)
-def test_a_line_that_names_a_week_and_does_not_fit_it_is_refused(
-    tmp_path: Path, arena_weeks: ArenaWeeks, changed: dict[str, str], reason: str
-) -> None:
-    accepted, refused = judge(tmp_path / "f.csv", arena_weeks, {**GOOD, **changed}, GOOD)
-    assert accepted.height == 1
-    assert len(refused) == 1
-    assert refused[0].startswith("line 2: ")
-    assert reason in refused[0]
+def test_lines_that_do_not_fit_their_week_are_refused(tmp_path: Path, arena_weeks: ArenaWeeks) -> None:
+    for changed, reason in REFUSED:
+        accepted, refused = judge(tmp_path / "f.csv", arena_weeks, {**GOOD, **changed}, GOOD)
+        assert (accepted.height, len(refused)) == (1, 1), changed
+        assert refused[0].startswith("line 2: ") and reason in refused[0]
 
 
 def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, arena_weeks: ArenaWeeks) -> None:

@@ -1,4 +1,4 @@
-"""The questions of a release never change after it is built. Later changes make a new version, which lists them."""
+"""Releases: names, the user's own, errors, and questions that never change after they are built."""
 
 from __future__ import annotations
 
@@ -14,13 +14,106 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.forecasting import forecaster
 from bellwether.lake import Lake
-from bellwether.questions import ReleaseName, release
+from bellwether.questions import Release, ReleaseName, release, releases
 from bellwether.questions.release import digest
 from bellwether.questions.versions import difference, draw, list_versions, score_effects
 from bellwether.settings import settings
 from bellwether.tables.benchmark import FORECASTS, QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
 from tests.clean.rows import market, markets, price, prices
+
+VALID = 'description = "mine"\ncutoff = 2026-01-01T00:00:00Z\nseed = 1\n'
+
+
+def user_folder(folder: Path, releases_toml: str, forecasters_toml: str = "") -> Path:
+    (folder / "releases.toml").write_text(releases_toml, encoding="utf-8")
+    (folder / "forecasters.toml").write_text(forecasters_toml, encoding="utf-8")
+    return folder
+
+
+def model(name: str, knowledge_cutoff: str) -> str:
+    return f'[{name}]\ndescription = "a model"\nkind = "constant"\np_yes = 0.5\nknowledge_cutoff = {knowledge_cutoff}\n'
+
+
+def test_the_users_folder_adds_releases_with_the_seeds_defaults(tmp_path: Path) -> None:
+    mine = releases(user_folder(tmp_path, f"[mine]\n{VALID}"))["mine"]
+    assert (mine.per_series, mine.description_limit, mine.min_description) == (2, 5000, 10)
+    assert mine.cutoff == datetime(2026, 1, 1, tzinfo=UTC)
+    assert set(releases(tmp_path)) == {*releases(), "mine"}
+
+
+def test_the_cutoff_defaults_to_the_latest_knowledge_of_the_models_named(tmp_path: Path) -> None:
+    text = '[mine]\ndescription = "mine"\nseed = 1\nmodels = ["early", "late", "always-no"]\n'
+    models = model("early", "2025-01-01") + model("late", "2025-06-30T12:00:00Z") + model("unnamed", "2026-01-01")
+    assert releases(user_folder(tmp_path, text, models))["mine"].cutoff == datetime(2025, 6, 30, 12, tzinfo=UTC)
+
+
+def test_the_version_changes_with_what_decides_the_questions_and_with_nothing_else() -> None:
+    base = Release(name="a", description="x", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
+    changed = [
+        {"seed": 2},
+        {"sample_size": 5},
+        {"per_series": 3},
+        {"cutoff": datetime(2026, 1, 2, tzinfo=UTC)},
+        {"categories": ("Politics",)},
+    ]
+    versions = {base.version, *(base.model_copy(update=change).version for change in changed)}
+    assert len(versions) == len(changed) + 1
+    assert base.model_copy(update={"name": "b", "description": "y", "models": ("always-no",)}).version == base.version
+
+
+def test_a_release_can_be_made_smaller_by_its_name() -> None:
+    small, whole = release("sandbox-2026@200"), release("sandbox-2026")
+    assert (small.name, small.sample_size) == ("sandbox-2026@200", 200)
+    assert small.model_copy(update={"name": whole.name, "sample_size": 300}) == whole
+    assert small.version != whole.version
+
+
+@pytest.mark.parametrize("name", ["sandbox-2026@0", "sandbox-2026@", "sandbox-2026@ten", "sandbox-2026@301", "sandbox-2026@2@3"])
+def test_a_size_that_the_release_cannot_have_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="sandbox-2026@"):
+        release(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        (f"[mine]\n{VALID}sample_sizes = 3\n", ("sample_sizes",)),
+        (f'[mine]\n{VALID}sample_size = "300"\n', ("sample_size",)),
+        (f"[mine]\n{VALID}min_description = 6000\n", ("min_description", "description_limit")),
+        (f"[mine]\n{VALID}until = 2025-01-01T00:00:00Z\n", ("until", "cutoff")),
+        (f'[mine]\n{VALID}models = ["known"]\n', ("cutoff", "2026-02-02")),
+        ('[mine]\ndescription = "x"\nseed = 1\ncutoff = 2026-01-01T00:00:00\n', ("cutoff", "offset")),
+        (f"[sandbox-2026]\n{VALID}", ("[sandbox-2026]",)),
+        (f"[mine]\n{VALID}[mine]\n{VALID}", ("TOML",)),
+    ],
+)
+def test_an_invalid_release_is_named_with_file_and_field(tmp_path: Path, text: str, fields: tuple[str, ...]) -> None:
+    user_folder(tmp_path, text, model("known", "2026-02-01"))
+    with pytest.raises(ConfigError) as error:
+        releases(tmp_path)
+    for part in (str(tmp_path / "releases.toml"), *fields):
+        assert part in str(error.value)
+
+
+def test_other_invalid_releases_are_refused(tmp_path: Path) -> None:
+    for text in (
+        f"[mine]\n{VALID}per_series = -1\n",
+        f'[mine]\n{VALID}models = ["gpt-9"]\n',
+        '[mine]\ndescription = "x"\ncutoff = 2026-01-01T00:00:00Z\n',
+        '[mine]\ndescription = "x"\nseed = 1\n',
+        f'["Mine/1"]\n{VALID}',
+        f'[mine]\nname = "other"\n{VALID}',
+        "sample_size = 3\n",
+    ):
+        user_folder(tmp_path, text)
+        with pytest.raises(ConfigError):
+            releases(tmp_path)
+    with pytest.raises(ConfigError):
+        releases(tmp_path / "absent")
+    with pytest.raises(ConfigError):
+        release("nope")
+
 
 REGISTRY = """
 [small]
@@ -75,14 +168,6 @@ def test_a_name_says_release_version_and_size(text: str, parts: tuple[str, int, 
     named = ReleaseName.parse(text)
     assert (named.base, named.number, named.size) == parts
     assert str(named) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "said"), [("a.v1", "written from 2 on"), ("a.v02", "written from 2 on"), ("a@0", "not a number of questions")]
-)
-def test_a_name_has_one_form(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        ReleaseName.parse(text)
 
 
 def test_a_release_of_the_registry_cannot_be_called_like_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
