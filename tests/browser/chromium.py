@@ -10,6 +10,8 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
+#: Numbers of marks of the charts of a page.
+MARKS = "[...document.querySelectorAll('.chart .canvas')].map(one => one.querySelectorAll('svg [class^=mark-] path, svg [class^=mark-] line').length)"
 _PAINT = """
 window.painted = 0;
 new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.painted = entry.startTime; }).observe({ type: 'largest-contentful-paint', buffered: true });
@@ -88,3 +90,13 @@ def _choose(chart: Any, lines: Sequence[str]) -> None:
         "(one, lines) => one.querySelectorAll('.picks label').forEach(label => lines.includes(label.textContent) || label.remove())",
         list(lines),
     )
+
+
+def draw(page: Any) -> list[int]:
+    """Scroll through the page until every chart is drawn, and return the number of marks of each."""
+    for place in range(page.locator(".chart").count()):
+        chart = page.locator(".chart").nth(place)
+        chart.scroll_into_view_if_needed()
+        chart.locator("svg").wait_for(state="attached")
+    marks: list[int] = page.evaluate(MARKS)
+    return marks

@@ -125,20 +125,6 @@ def fees(folder: str) -> dict[str, tuple[str, str, str]]:
     return {market["ticker"]: tuple(market["fee"][name] for name in ("type", "multiplier", "source")) for market in stated}
 
 
-def built(*words: str) -> dict[str, tuple[str, str, str]]:
-    done = run("build", "rec", "--json", *words)
-    assert done.exit_code == 0, done.output
-    return fees(json.loads(done.stdout)[0]["folder"])
-
-
-def test_fees_that_nothing_states_are_said_to_be_a_default() -> None:
-    a_recording()
-    done = run("build", "rec")
-    assert "nothing states the fees of" in done.stderr
-    assert built() == dict.fromkeys((A, B), ("quadratic", "1", "default"))
-    assert "WARNING fees: the fees of 2 of 2 markets are unknown" in run("validate", "rec").output.replace("warning", "WARNING")
-
-
 def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The series of the S&P paid half the fee until July 2026."""
     before = 1_777_600_000_000_000_000

@@ -101,22 +101,6 @@ def test_the_list_marks_what_the_platform_would_add() -> None:
     assert not marked & {"agents", "backtest", "compat", "episode", "recordings", "score", "trading"}
 
 
-def failing(name: str) -> click.Group:
-    """Return a group with a command that fails to import `name`."""
-
-    @click.command()
-    def command() -> None:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    return Commands("bellwether", commands={"command": command})
-
-
-@pytest.mark.usefixtures("core")
-def test_what_a_command_cannot_import_when_it_runs_is_explained_too() -> None:
-    result = call("command", group=failing("duckdb.functional"))
-    assert (result.exit_code, INSTALL in result.output) == (1, True)
-
-
 def test_a_mistake_in_a_module_of_the_platform_is_not_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mistaken_commands.py").write_text("from bellwether.lake import Lakes\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -144,7 +144,6 @@ def _cache_name(folder: Path) -> str:
     return f"{folder.name}_{hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()}"
 
 
-@pytest.mark.slow
 def test_the_wheel_with_its_dependencies_scores_and_replays(tmp_path: Path) -> None:
     programs = installed(tmp_path)
     python, bellwether = programs / "python", programs / "bellwether"
@@ -164,7 +163,7 @@ def test_the_wheel_with_its_dependencies_scores_and_replays(tmp_path: Path) -> N
     assert "pip install 'bellwether[platform]'" in refused.stderr
 
     shutil.copy(PATHS, work)
-    done = call(work, python, "paths.py", episode)
+    done = call(work, python, PATHS.name, episode)
     assert done.returncode == 0, done.stderr
     check(json.loads(done.stdout))
     shown = call(work, bellwether, "backtest", "--agent", "ten.py:TenOfTheFirst", "--episode", "imported")
@@ -172,7 +171,6 @@ def test_the_wheel_with_its_dependencies_scores_and_replays(tmp_path: Path) -> N
     assert re.search(r"^Total +\+5\.02 ", shown.stdout, re.MULTILINE)
 
 
-@pytest.mark.slow
 def test_the_documented_installation_publishes_and_queries_a_warehouse(tmp_path: Path) -> None:
     """The README installs without constraints, so every release that `pyproject.toml` allows must work."""
     if pip(tmp_path, "download", "-q", "--no-deps", "-d", tmp_path / "probe", "packaging").returncode:

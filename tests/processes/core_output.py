@@ -1,4 +1,4 @@
-"""Expected output of paths.py, the program that tests the core."""
+"""Expected output of core_program.py, the program that tests the core."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def brier_interval() -> list[float]:
 
 
 def check(output: dict[str, Any]) -> None:
-    """Compare the output of paths.py with the expected output for the episode that `Native` writes."""
+    """Compare the output of core_program.py with the expected output for the episode that `Native` writes."""
     assert output["scores"]["brier"] == pytest.approx(brier_interval(), abs=0.02)
     assert {"brier", "log_loss", "ece", "smece", "corp_discrimination"} <= set(output["scores"]["metrics"])
     assert (output["scores"]["pairs"], output["scores"]["ranking"]) == (1, ["mine", "half"])

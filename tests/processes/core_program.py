@@ -1,6 +1,6 @@
 """Run the features of the core and print their results as JSON: score forecasts of a program and of a file, draw diagrams, backtest an agent.
 
-    python paths.py EPISODE
+    python core_program.py EPISODE
 
 The program runs with the core's packages alone, so it imports nothing from the tests.
 """

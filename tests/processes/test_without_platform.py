@@ -74,13 +74,6 @@ def test_the_core_needs_no_package_of_the_platform() -> None:
     assert {"dagster", "great_expectations", "litellm", "sqlalchemy", "uvicorn", "pandas", "sklearn"} <= set(others().split(","))
 
 
-def test_the_constraints_pin_every_package_of_core_and_platform_and_name_no_place() -> None:
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
-    pinned = {canonicalize_name(line.partition("==")[0]): line for line in lines}
-    assert not [line for line in lines if "==" not in line or "/" in line or " " in line]
-    assert set(needed(["platform"])) <= set(pinned)
-
-
 def test_every_module_of_the_scores_and_the_replay_can_be_imported(tmp_path: Path) -> None:
     program = tmp_path / "import_all.py"
     program.write_text(IMPORT_ALL)

@@ -22,6 +22,13 @@ SUNDAY = date(2025, 6, 29)
 _DEFAULTS: dict[Any, Any] = {pl.String(): "x", pl.Boolean(): False, pl.Date(): SUNDAY}
 
 
+#: Every escape from text into markup, script, style or another reading direction.
+HOSTILE = (
+    "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`<!--]]>{{7*7}}"
+    "javascript:window.hacked=1 \u202eabc\u2066 \u2028\u2029 =1+1 \U0001f4a3 "
+)
+
+
 @dataclass(frozen=True)
 class Size:
     """Number of rows of each kind."""

@@ -64,7 +64,6 @@ def test_the_market_maker_quotes_within_the_book_and_its_limit(tmp_path: Path) -
     assert prices and all(price * 100 == int(price * 100) for price in prices)
 
 
-@pytest.mark.slow
 def test_the_language_model_trades_and_repeats_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = example("llm_agent").main(Native().write(tmp_path / "KXTEST-26JAN20"), trajectory=tmp_path / "trajectory")

@@ -14,8 +14,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bellwether.figures.canvas import STYLES, round_of
-from bellwether.figures.equity import lines
-from bellwether.figures.intervals import intervals
 from bellwether.pages import charts
 from bellwether.pages.charts import GREY, PALETTE, Colours
 from bellwether.pages.model import Note, PageTable
@@ -60,19 +58,6 @@ def test_forty_eight_names_have_different_styles_and_keep_them() -> None:
     assert colours.of(list(first)) == first and colours.of(["unknown"]) == {"unknown": GREY}
     assert [round_of(first[f"name {n}"]) for n in (0, 15, 16, 31, 32)] == [0, 0, 1, 1, 2]
     assert max(_distance(one, PALETTE[place % len(PALETTE)]) for place, one in enumerate(STYLES)) < 2
-
-
-def test_a_line_of_a_later_round_is_dashed_and_its_point_has_another_shape() -> None:
-    names = (("a", STYLES[0]), ("b", STYLES[16]), ("c", STYLES[32]))
-    drawn = lines("t", "y", names).to_dict(validate=False)["layer"][0]["encoding"]["strokeDash"]["scale"]
-    assert drawn == {"domain": ["a", "b", "c"], "range": [[1, 0], [6, 3], [2, 2]]}
-    dots = [
-        layer["encoding"]["shape"]["scale"]["range"]
-        for layer in intervals("axis", names).to_dict(validate=False)["layer"]
-        if "shape" in layer["encoding"]
-    ]
-    assert dots == [["circle", "square", "triangle-up"]]
-    assert "strokeDash" not in str(lines("t", "y", names[:1]).to_dict(validate=False))
 
 
 def test_an_axis_cuts_only_intervals_far_longer_than_the_spread_of_the_values() -> None:

@@ -1,0 +1,207 @@
+"""The arena and trading on the site: curves, rankings, markets and order statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import polars as pl
+import pytest
+
+from bellwether.pages.model import Chart
+from bellwether.replay.results.summary import sort_by_pnl
+from bellwether.site import trading
+from bellwether.site.arena_agents import best_cell, find_best
+from bellwether.site.arena_curves import Curves, calendar_charts, read_curves
+from bellwether.site.arena_markets import sort_markets
+from bellwether.site.arena_rankings import Ranking, leader_tiles, rows
+from bellwether.tables import table
+from bellwether.tables.arena_lineups import RELEASES
+from bellwether.tables.schema import TIME
+from tests.site.world import rows as rows_of
+
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)
+
+
+def test_an_archived_cohort_is_on_no_curve_and_its_agents_keep_their_returns() -> None:
+    cohorts = [(FIRST, None), (SECOND, datetime(2026, 3, 20, tzinfo=UTC))]
+    agents = pl.DataFrame(
+        [(f"{week}/a", "a", "v1", False, week, 10_000, archived) for week, archived in cohorts],
+        schema={
+            "agent_id": str, "family": str, "methodology": str, "reconstructed": bool, "week": pl.Date, "initial_cash": pl.Int64, "archived_at": TIME
+        },
+        orient="row",
+    )  # fmt: skip
+    totals = {FIRST: 11_000, SECOND: 90_000}
+    marks = [(f"{week}/a", datetime.combine(week, datetime.min.time(), UTC) + timedelta(days=1), total) for week, total in totals.items()]
+    portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
+
+    both, alone = read_curves(agents, portfolios, RELEASES.empty()), read_curves(agents.head(1), portfolios.head(1), RELEASES.empty())
+    assert both.calendar["y"].unique().to_list() == alone.calendar["y"].unique().to_list() == [0.1]
+    assert both.age.equals(alone.age)
+    returns = dict(both.last.select("agent_id", "return").iter_rows())
+    assert returns == pytest.approx({f"{FIRST}/a": 0.1, f"{SECOND}/a": 8.0})
+    everything = agents.with_columns(archived_at=pl.lit(datetime(2026, 3, 20, tzinfo=UTC), TIME))
+    assert read_curves(everything, portfolios, RELEASES.empty()).calendar.is_empty()
+
+
+def test_an_agent_that_never_traded_counts_with_its_initial_cash() -> None:
+    agents = pl.DataFrame(
+        [(name, "a", "v1", False, FIRST, 10_000, None) for name in ("traded", "held")],
+        schema={
+            "agent_id": str, "family": str, "methodology": str, "reconstructed": bool, "week": pl.Date, "initial_cash": pl.Int64, "archived_at": TIME
+        },
+        orient="row",
+    )  # fmt: skip
+    start = datetime.combine(FIRST, datetime.min.time(), UTC)
+    marks = [("traded", start + timedelta(days=day), 11_000) for day in (1, 8)]
+    portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
+    curves = read_curves(agents, portfolios, RELEASES.empty())
+    assert dict(curves.age.select("x", "y").iter_rows()) == {0: 0.0, 1: 0.05}
+    assert set(curves.calendar["y"]) == {0.05}
+    assert curves.last.rows() == [("held", "a", 10_000.0, 0.0), ("traded", "a", 11_000.0, pytest.approx(0.1))]
+
+
+def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstructed_cohorts_alone() -> None:
+    calendar = pl.DataFrame(
+        [(name, reconstructed, "a", datetime.combine(FIRST, datetime.min.time(), UTC), 0.1) for name in ("v1", "v2") for reconstructed in (False, True)],
+        schema={"methodology": str, "reconstructed": bool, "family": str, "x": TIME, "y": float},
+        orient="row",
+    )  # fmt: skip
+    used = rows_of("arena/releases", 4, family=["a", "a", "a", "b"], model=["second", "first", "again", "other"], first_cohort=[SECOND, FIRST, FIRST, FIRST],
+        reconstructed=[False, False, True, False],
+    )  # fmt: skip
+    none = calendar.clear()
+    curves = Curves(calendar, none, none, used.sort("first_cohort"))
+    live, again = calendar_charts(curves, "a", {"a": "#123456"})
+    assert [_marked(chart) for chart in (live, again)] == [[(str(FIRST), "first"), (str(SECOND), "second")], [(str(FIRST), "again")]]
+    assert f"from {SECOND}: second" in live.description and "live" in live.title and "reconstructed" in again.title
+    assert list(live.colours) == ["v1", "v2"] and live.colours["v1"] == "#123456"
+    (alone, _) = calendar_charts(Curves(calendar, none, none, used.clear()), "a", {"a": "#123456"})
+    assert _marked(alone) == [] and len(alone.spec["layer"]) == 2
+
+
+def _marked(chart: Chart) -> list[tuple[str, str]]:
+    """Return times and texts of the vertical rules of a chart."""
+    marks = chart.spec.get("datasets", {}).get("marks", [])
+    assert [layer["mark"]["type"] for layer in chart.spec["layer"] if layer.get("data") == {"name": "marks"}] == (
+        ["rule", "text"] if marks else []
+    )
+    return [(row["x"], row["text"]) for row in marks]
+
+
+def test_markets_of_one_volume_are_in_the_order_of_their_ids_whatever_the_order_of_rows() -> None:
+    rows = [("c", None, 5), ("a", None, 5), ("b", None, 5), ("d", 2, 1), ("e", None, None)]
+    schema = {"market_id": pl.String, "trades": pl.Int64, "volume": pl.Int64}
+    for shift in range(len(rows)):
+        listed = pl.DataFrame(rows[shift:] + rows[:shift], schema=schema, orient="row")
+        assert sort_markets(listed)["market_id"].to_list() == ["d", "a", "b", "c", "e"]
+
+
+def ranking(metrics: tuple[str, ...], *rows: tuple[str, str, float, int | None, bool]) -> Ranking:
+    """Build a ranking from family, metric, value, rank and whether it is a baseline; intervals reach 0.05 from the value."""
+    estimates = pl.DataFrame(rows, schema=["family", "metric", "value", "rank", "baseline"], orient="row").with_columns(
+        lower=pl.col("value") - 0.05, upper=pl.col("value") + 0.05, unranked_because=pl.lit("why")
+    )
+    return Ranking("v2", False, False, metrics, estimates, estimates.clear(), estimates.clear())
+
+
+def tiles(of: Ranking) -> list[tuple[str, str, str]]:
+    return [tuple(words.replace("\xa0", " ") for words in (name, cell.text, note)) for name, cell, note in leader_tiles(of)]  # type: ignore[misc]
+
+
+def test_the_leader_has_the_leading_metrics() -> None:
+    one = ranking(
+        ("brier_vs_price", "return"),
+        *(("a", "brier_vs_price", -0.02, 1, False), ("a", "return", 0.123, 2, False)),
+        *(("b", "brier_vs_price", 0.1, 2, False), ("b", "return", 0.2, 1, False)),
+        *(("copy", "brier_vs_price", 0.0, None, True), ("copy", "return", 0.3, None, True)),
+        *(("rare", "brier_vs_price", -0.5, None, False), ("rare", "return", 0.3, None, False)),
+    )
+    assert tiles(one) == [
+        ("Leader", "a", "of 4 families"),
+        ("Brier score minus that of the price", "−0.020", "95 %: −0.070 to 0.030; below 0 is better than the market"),
+        ("Return", "+12.3 %", "95 %: 7.3 % to 17.3 %"),
+    ]
+    assert one.families == ["a", "b", "copy", "rare"]
+    assert [one.place(name).text for name in one.families] == ["1", "2", "baseline", "–"]
+    assert one.place("rare").title == "why"
+
+
+def test_a_return_without_an_interval_has_the_range_over_cohorts() -> None:
+    one = ranking(("return",), ("a", "return", 0.01, 1, False))
+    sold = one.rankings.with_columns(
+        **dict.fromkeys(("lower", "upper"), pl.lit(None, pl.Float64)), cohort_low=-0.02, cohort_high=0.04, reason=pl.lit("sold")
+    )
+    assert tiles(replace(one, rankings=sold))[1] == ("Return", "+1.0 %", "cohorts: −2.0 % to 4.0 %")
+    cells = [cell for cell in rows(replace(one, rankings=sold))[0] if "to" in cell.text]
+    assert [cell.text.replace("\xa0", " ") for cell in cells] == ["1.0 % (−2.0 % to 4.0 %)"]
+
+
+def test_tied_leaders_are_all_named_and_an_empty_ranking_has_none() -> None:
+    tied = ranking(("return",), ("a", "return", 0.1, 1, False), ("b", "return", 0.1, 1, False), ("c", "return", 0.0, 3, False))
+    assert tiles(tied)[0] == ("Leader", "a, b tie", "of 3 families")
+    assert leader_tiles(tied)[0][1].title == "a, b"
+    assert [tied.place(name).text for name in tied.families] == ["=1", "=1", "3"]
+    assert tiles(ranking(("return",), ("a", "return", 0.1, None, False))) == [("Leader", "no family is ranked", "of 1 families")]
+
+
+@pytest.mark.parametrize(
+    ("returns", "shown"),
+    [
+        ({"w/a": -0.1, "w/b": -0.2, "w/hold": 0.0}, "a"),
+        ({"w/a": 0.1, "w/b": 0.1, "w/hold": 0.0}, "a, b tie"),
+        ({"w/hold": 0.0}, "no agent traded"),
+    ],
+)
+def test_the_best_agent_of_a_cohort_has_traded(returns: dict[str, float], shown: str) -> None:
+    assert best_cell(find_best(returns, frozenset({"w/a", "w/b"}))).text == shown
+
+
+def test_slippage_without_a_taker_fill_is_no_number() -> None:
+    declared = table("replay/backtests")
+    runs = pl.concat(rows_of(declared.name, 1, episode=name, agent="maker", slippage=None, fees=Decimal(1)) for name in "ab")
+    facts = dict(trading._order_statistics(runs).rows)
+    assert (facts["Slippage"].text, facts["Fees"].text) == ("–", "$2.00")
+    part = runs.with_columns(slippage=pl.when(pl.col("episode") == "a").then(pl.lit("0.5")).cast(declared.schema["slippage"]))
+    assert dict(trading._order_statistics(part).rows)["Slippage"].text == "$0.50"
+
+
+def runs_of(*agents: tuple[str, int, int]) -> pl.DataFrame:
+    """Build backtests of one episode from agent, orders and P&L in dollars."""
+    return pl.concat(
+        rows_of("replay/backtests", 1, episode="e", agent=agent, orders=orders, pnl=Decimal(pnl)) for agent, orders, pnl in agents
+    )
+
+
+@pytest.mark.parametrize(
+    ("agents", "order", "winner", "pnl"),
+    [
+        ([("b", 1, -2), ("idle", 0, 0), ("a", 3, -2), ("c", 1, -1)], ["c", "a", "b", "idle"], "c", "−$1.00"),
+        ([("b", 1, 5), ("a", 3, 5), ("c", 1, -1)], ["a", "b", "c"], "No winner: 2 agents tie at $5.00", "–"),
+        ([("b", 2, 0), ("a", 2, 0), ("idle", 0, 0)], ["a", "b", "idle"], "No winner: 2 agents tie at $0.00", "–"),
+        ([("b", 0, 0), ("a", 0, 0)], ["a", "b"], "No agent traded", "–"),
+    ],
+)
+def test_an_agent_without_an_order_is_last_and_no_winner(
+    agents: list[tuple[str, int, int]], order: list[str], winner: str, pnl: str
+) -> None:
+    runs = runs_of(*agents)
+    assert sort_by_pnl(runs)["agent"].to_list() == order
+    assert [cell.text for cell in trading.winner_cells(runs)] == [winner, pnl]
+    assert [cell.text for cell in trading.winner_cells(runs.clear())] == ["–", "–"]
+
+
+def test_the_leader_of_trading_has_orders_in_three_episodes() -> None:
+    def leader(*agents: tuple[str, int, int, float]) -> str:
+        summary = pl.concat(
+            rows_of("replay/summary", 1, agent=agent, episodes=episodes, orders=orders, pnl_mean=mean)
+            for agent, episodes, orders, mean in agents
+        )
+        return trading.leader_tiles(summary)[0][1].text
+
+    assert leader(("few", 2, 9, 7.0), ("idle", 3, 0, 0.0), ("a", 3, 9, -1.0)) == "a"
+    assert leader(("few", 2, 9, 7.0)) == "No leader: fewer than 3 episodes"
+    assert leader(("idle", 3, 0, 0.0)) == "No agent traded"
+    assert leader(("a", 3, 1, 1.0), ("b", 3, 1, 1.0)) == "No winner: 2 agents tie at $1.00"
