@@ -17,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 
 from bellwether.calibration import compare, evaluate
 from bellwether.calibration.comparison_pairs import NO_COMMON, holm
-from bellwether.calibration.ranking import letters
+from bellwether.calibration.ranking import group_letters, letters
 
 N = 120
 TESTS = ("lower", "upper", "p", "p_holm", "p_mcnemar")
@@ -244,3 +244,14 @@ def test_no_letter_is_superfluous() -> None:
     assert letters([0, 1, 2], np.zeros((3, 3), dtype=bool)) == ["a", "a", "a"]
     assert letters([2, 0], np.ones((3, 3), dtype=bool)) == ["a", "b"]
     assert letters([], np.zeros((0, 0), dtype=bool)) == []
+
+
+def test_a_pair_differs_at_the_significance_itself() -> None:
+    pairs = np.array([0, 0, 1]), np.array([1, 2, 2])
+    assert group_letters(np.array([0.1, 0.2, 0.3]), np.array([0.05, 0.04, 0.0501]), pairs, 0.05) == ["a", "b", "b"]
+    assert group_letters(np.array([0.3, np.nan, 0.1]), np.array([np.nan, 0.2, np.nan]), pairs, 0.05) == ["a", None, "a"]
+
+
+def test_there_are_letters_for_many_groups() -> None:
+    found = letters(list(range(60)), ~np.eye(60, dtype=bool))
+    assert (found[0], found[25:27], found[51:53], len(set(found))) == ("a", ["z", "A"], ["Z", "a1"], 60)

@@ -225,3 +225,29 @@ def test_empty_bins_are_present_with_nulls() -> None:
 
 def test_certainty_is_in_the_last_bin() -> None:
     assert reliability_bins([1.0, 1.0], [1, 0])["n"].to_list() == [0] * 9 + [2]
+
+
+def test_ends_and_p_values_are_order_statistics_of_the_documented_draws() -> None:
+    """Each of 4,000 draws weights clusters by standard exponential variables, and a typical cluster with its extreme outcomes by Gamma(1/2)."""
+    p, q, y = np.linspace(0.1, 0.85, 12), np.full(12, 0.4), np.array([0, 1, 0, 0, 1, 1, 0, 1, 0, 1, 1, 1.0])
+    draws = []
+    for block in range(20):
+        weights, pseudo = (np.random.Generator(np.random.PCG64([7, stream, block])) for stream in (0, 1))
+        draws.append((np.rint(weights.standard_exponential((200, 12)) * 4096) / 4096, pseudo.standard_gamma(0.5, 200)))
+
+    def sorted_draws(loss: np.ndarray, extreme: np.ndarray) -> np.ndarray:
+        return np.sort(np.concatenate([(w @ loss + extreme.mean() * g) / (w.sum(axis=1) + g) for w, g in draws]))
+
+    at_yes, at_no = (p - 1) ** 2, p**2
+    lows, highs = (sorted_draws((p - y) ** 2, extreme) for extreme in (np.minimum(at_yes, at_no), np.maximum(at_yes, at_no)))
+    for level, rank in ((0.95, 100), (0.9, 200), (0.5, 1000)):
+        brier = evaluate(p, y, range(12), level=level, seed=7, replicates=0)["brier"]
+        assert (brier.lower, brier.upper) == pytest.approx((lows[rank - 1], highs[-rank]), abs=1e-9), level
+
+    at_yes, at_no = (p - 1) ** 2 - (q - 1) ** 2, p**2 - q**2
+    difference = (p - y) ** 2 - (q - y) ** 2
+    lows, highs = (sorted_draws(difference, extreme) for extreme in (np.minimum(at_yes, at_no), np.maximum(at_yes, at_no)))
+    row = compare({"p": p, "q": q}, y, range(12), seed=7).pairs.row(0, named=True)
+    beyond = min((lows <= 0).sum(), (highs >= 0).sum())
+    assert row["p"] == pytest.approx(min(2 * (beyond + 1) / 4001, 1))
+    assert (row["lower"], row["upper"]) == pytest.approx((lows[99], highs[-100]), abs=1e-9)

@@ -127,6 +127,10 @@ def test_a_hand_computed_sample() -> None:
     assert {name: ours[name] for name in expected} == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_loss_of_a_certain_and_wrong_forecast_is_bounded() -> None:
+    assert compute_metrics(Forecasts.of([0.0, 1.0], [1, 0]))["log_loss"] == pytest.approx(-math.log(1e-15))
+
+
 def test_the_answer_decides_where_one_was_given_and_else_half_is_a_yes() -> None:
     one = Forecasts.of([0.9, 0.1, 0.5, 0.49], [1, 1, 1, 1], answer=["no", "yes", None, None])
     assert one.decision.tolist() == [False, True, True, False]

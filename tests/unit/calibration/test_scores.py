@@ -321,3 +321,14 @@ def test_the_pairs_of_a_release_are_a_table() -> None:
     assert table.filter(forecaster="fair", other="twin")["reason"].item() is not None
     brier = {name: one(score(frame, asked, replicates=0), "brier", forecaster=name)["value"] for name in ("good", "fair")}
     assert table.filter(forecaster="fair", other="good")["difference"].item() == pytest.approx(brier["fair"] - brier["good"])
+
+
+def test_nine_of_ten_questions_are_enough_for_a_rank() -> None:
+    """At a coverage of exactly 0.9 a forecaster is ranked, and at 0.89 it is not."""
+    asked = questions(["yes", "no"] * 50)
+    answers = {"ninety": [0.6] * 90 + [None] * 10, "fewer": [0.6] * 89 + [None] * 11}
+    frame = pl.concat([forecasts(p, forecaster=name) for name, p in answers.items()])
+    comparison = compare_forecasters(frame, asked)
+    assert dict(comparison.ranking.select("forecaster", "group").iter_rows()) == {"ninety": "a", "fewer": None}
+    table = leaderboard(score(frame, asked, replicates=0), dict.fromkeys(answers, "constant"), comparison=comparison)
+    assert dict(table.select("forecaster", "rank").iter_rows()) == {"ninety": 1, "fewer": None}

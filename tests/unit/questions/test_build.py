@@ -225,3 +225,39 @@ def test_the_funnel_ends_with_the_questions_and_names_every_rule() -> None:
 
 def test_without_any_market_there_is_an_empty_question_set() -> None:
     assert build(recipe(), clean.MARKETS.empty().lazy(), clean.PRICES.empty().lazy()).equals(QUESTIONS.empty())
+
+
+def test_markets_at_the_limits_of_the_rules_are_questions() -> None:
+    rows = [
+        market("LONG", question="x" * 2000, series_id="1"),
+        market("SHORT", description="ten chars!", series_id="2"),
+        market("AT ONCE", settled_at=CLOSE, series_id="3"),
+        market("FIRST", close_time=CUTOFF + timedelta(microseconds=1), series_id="4"),
+    ]
+    assert ids(questions(*rows)) == {"LONG", "SHORT", "AT ONCE", "FIRST"}
+
+
+def test_base_rates_count_markets_that_settled_before_the_opening_once() -> None:
+    def history(name: str, before: timedelta, outcome: str | None = "yes", **changes: Any) -> dict[str, Any]:
+        settled = OPEN - before
+        return market(name, settled_at=settled, close_time=settled - timedelta(hours=1), outcome=outcome, **changes)
+
+    instant, day = timedelta(microseconds=1), timedelta(days=1)
+    rows = [
+        history("H1", instant),
+        history("H2", day, "no"),
+        history("H3", 2 * day, "no", category="Politics"),
+        history("AT", timedelta(0)),
+        history("COMBO", day, is_combo=True),
+        history("SCALAR", day, market_type="scalar"),
+        history("VOID", day, None, outcome_reason="void"),
+        history("OTHER", day, venue="polymarket"),
+        market("NEVER", settled_at=None, close_time=OPEN - day),
+        history("TWICE", 3 * day),
+        history("TWICE", 3 * day, "no", day=DAY + day, known_at=KNOWN + day),
+    ]
+    row = questions(*rows, market(), of=recipe(per_series=0)).filter(market_id="KXRAIN-26MAR10-T1").row(0, named=True)
+    assert (row["base_n"], row["base_yes"], row["base_known_at"]) == (4, 1, KNOWN + day)
+    assert (row["base_category_n"], row["base_category_yes"]) == (3, 1)
+    unopened = questions(*rows, market(open_time=None), of=recipe(per_series=0)).filter(market_id="KXRAIN-26MAR10-T1").row(0, named=True)
+    assert (unopened["base_n"], unopened["base_yes"]) == (None, None)
