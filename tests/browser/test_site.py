@@ -169,17 +169,6 @@ def test_a_probability_opens_the_prompt_and_the_answer_as_text(site: Path, page:
     assert page.seen == []
 
 
-def test_a_printed_page_has_every_chart(site: Path, page: Any) -> None:
-    page.set_viewport_size({"width": 1000, "height": 300})
-    page.goto((site / "benchmark/release-0/index.html").as_uri())
-    page.locator(".chart svg").first.wait_for(state="attached")
-    assert not all(page.evaluate(chromium.MARKS))
-    page.evaluate(f"addEventListener('afterprint', () => {{ window.printed = {chromium.MARKS}; }})")
-    page.pdf()
-    assert all(page.evaluate("window.printed"))
-    assert page.seen == []
-
-
 def test_a_page_says_when_it_is_older_than_its_schedule_allows(browser: Any, site: Path) -> None:
     rules = (site / "static/publication.css").read_text()
     published = datetime.fromisoformat(re.search(r'--published: "(.*?)"', rules)[1])  # type: ignore[index]

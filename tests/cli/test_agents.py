@@ -51,6 +51,7 @@ def test_a_new_agent_trades_an_episode_with_the_command_shown(folder: Path) -> N
     assert row["orders"] > 0
 
 
+@pytest.mark.nightly
 def test_the_test_of_a_new_agent_passes_and_can_fail(folder: Path) -> None:
     for name, module in (("Narrow", "narrow_bids.py"), ("Wide", "wide_bids.py")):
         assert new(name, "--to", folder / "agents" / module).exit_code == 0

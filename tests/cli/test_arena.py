@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from assets.arena import queries
 from bellwether.doctor import _arena, _guarded
 from bellwether.errors import BellwetherError
 from bellwether.journal.budget import ADVICE
@@ -48,6 +47,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_decisions_that_wait_for_money_fail_the_command(
     monkeypatch: pytest.MonkeyPatch, state: str, reason: str | None, waits: bool
 ) -> None:
+    from assets.arena import queries
+
     rows = pl.DataFrame(
         {"week": [WEEK, WEEK - timedelta(days=7)], "place": [1, 1], "state": [state, "blocked"], "reason": [reason, "of another week"]},
         schema_overrides={"reason": pl.String},

@@ -60,8 +60,7 @@ FILES = [
 
 def test_the_folder_holds_every_table_and_can_be_read_again(episode: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    for _ in range(2):
-        assert backtest("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", out).exit_code == 0
+    assert backtest("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", out).exit_code == 0
     for table in TABLES:
         table.validate(pl.read_parquet(out / f"{table.short_name}.parquet"))
     assert read_backtests(out).height == 1
@@ -345,15 +344,6 @@ def test_a_portfolio_is_one_row_called_after_its_episodes(two_episodes: tuple[Pa
     assert [path.name for path in (tmp_path / "html").iterdir()] == ["buy-and-hold-KXONE-26JAN20-KXTWO-26JAN20.html"]
     shown = CliRunner().invoke(main, ["trading", str(tmp_path / "out")])
     assert "KXONE-26JAN20+KXTWO-26JAN20" in shown.output
-
-
-def test_a_grid_over_a_portfolio_gives_the_rows_of_single_runs(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
-    episodes = [word for path in two_episodes for word in ("--episode", path)]
-    swept = json.loads(backtest(*MAKER, "--portfolio", *episodes, "--grid", "spread_cents=1,2", "--jobs", 2, "--json").stdout)["backtests"]
-    alone = json.loads(backtest(*MAKER, "--portfolio", *episodes, "--param", "spread_cents=2", "--json").stdout)
-    assert [row["agent"] for row in swept] == ["market-maker[spread_cents=1]", "market-maker[spread_cents=2]"]
-    assert {row["episode"] for row in swept} == {"KXONE-26JAN20+KXTWO-26JAN20"}
-    assert swept[1]["result_digest"] == alone[0]["result_digest"]
 
 
 def test_a_portfolio_is_kept_in_the_lake_and_shown_from_the_warehouse(

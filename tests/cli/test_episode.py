@@ -91,35 +91,6 @@ def test_a_folder_of_an_episode_is_imported_under_a_name(tmp_path: Path) -> None
     assert "naming the episode (--name) '../out'" in refused.output
 
 
-def test_a_folder_in_the_original_format_is_imported(tmp_path: Path) -> None:
-    import polars as pl
-
-    folder = tmp_path / "KXGAME-26JAN01"
-    folder.mkdir()
-    about = {
-        "episode_id": "KXGAME-26JAN01",
-        "event_slug": "KXGAME-26JAN01",
-        "tickers": ["KXGAME-26JAN01-A"],
-        "start_ts": "2026-01-01T00:00:00.000000+00:00",
-        "end_ts": "2026-01-01T01:00:00.000000+00:00",
-        "initial_bankroll_cents": 100000,
-        "fee_model_version": "kalshi_oct_2025",
-        "execution_mode": "maker_taker",
-        "observation_depth": -1,
-        "has_trades_tape": False,
-    }
-    (folder / "metadata.json").write_text(json.dumps(about))
-    (folder / "settlement.json").write_text(json.dumps({"KXGAME-26JAN01-A": {"result": "YES", "settled_ts": "2026-01-01T01:00:00+00:00"}}))
-    book = {"ts": ["2026-01-01T00:00:01+00:00"], "sequence_id": [1], "ticker": ["KXGAME-26JAN01-A"]}
-    bids = {f"{side}_bids": [[{"price_cents": price, "size": 5}]] for side, price in (("yes", 40), ("no", 55))}
-    pl.DataFrame(book | bids).with_columns(pl.col("ts").str.to_datetime(time_zone="UTC")).write_parquet(folder / "orderbook.parquet")
-    done = run("import", str(folder), "--json")
-    assert done.exit_code == 0, done.output
-    [made] = json.loads(done.output)
-    assert (made["episode"], made["settled"]) == ("KXGAME-26JAN01", 1)
-    assert run("validate", "KXGAME-26JAN01").exit_code == 0
-
-
 def fees(folder: str) -> dict[str, tuple[str, str, str]]:
     stated = json.loads((Path(folder) / "metadata.json").read_text())["markets"]
     return {market["ticker"]: tuple(market["fee"][name] for name in ("type", "multiplier", "source")) for market in stated}

@@ -101,20 +101,6 @@ def test_intervals_take_whole_event_families_as_independent(examined: Examinatio
         assert (row["brier_skill_lower"], row["brier_skill_upper"]) == pytest.approx(np.quantile(skills, [0.025, 0.975]), abs=0.03)
 
 
-def test_one_row_per_id_gives_255_of_300_own_labels(folder: Path, data: Path, tmp_path: Path) -> None:
-    """The label of an id is the outcome of its last entry, as in the published scoring."""
-    path = tmp_path / "by-id.csv"
-    rows = pl.read_parquet(data / "questions.parquet").unique("question_id", keep="last", maintain_order=True)
-    rows.select("question_id", ground_truth="ground_truth_scored").write_csv(path)
-    examined = examine(read_results(folder), read_labels(path), replicates=0)
-    for model in examined.models:
-        assert model.labelled == 255
-        assert model.consistent is not None
-        assert model.consistent.n == model.findings.answered
-    others = examined.numbers().filter(pl.col("status") != "equal")
-    assert set(others.filter(pl.col("metric") != "ace")["needs"]) == {"column category"}
-
-
 def test_no_difference_from_the_best_survives_holm(examined: Examination) -> None:
     pairs = next(comparison for name, comparison in examined.comparisons().items() if "sampleA" in name).pairs
     against = {

@@ -20,19 +20,6 @@ def _program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_each_tool_of_lint_is_shown_in_one_piece_and_one_failure_hides_no_other(tmp_path: Path) -> None:
-    pieces = {name: f"{name} begins\n{name} ends\n" for name in ("ruff", "mypy", "lint-imports", "sqlfluff", "python")}
-    for name in pieces:
-        failed = int(name in ("ruff", "mypy"))
-        _program(tmp_path / name, f"echo {name} begins; sleep 0.1; echo {name} ends >&2; exit {failed}")
-    command = ["make", "-o", "setup-dev", "lint", f"BIN={tmp_path}"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert all(piece in done.stdout for piece in pieces.values()), done.stdout
-    assert [name for name in ("style", "types", "imports", "sql", "prose") if f"lint-{name}" in done.stderr] == ["style", "types"]
-
-
 @pytest.mark.parametrize("fails", ["", "lint", "test", "test-fleet", "test-browser", "setup-dev"])
 def test_ci_fails_where_a_target_does_and_ends_with_what_lint_found(tmp_path: Path, fails: str) -> None:
     script = tmp_path / "clone" / ".ci" / "run"

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import vl_convert
 
 from bellwether.calibration import reliability_bins
 from bellwether.calibration.scores import leaderboard, score
-from bellwether.figures.bars import bars, count_bars
-from bellwether.figures.canvas import MOST_LINES, png
+from bellwether.figures.bars import count_bars
 from bellwether.figures.costs import coverage_bars
 from bellwether.figures.intervals import brier_over_time, difference_matrix, score_by_distance, score_comparison
 from bellwether.figures.reliability import confidence_histograms, reliability_diagram
@@ -192,28 +190,9 @@ def test_coverage_counts_questions_by_what_became_of_them() -> None:
     assert {row["outcome"]: row["to"] - row["from"] for row in chart_rows(chart)} == {"answered": 107, "content filter": 12, "not asked": 1}
 
 
-def test_a_picture_has_the_pixels_of_the_renderer_in_sixteen_levels_per_colour() -> None:
-    import io
-
-    from PIL import Image
-
-    chart = score_comparison(board(("best", 1, 0.2), ("next", 2, 0.21)))
-    rendered, written = (
-        np.asarray(Image.open(io.BytesIO(one)).convert("RGB")).astype(int)
-        for one in (vl_convert.vegalite_to_png(chart.to_dict(validate=False), scale=1.5), png(chart))
-    )
-    assert rendered.shape == written.shape and np.abs(rendered - written).max() <= 8
-
-
 def test_values_are_counted_with_the_missing_ones() -> None:
     chart = count_bars(pl.Series("category", ["b", "a", None, "a"]), "Questions")
     assert [(row["name"], row["value"]) for row in chart_rows(chart)] == [("a", 2), ("b", 1), ("missing", 1)]
-
-
-def test_bars_beyond_the_last_are_counted() -> None:
-    chart = bars({f"table {number}": 10**6 - number for number in range(MOST_LINES + 3)}, "Rows", log=True)
-    assert len(chart_rows(chart)) == MOST_LINES
-    assert {"and 3 more", "1,000,000"} <= set(chart_texts(chart))
 
 
 def test_a_difference_is_in_both_triangles_and_marked_if_it_is_significant() -> None:

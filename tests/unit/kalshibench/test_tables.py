@@ -1,4 +1,4 @@
-"""Tables and figures of nine and twelve models: each model is named once, and omitted models are named."""
+"""Tables of twelve models at common terminal widths, and names shortened in the middle."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from bellwether.console import shortened
-from bellwether.kalshibench import Examination, examine, figures, read_labels, read_results
-from bellwether.kalshibench.figures import write_figures
+from bellwether.kalshibench import Examination, examine, read_labels, read_results
 from bellwether.kalshibench.text_tables import print_examination
-from tests.figures.chart_contents import chart_texts
 from tests.reference.kalshibench import TIERS, A, B, World, world
 
 NAMES = [name for _, models in TIERS.values() for name in models]
@@ -79,36 +77,3 @@ def test_shortened_names_are_distinct_and_fit(names: list[str], width: int) -> N
     assert list(short) == names
     assert len(set(short.values())) == len(names)
     assert all(len(one) <= max(width, 5) for one in short.values())
-
-
-OF_A = [name for cutoff, models in TIERS.values() if cutoff == A for name in models]
-OF_B = [name for cutoff, models in TIERS.values() if cutoff == B for name in models]
-#: Labels of sample A, and of both samples.
-GIVEN = {"nine models": (A,), "twelve models": (A, B)}
-#: Visible texts by file name.
-Written = dict[str, list[str]]
-
-
-@pytest.fixture(scope="module")
-def drawn(original: World, twelve: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Written]:
-    """Return the texts of the figures with each set of labels."""
-    return {case: draw(original, twelve, tmp_path_factory.mktemp("figures"), cutoffs) for case, cutoffs in GIVEN.items()}
-
-
-def draw(original: World, folder: Path, to: Path, cutoffs: tuple[str, ...]) -> Written:
-    pl.DataFrame(original.labels(*cutoffs)).write_csv(to / "labels.csv")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "png", lambda chart, _: "\n".join(chart_texts(chart)).encode())
-        files, _ = write_figures(examine(read_results(folder), read_labels(to / "labels.csv"), replicates=0), to)
-    return {file.name: file.read_text().split("\n") for file in files}
-
-
-@pytest.mark.parametrize("name", ["kalshibench-scores.png", "kalshibench-inversion.png"])
-def test_every_model_of_the_questions_is_named_once_in_a_figure(drawn: dict[str, Written], name: str) -> None:
-    assert [drawn["nine models"][name].count(model) for model in OF_A] == [1] * 9
-
-
-def test_a_picture_names_the_models_that_are_not_in_it(drawn: dict[str, Written]) -> None:
-    for name, written in drawn["nine models"].items():
-        if name != "kalshibench-reading.png":
-            assert f"Not drawn: {', '.join(OF_B)} (" in " ".join(written), name

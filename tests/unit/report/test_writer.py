@@ -151,7 +151,6 @@ def test_the_warehouse_gives_the_report_that_the_frames_give(warehouse: ReportIn
         assert getattr(read, name).equals(getattr(warehouse, name)), name
 
 
-@pytest.mark.slow
 def test_the_command_writes_the_report_and_names_its_files(warehouse: ReportInputs, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["report", "q", "--json", "--revision", "abc123"])
     assert result.exit_code == 0, result.output

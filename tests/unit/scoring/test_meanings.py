@@ -98,24 +98,6 @@ def test_prices_that_are_the_outcomes_or_nearly_are_refused(price: Any, message:
     assert message in refusal(asked, outcomes=known)
 
 
-@pytest.mark.parametrize(
-    ("price", "note"),
-    [
-        (lambda index, outcome: abs(outcome - 0.01) if index % 3 else 0.4, "Of 30 market prices, 20 are within 0.02 of the outcome: check"),
-        (lambda index, outcome: outcome / 2 + 0.1 + index / 100, "All 30 market prices are on the side of the outcome: check"),
-    ],
-)
-def test_prices_that_may_be_final_are_noted(price: Any, note: str) -> None:
-    result = scored(rows(market_price=price))
-    assert any(one.startswith(note) for one in result.notes), result.notes
-    assert note in " ".join(str(result).split())
-
-
-def test_forecasts_that_are_the_outcomes_are_noted() -> None:
-    data = [{"question": index, "outcome": index % 2, "p_mine": 0.4 + index / 100, "p_known": index % 2} for index in range(20)]
-    assert "Every forecast of known equals the outcome: check that the column is a forecast." in scored(data).notes
-
-
 #: Columns of statistics, as functions of the row's number and probability.
 STATISTICS = {
     "p_value": lambda index, p: 0.03,

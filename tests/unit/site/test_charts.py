@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from importlib import resources
 from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from bellwether.figures.canvas import STYLES, round_of
 from bellwether.pages import charts
-from bellwether.pages.charts import GREY, PALETTE, Colours
+from bellwether.pages.charts import GREY, PALETTE
 from bellwether.pages.model import Note, PageTable
-from bellwether.site import arena_rankings, home
+from bellwether.site import home
 from bellwether.tables.history import STANDINGS
 
 _TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
@@ -48,16 +46,6 @@ def test_colours_of_names_stand_out_from_both_papers_and_from_each_other() -> No
     assert len(papers) >= 2 and len(set(PALETTE)) == 16
     assert min(_contrast(colour, paper) for colour in PALETTE for paper in papers) >= 3
     assert min(_distance(*pair) for pair in combinations((*PALETTE, GREY), 2)) >= 20
-
-
-def test_forty_eight_names_have_different_styles_and_keep_them() -> None:
-    colours = Colours({f"name {n}": n for n in range(40)})
-    first = colours.of([f"name {n}" for n in range(40)])
-    colours.add(["name 7", *(f"a new name {n}" for n in range(8))])
-    assert len(set(colours.of([*first, *(f"a new name {n}" for n in range(8))]).values())) == len(set(STYLES)) == 48
-    assert colours.of(list(first)) == first and colours.of(["unknown"]) == {"unknown": GREY}
-    assert [round_of(first[f"name {n}"]) for n in (0, 15, 16, 31, 32)] == [0, 0, 1, 1, 2]
-    assert max(_distance(one, PALETTE[place % len(PALETTE)]) for place, one in enumerate(STYLES)) < 2
 
 
 def test_an_axis_cuts_only_intervals_far_longer_than_the_spread_of_the_values() -> None:
@@ -93,11 +81,3 @@ def test_what_changed_compares_two_publications() -> None:
     assert [[cell.text for cell in row] for row in changed.rows] == [["benchmark", "r", "Brier", "y", "x", "2", "w", "z"]]
     unchanged = home._changes(SimpleNamespace(standings=STANDINGS.empty()))  # type: ignore[arg-type]
     assert isinstance(unchanged, Note)
-
-
-def test_families_with_a_release_date_are_drawn_against_it() -> None:
-    rows = [{"metric": "brier_stated", "family": name, "value": value} for name, value in (("a", 0.2), ("b", 0.1), ("c", 0.3))]
-    ranking = SimpleNamespace(metrics=("return", "brier_stated"), rankings=pl.DataFrame(rows))
-    (chart,) = arena_rankings._release_dates(ranking, {}, {"a": date(2026, 1, 1), "b": date(2026, 3, 1)})  # type: ignore[arg-type]
-    assert [(row["name"], row["x"], row["frontier"]) for row in chart.rows] == [("a", "2026-01-01", 0.2), ("b", "2026-03-01", 0.1)]
-    assert arena_rankings._release_dates(ranking, {}, {}) == []  # type: ignore[arg-type]
