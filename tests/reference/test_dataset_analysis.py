@@ -114,6 +114,7 @@ def test_the_debiased_reliability_of_the_market_is_over_pairs_of_different_clust
         ("0.19", "high"),
         ("0.2", "medium"),
         ("0.4", "low"),
+        ("0.5", "low"),
         ("0.6", "low"),
         ("0.8", "medium"),
         ("0.81", "high"),

@@ -448,6 +448,28 @@ def test_every_rule_fails_on_rows_made_bad() -> None:
             assert outcome.sample, (name, rule)
 
 
+#: Changes of the first row that reach the limit of a rule and still meet it.
+LIMITS = {
+    "raw/kalshi_markets": {
+        "bid_at_or_below_ask": change(yes_bid=Decimal("0.5"), yes_ask=Decimal("0.5")),
+        "settles_after_it_closes": change(settled_at=pl.col("close_time")),
+    },
+    "raw/kalshi_candles": {"bid_at_or_below_ask": change(yes_bid_close=pl.col("yes_ask_close"))},
+    "raw/kalshi_pulls": {"ends_after_it_starts": change(started_at=pl.col("finished_at"))},
+    "clean/markets": {"settles_after_it_closes": change(settled_at=pl.col("close_time"))},
+    "clean/prices": {"bid_at_or_below_ask": change(bid=pl.col("ask")), "known_after_it_stood": change(at=pl.col("known_at"))},
+    "replay/books": {"a_price_has_contracts": change(bid_depth=pl.col("bid_size"))},
+    "replay/orders": {"filled_within_its_size": change(filled=pl.col("size"))},
+}
+
+
+def test_rows_at_the_limit_of_a_rule_meet_it() -> None:
+    for name, limits in LIMITS.items():
+        for rule, reach in limits.items():
+            (outcome,) = validate(table(name), reach(ordinary_rows(name)), [made for made in rules_for(name) if made.name == rule])
+            assert outcome.passed, (name, rule)
+
+
 def test_an_empty_partition_meets_every_rule_but_a_least_number_of_rows() -> None:
     for name in RULES:
         outcomes = validate(table(name), table(name).empty(), rules_for(name))

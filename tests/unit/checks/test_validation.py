@@ -114,6 +114,7 @@ def test_a_tenth_of_the_forecasts_may_be_missing(missing: int, passed: bool) -> 
     assert (found.passed, found.failing_rows) == (passed, missing)
 
 
+@pytest.mark.nightly
 def test_polars_finds_what_great_expectations_finds() -> None:
     draw = Random(7)
     compared = []

@@ -44,6 +44,7 @@ def test_every_file_is_in_the_list() -> None:
     assert listed == {path.name for path in FOLDER.iterdir() if path.is_file()} - {"README.md"}
 
 
+@pytest.mark.nightly
 def test_the_csv_is_scored_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
     assert f"```csv\n{(FOLDER / 'forecasts.csv').read_text(encoding='utf-8')}```" in page
@@ -64,6 +65,7 @@ def test_the_market_maker_quotes_within_the_book_and_its_limit(tmp_path: Path) -
     assert prices and all(price * 100 == int(price * 100) for price in prices)
 
 
+@pytest.mark.nightly
 def test_the_language_model_trades_and_repeats_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = example("llm_agent").main(Native().write(tmp_path / "KXTEST-26JAN20"), trajectory=tmp_path / "trajectory")

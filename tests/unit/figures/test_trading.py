@@ -74,16 +74,23 @@ def books(markets: int, changes: int) -> Tape:
     return tape(*events, tickers=markets, end=changes)
 
 
-SMALL, LARGE = books(1, 400), books(33, 4000)
+SMALL = books(1, 400)
 
 
 def test_prices_with_fills_are_a_small_picture() -> None:
-    chart_png(price_with_fills(LARGE, fills(LARGE, 20_000), "Fills"))
+    chart_png(price_with_fills(SMALL, fills(SMALL, 500), "Fills"))
 
 
-@pytest.mark.parametrize("on", [LARGE, tape(), tape(*book(0, 400, 420))], ids=["33 markets", "nothing", "one instant"])
+@pytest.mark.parametrize("on", [SMALL, tape(), tape(*book(0, 400, 420))], ids=["one market", "nothing", "one instant"])
 def test_a_heat_map_is_a_small_picture(on: Tape) -> None:
     chart_png(book_heat_map(on, "Book"))
+
+
+@pytest.mark.nightly
+def test_thirty_three_markets_with_many_fills_are_small_pictures() -> None:
+    many = books(33, 4000)
+    chart_png(price_with_fills(many, fills(many, 20_000), "Fills"))
+    chart_png(book_heat_map(many, "Book"))
 
 
 def test_the_same_rows_give_the_same_bytes_in_any_order() -> None:

@@ -54,7 +54,6 @@ def test_the_same_inputs_in_any_order_give_the_same_bytes(tiny: ReportInputs, tm
     shuffled = replace(tiny, **{name: getattr(tiny, name).reverse() for name in TABLES})
     write_report(tiny, tmp_path / "a")
     write_report(shuffled, str(tmp_path / "b"))
-    write_report(tiny, tmp_path / "a")
     assert contents(tmp_path / "a" / "q") == contents(tmp_path / "b" / "q")
 
 

@@ -35,7 +35,7 @@ from tests.html_pages import Reader
 from tests.site.world import HOSTILE, NOW, Size, arena, published, write
 from tests.site.world import rows as rows_of
 
-SMALL = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
+SMALL = Size(questions=4, prices=2, models=3, samples=8, orders=20, cohorts=2, families=2, markets=12)
 
 
 @pytest.fixture(autouse=True)
@@ -413,7 +413,7 @@ def test_hostile_texts_are_text_everywhere(tmp_path: Path) -> None:
             return f"{kind}<script>\"'{place}"
         return f"{kind}{HOSTILE}{place}" + ("x" * 100_000 if kind in ("response", "criteria") and not place else "")
 
-    size = Size(questions=3, prices=2, models=2, episodes=1, agents=1, samples=3, orders=30, cohorts=1, families=1, markets=30)
+    size = Size(questions=2, prices=1, models=1, episodes=1, agents=1, samples=2, orders=4, cohorts=1, families=1, markets=4)
     build(published(tmp_path, size, words), tmp_path / "site")
     for page in (tmp_path / "site").rglob("*.html"):
         read = Reader(page)
@@ -491,7 +491,7 @@ def test_every_page_names_a_table_whose_rebuild_failed(place: Path, tmp_path: Pa
 
 def test_nan_and_null_in_every_column_are_shown_as_missing(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
-    write(lake, Size(questions=2, prices=1, models=2, episodes=1, agents=1, cohorts=1, families=1, markets=3))
+    write(lake, Size(questions=1, prices=1, models=1, episodes=1, agents=1, cohorts=1, families=1, markets=3))
     for name in (
         "benchmark/leaderboard",
         "benchmark/scores",

@@ -91,6 +91,24 @@ def test_decimal_commas_are_read(tmp_path: Path, first: str) -> None:
     assert (found.accepted["probability"].to_list(), found.refused.height) == ([0.72], 0)
 
 
+def test_forecasts_count_from_the_opening_until_before_the_close_and_never_from_the_future(tmp_path: Path) -> None:
+    instant, closed = timedelta(microseconds=1), OPEN + timedelta(days=2)
+    cases = [
+        ("K-1", OPEN, True),
+        ("K-1", OPEN - instant, False),
+        ("K-1", NOW, True),
+        ("K-1", NOW + instant, False),
+        ("OLD", closed - instant, True),
+        ("OLD", closed, False),
+    ]
+    rows = [{**GOOD, "market_id": market, "stated_at": at.isoformat()} for market, at, _ in cases]
+    accepted, refused = judge(tmp_path / "f.csv", *rows)
+    assert accepted.select("market", "stated_at").rows() == [(f"kalshi:{market}", at) for market, at, counts in cases if counts]
+    assert [line.partition(":")[0] for line in refused] == [
+        f"line {number}" for number, (*_, counts) in enumerate(cases, start=2) if not counts
+    ]
+
+
 def test_a_duplicate_is_refused_in_the_file_and_against_what_is_stored(tmp_path: Path) -> None:
     other = {**GOOD, "probability": "0.1"}
     accepted, refused = judge(tmp_path / "f.csv", GOOD, other)
