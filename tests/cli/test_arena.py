@@ -84,11 +84,8 @@ def test_only_tables_of_the_arena_are_shown(home: Path) -> None:
 SHOWING = {
     "arena leaderboard": "arena/leaderboard",
     "arena rankings": "arena/rankings",
-    "arena status": "arena/leaderboard",
     "arena table ledger": None,
-    "arena leaderboard --known-at 2026-05-01": None,
     "query FROM:arena.rankings": "arena/rankings",
-    "query FROM:arena.ledger": None,
 }
 
 

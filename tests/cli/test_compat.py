@@ -99,6 +99,7 @@ def test_a_broken_file_is_a_warning_and_the_rest_is_shown(write: Write, label_fi
     assert len(document["damaged"]) == 1
 
 
+@pytest.mark.nightly
 def test_the_figures_are_written_small_and_the_same_each_time(write: Write, label_file: Path, tmp_path: Path) -> None:
     folder = write(a=result("$\\frac{1}{0}$"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
     for name in ("one", "two"):

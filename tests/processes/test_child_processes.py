@@ -32,7 +32,11 @@ def run(code: str, *words: str, cwd: Path = ROOT, seed: str = "0") -> str:
             "validate(table('clean/markets'), markets(market('A', status='odd')), rules_for('clean/markets'))",
             {"great_expectations", "pandas", "scipy"},
         ),
-        ("import pkgutil, cli\nfor found in pkgutil.iter_modules(cli.__path__): __import__(f'cli.{found.name}')", {"dagster"}),
+        pytest.param(
+            "import pkgutil, cli\nfor found in pkgutil.iter_modules(cli.__path__): __import__(f'cli.{found.name}')",
+            {"dagster"},
+            marks=pytest.mark.nightly,
+        ),
     ],
     ids=["calibration", "checks", "commands"],
 )
@@ -66,6 +70,7 @@ print(json.dumps([hashlib.sha256(one).hexdigest() for one in (*whole, Path("page
 """
 
 
+@pytest.mark.nightly
 def test_questions_are_the_same_under_any_hash_seed() -> None:
     first, second = (run(QUESTIONS, seed=seed) for seed in ("1", "2"))
     assert first == second
