@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.site.chromium import Missing, chromium, paint
+from tests.browser.chromium import Missing, chromium, paint
 
 SECONDS, MEGABYTES, PAGE_KILOBYTES, REBUILD_SECONDS, PAINT_SECONDS = 60.0, 500.0, 300.0, 10.0, 1.0
 

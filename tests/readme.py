@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.golden.digests import DATE
 from tests.browser.chromium import Missing, chromium, picture
+from tests.golden.digests import DATE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import polars as pl
-import pytest
 
 from bellwether.registry.model_names import is_requested, named_as_requested
 
