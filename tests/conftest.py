@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,11 +128,35 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shared_home(shared_folder(tmp_path_factory))
 
 
+@pytest.fixture(scope="session")
+def _opened_demo(demo_home: Path) -> Iterator[World]:
+    from tests.demo_home import open_world
+
+    world = open_world(demo_home)
+    with world.instance:
+        yield world
+
+
 @pytest.fixture
-def demo_copy(demo_home: Path, tmp_path: Path) -> Iterator[World]:
-    """A copy of the demo home for a test that writes, selected in the environment."""
+def demo(_opened_demo: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The demo home, opened and selected in the environment, for a test that only reads."""
+    from tests.demo_home import selected
+
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    with selected(_opened_demo.config.home):
+        yield _opened_demo
+
+
+@pytest.fixture
+def demo_copy(demo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A copy of the demo home for a test that writes, selected in the environment. Its runs draw no pictures."""
+    from bellwether.figures import canvas
+    from bellwether.report import figures
     from tests.demo_home import open_copy, selected
 
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
+    monkeypatch.setattr(figures, "_cache", OrderedDict())
     with selected(tmp_path / "demo"):
         world = open_copy(demo_home, tmp_path / "demo")
         with world.instance:

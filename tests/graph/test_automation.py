@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,50 +18,31 @@ from assets.replay.partitions import automatic as automatic_agents
 from assets.venues.runs import _outdated_days
 from bellwether import checks
 from bellwether.errors import QualityError
-from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
-from bellwether.tables import table
 from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, UpdatePlan, automation, run_requests
 from orchestration.orphaned_runs import ProcessLock
-from orchestration.partitions import group_days
-from tests.orchestration.conftest import FORECASTERS, SILENT, World, run_all
-from tests.orchestration.test_graph import DAYS
+from resources.models import payer
+from tests.demo_home import RELEASE, World, forecast, publish
+from tests.graph.worlds import DAYS, change, execute, files, location, restrict_automation, tick, without_history
 
-RELEASE = "sandbox-2026"
+#: A day of both venues and a forecaster of the demo home, and what follows from them.
+DAY, FORECASTER = DAYS[3], "always-half"
+OF_DAY = {(f"clean/{name}", DAY) for name in ("resolutions", "markets", "prices")}
+OF_FORECASTS = {(f"benchmark/{name}", f"{FORECASTER}|{RELEASE}") for name in ("scores", "reliability")}
 
 
 @pytest.fixture
-def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The evaluated lake with a Dagster instance without runs and events."""
-    monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
-    monkeypatch.setattr("bellwether.forecasting.competitors", lambda *_: dict.fromkeys(FORECASTERS))
-    settings.cache_clear()
-    lake, before = evaluated.config.world_home / "lake", tmp_path / "lake"
-    shutil.copytree(lake, before)
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as instance:
-        world = replace(evaluated, instance=instance)
-        world.runner()
-        publish(world.lake, world.config.warehouse_uri)  # other tests have rebuilt partitions
-        for name, keys in (("release", [RELEASE]), ("forecaster", FORECASTERS)):
-            instance.add_dynamic_partitions(name, list(keys))
-        yield world  # type: ignore[misc]
-    shutil.rmtree(lake)  # other tests read the same world
-    shutil.copytree(before, lake)
-    settings.cache_clear()
-
-
-def tick(world: World) -> dg.SensorResult | Any:
-    resources = {"lake": (world.defs.resources or {})["lake"]}
-    with dg.build_sensor_context(
-        instance=world.instance, repository_def=world.defs.get_repository_def(), resources=resources, sensor_name="automation"
-    ) as context:
-        return automation.evaluate_tick(context)
+def fresh(demo_copy: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The demo home with a Dagster instance without runs and events."""
+    restrict_automation(monkeypatch)
+    with without_history(demo_copy, tmp_path) as world:
+        yield world
 
 
 def requested_partitions(world: World) -> set[tuple[str, str]]:
     """Return tables and partitions of the runs that the sensor requests."""
     found = set()
-    for request in tick(world).run_requests or ():
+    for request in tick(world, automation).run_requests or ():
         tags = request.tags
         first = request.partition_key or tags.get("dagster/partition") or tags.get("dagster/asset_partition_range_start", "")
         assert tags.get("dagster/asset_partition_range_end", first) == first
@@ -69,79 +50,64 @@ def requested_partitions(world: World) -> set[tuple[str, str]]:
     return found
 
 
-def change(world: World, name: str, partition: tuple[str, ...], column: str, value: object) -> None:
-    declared = table(name)
-    rows = world.lake.slice(declared, [partition]).read()
-    changed = rows.with_columns(pl.lit(value, declared.schema[column]).alias(column))
-    assert not changed.equals(rows)
-    made = world.lake.manifest(declared, partition)
-    assert made is not None
-    world.lake.write(declared, partition, changed, run_id="changed", inputs=made.inputs, code_version=made.code_version)
-
-
-def test_without_dagsters_history_nothing_is_to_be_made_until_an_input_changes(fresh: World) -> None:
+def test_outdated_partitions_are_found_without_runs_and_events(fresh: World) -> None:
     assert requested_partitions(fresh) == set()
-    again = run_all(fresh)
-    assert again.stats.runs == 0
-    assert not fresh.instance.get_runs()
+    stored = Path(fresh.lake.uri) / "raw/polymarket_markets" / DAY / "manifest.json"
+    before = stored.read_bytes()
+    change(fresh, "raw/polymarket_markets", (DAY,), "question", "changed")
+    work = fresh.runner()
+    assert requested_partitions(fresh) == OF_DAY
+    assert _outdated_days(work, list(DAYS)) == [DAY]
+    stored.write_bytes(before)
+    change(fresh, "benchmark/forecasts", (RELEASE, FORECASTER), "p_yes", 0.25)
+    assert requested_partitions(fresh) == OF_FORECASTS, "the ranking waits for the scores"
+    assert _outdated_days(work, list(DAYS)) == []
 
-    day = DAYS[3]
-    manifest = Path(fresh.lake.uri) / "raw/polymarket_markets" / day / "manifest.json"
-    before = manifest.read_bytes()
-    change(fresh, "raw/polymarket_markets", (day,), "question", "changed")
-    assert requested_partitions(fresh) == {(f"clean/{name}", day) for name in ("resolutions", "markets", "prices")}
-    assert _outdated_days(fresh.runner(), list(DAYS)) == [day]
-    manifest.write_bytes(before)
-    assert requested_partitions(fresh) == set()
-    assert _outdated_days(fresh.runner(), list(DAYS)) == []
 
-    pair = (RELEASE, "always-half")
-    forecasts = fresh.lake.slice(table("benchmark/forecasts"), [pair]).read()
-    change(fresh, "benchmark/forecasts", pair, "latency_ms" if "latency_ms" in forecasts.columns else "p_yes", 0.25)
-    followers = {f"benchmark/{name}" for name in ("scores", "reliability")}
-    assert requested_partitions(fresh) == {(name, "always-half|sandbox-2026") for name in followers}, "the ranking waits for the scores"
-    command = run_all(fresh)
-    assert command.stats.by_job.keys() == {"score", "rank", "publish"}
+@pytest.mark.nightly
+def test_a_command_and_the_sensor_update_the_same_partitions(fresh: World) -> None:
+    change(fresh, "benchmark/forecasts", (RELEASE, FORECASTER), "p_yes", 0.25)
+    work = fresh.runner()
+    forecast(work)
+    publish(work)
+    assert work.stats.by_job.keys() == {"score", "rank", "publish"}
     scored = [run for run in fresh.instance.get_runs() if run.job_name == "score"]
-    assert [run.tags["dagster/partition"] for run in scored] == ["always-half|sandbox-2026"]
+    assert [run.tags["dagster/partition"] for run in scored] == [f"{FORECASTER}|{RELEASE}"]
     assert requested_partitions(fresh) == set()
 
 
-def test_the_sensor_waits_for_a_command_and_for_runs_in_progress_and_stops_at_a_blocking_rule(
-    fresh: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inputs_that_are_rebuilt_unchanged_make_nothing_outdated(fresh: World) -> None:
+    before = files(fresh)
+    assert execute(fresh, "questions", "benchmark/questions", partition_key=RELEASE).success
+    assert files(fresh) == before
+    assert UpdatePlan(fresh.defs.resolve_asset_graph(), fresh.lake, fresh.instance).due() == []
+
+
+def test_the_sensor_waits_for_commands_and_runs_and_stops_at_a_blocking_rule(fresh: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str, rows: pl.LazyFrame) -> None:
         if name == "clean/markets":
             raise QualityError("broken")
 
-    day = DAYS[2]
-    lost = fresh.lake.manifest(table("clean/prices"), (day,))
-    assert lost is not None
-    file = Path(fresh.lake.uri) / lost.file
-    held = file.read_bytes()
-    file.unlink()
-    try:
-        assert requested_partitions(fresh) == {("clean/prices", day)}
-        command = ProcessLock(fresh.instance)
-        assert requested_partitions(fresh) == set()
-        command.close()
-        pull = dg.DagsterRun(job_name="days", tags={"dagster/partition": day}, status=dg.DagsterRunStatus.STARTED)
-        fresh.instance.add_run(pull)
-        assert requested_partitions(fresh) == set()
-        fresh.instance.delete_run(pull.run_id)
-        assert requested_partitions(fresh) == {("clean/prices", day)}
-        with monkeypatch.context() as patch:
-            patch.setattr(checks, "require", broken)
-            _BLOCKED.clear()
-            assert requested_partitions(fresh) == set(), "an input breaks a blocking rule"
-        _BLOCKED.clear()
-    finally:
-        file.write_bytes(held)
+    location(fresh, "clean/prices", DAY).unlink()
+    assert requested_partitions(fresh) == {("clean/prices", DAY)}
+    command = ProcessLock(fresh.instance)
+    assert requested_partitions(fresh) == set()
+    command.close()
+    pull = dg.DagsterRun(job_name="days", tags={"dagster/partition": DAY}, status=dg.DagsterRunStatus.STARTED)
+    fresh.instance.add_run(pull)
+    assert requested_partitions(fresh) == set()
+    fresh.instance.delete_run(pull.run_id)
+    assert requested_partitions(fresh) == {("clean/prices", DAY)}
+    monkeypatch.setattr(checks, "require", broken)
+    _BLOCKED.clear()
+    assert requested_partitions(fresh) == set(), "an input breaks a blocking rule"
+    _BLOCKED.clear()
 
 
-def test_failures_are_repeated_with_growing_pauses_and_not_forever(fresh: World) -> None:
+def test_failures_are_retried_with_growing_pauses_and_not_forever(fresh: World) -> None:
     graph = fresh.defs.resolve_asset_graph()
-    (one,) = [replace(found, attempts=3) for found in _due(fresh)]
+    location(fresh, "clean/prices", DAY).unlink()
+    (one,) = (replace(found, attempts=3) for found in UpdatePlan(graph, fresh.lake, fresh.instance).due())
     now, tried = datetime.now(UTC), []
     for minute in range(0, 60, 1):
         at = now + timedelta(minutes=minute)
@@ -154,17 +120,7 @@ def test_failures_are_repeated_with_growing_pauses_and_not_forever(fresh: World)
     assert not list(run_requests(graph, [replace(one, attempts=1)], fresh.instance, now + timedelta(days=3)))
 
 
-def _due(world: World) -> list[Any]:
-    file = Path(world.lake.uri) / world.lake.manifest(table("clean/prices"), (DAYS[1],)).file  # type: ignore[union-attr]
-    held = file.read_bytes()
-    file.unlink()
-    try:
-        return UpdatePlan(world.defs.resolve_asset_graph(), world.lake, world.instance).due()
-    finally:
-        file.write_bytes(held)
-
-
-def test_only_what_costs_nothing_or_is_named_runs_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_free_or_named_models_run_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_MODELS", "paid")
     settings.cache_clear()
     monkeypatch.setattr("bellwether.forecasting.competitors", lambda *_: {"free": None, "paid": None})
@@ -172,36 +128,17 @@ def test_only_what_costs_nothing_or_is_named_runs_without_a_request(monkeypatch:
     monkeypatch.setattr("bellwether.replay.registry.competitors", lambda *_: agents)
     now = datetime.now(UTC)
     new, old = (cast("Any", SimpleNamespace(written_at=now - timedelta(days=days))) for days in (1, 30))
-    asked = automatic({("r",): new, ("s",): old, ("r@20",): new})
-    assert asked == [("r", "free"), ("r", "paid"), ("s", "free")], (
-        "nothing is bought for older releases; the first 20 are answered on request"
-    )
+    expected = [("r", "free"), ("r", "paid"), ("s", "free")]
+    assert automatic({("r",): new, ("s",): old, ("r@20",): new}) == expected, "no call for older releases and for subsets"
     assert automatic_agents({("e",): new, ("f",): old}) == [("e", "rule"), ("e", "trader"), ("f", "rule")]
-    settings.cache_clear()
 
 
-def test_neighbouring_days_are_one_span_of_bounded_length() -> None:
-    days = ["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-05", "2026-03-04", "2026-03-10"]
-    assert group_days(days) == [("2026-02-27", "2026-03-01"), ("2026-03-04", "2026-03-05"), ("2026-03-10", "2026-03-10")]
-    assert group_days(days, most=2) == [
-        ("2026-02-27", "2026-02-28"),
-        ("2026-03-01", "2026-03-01"),
-        ("2026-03-04", "2026-03-05"),
-        ("2026-03-10", "2026-03-10"),
-    ]
-    assert group_days(["2026-03-01", "2026-03-08"], step=timedelta(days=7)) == [("2026-03-01", "2026-03-08")]
-
-
-@pytest.mark.parametrize(
-    ("run", "expected"),
-    [
+def test_runs_of_a_backfill_of_divided_work_and_retries_share_a_budget() -> None:
+    retry = {"run_id": "two", "root_run_id": "one", "parent_run_id": "one"}
+    for run, expected in (
         ({"run_id": "one"}, "one"),
-        ({"run_id": "two", "root_run_id": "one", "parent_run_id": "one"}, "one"),
+        (retry, "one"),
         ({"run_id": "two", "tags": {"dagster/backfill": "many"}}, "many"),
-        ({"run_id": "two", "root_run_id": "one", "parent_run_id": "one", "tags": {"bellwether/paid_by": "divided"}}, "divided"),
-    ],
-)
-def test_runs_of_a_backfill_or_of_divided_work_and_repetitions_of_a_run_share_a_budget(run: dict[str, Any], expected: str) -> None:
-    from resources.models import payer
-
-    assert payer(dg.DagsterRun(job_name="evaluate", **run)) == expected
+        ({**retry, "tags": {"bellwether/paid_by": "divided"}}, "divided"),
+    ):
+        assert payer(dg.DagsterRun(job_name="evaluate", **run)) == expected  # type: ignore[arg-type]

@@ -1,34 +1,43 @@
-"""The code location loads, imports little, and contains exactly the expected definitions."""
+"""The code location contains exactly the expected definitions, described for users, and the documentation names all of them."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import ast
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import dagster as dg
+import duckdb
 import pytest
 import yaml
 
+from assets.arena.assets import DECIDED_TABLES
 from assets.arena.partitions import WEEK
-from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
+from assets.benchmark.assets import ForecastConfig, ScoreConfig
+from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list, forecasters
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from assets.venues.partitions import RECORDING
+from bellwether.forecasting import without_key
+from bellwether.lake import meta
+from bellwether.lake.dictionary import build_dictionary
 from bellwether.settings import World, settings
-from bellwether.tables import TABLES
-from orchestration.asset_declarations import table_asset
+from bellwether.tables import TABLES, table
+from cli.benchmark import evaluate
+from orchestration.asset_declarations import key, site_link
 from orchestration.definitions import build_defs
+from orchestration.home import settings_file
 from orchestration.partitions import DAY
+from orchestration.run_priority import AUTOMATIC
 from orchestration.runner import TAGS
-from orchestration.server import describe_groups
+from orchestration.server import _serve_site, describe_groups
 
 ROOT = Path(__file__).resolve().parents[2]
-
-#: Libraries that take seconds to import and that few steps need.
-HEAVY = (
-    *("aiohttp", "cryptography", "great_expectations", "litellm", "altair", "numpy", "pandas", "pyarrow", "sklearn", "scipy"),
-    "websockets",
-)
+DOCS = ROOT / "docs"
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "TOGETHERAI_API_KEY", "FIREWORKS_API_KEY")
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +62,20 @@ def test_definitions_are_loadable(defs: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(defs)
 
 
-def test_every_asset_says_what_it_is(defs: dg.Definitions) -> None:
+def test_every_asset_has_a_description_an_owner_a_page_and_its_columns(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
-    for key in graph.get_all_asset_keys():
-        node = graph.get(key)
-        assert node.description and node.owners and node.group_name == key.path[0] and node.kinds and node.tags, key
-        if key.to_user_string() in TABLES:
+    for asset in graph.get_all_asset_keys():
+        node = graph.get(asset)
+        assert node.group_name == asset.path[0] and node.kinds and node.tags, asset
+        assert len((node.description or "").split("\n\n")) == 3, asset
+        assert list(node.owners) == ["team:bellwether"], asset
+        page = node.metadata["page"]
+        assert isinstance(page, dg.UrlMetadataValue) and (page.url or "").endswith(".html"), asset
+        if asset.to_user_string() in TABLES:
             schema = node.metadata["dagster/column_schema"]
-            assert [column.name for column in schema.columns] == TABLES[key.to_user_string()].names
+            assert [column.name for column in schema.columns] == TABLES[asset.to_user_string()].names
             assert all(column.description for column in schema.columns)
-            assert ("sql" in node.kinds) == (ROOT / "sql" / f"{key.to_user_string()}.sql").is_file(), key
+            assert ("sql" in node.kinds) == (ROOT / "sql" / f"{asset.to_user_string()}.sql").is_file(), asset
 
 
 def test_what_clocks_renew_has_a_deadline_where_time_passes(defs: dg.Definitions) -> None:
@@ -93,10 +106,11 @@ def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
 
 
 def test_everything_that_runs_by_itself_is_switched_on(defs: dg.Definitions) -> None:
-    """test_documentation compares their names with docs/operating.md."""
     repository = defs.get_repository_def()
     for clocks in (repository.schedule_defs, repository.sensor_defs):
         assert {clock.default_status.value for clock in clocks} == {"RUNNING"}
+    named = set(re.findall(r"^\| (?:schedule|sensor) `(\w+)`", (DOCS / "operating.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert named == {one.name for one in (*repository.schedule_defs, *repository.sensor_defs)}
 
 
 def test_tables_that_reach_a_ranking_are_guarded_by_blocking_checks(defs: dg.Definitions) -> None:
@@ -108,23 +122,6 @@ def test_tables_that_reach_a_ranking_are_guarded_by_blocking_checks(defs: dg.Def
     assert {"raw/kalshi_markets", "clean/markets", "clean/prices", "benchmark/questions", "benchmark/forecasts", "arena/ledger"} <= blocking
 
 
-def test_loading_imports_nothing_heavy() -> None:
-    code = f"import sys, orchestration.definitions; print([name for name in {HEAVY!r} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-
-
-def test_the_domain_library_never_imports_dagster() -> None:
-    code = (
-        "import sys, pkgutil, importlib, bellwether\n"
-        "for module in pkgutil.walk_packages(bellwether.__path__, 'bellwether.'):\n"
-        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
-        "print([name for name in sys.modules if name.split('.')[0].startswith('dagster')])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-
-
 def test_a_newcomer_is_told_of_every_group_when_the_ui_starts(defs: dg.Definitions) -> None:
     text = describe_groups(3000)
     groups = {spec.group_name for spec in defs.resolve_all_asset_specs()}
@@ -133,14 +130,129 @@ def test_a_newcomer_is_told_of_every_group_when_the_ui_starts(defs: dg.Definitio
 
 
 def test_runs_of_commands_are_shown_under_their_jobs() -> None:
-    workspace = yaml.safe_load((Path(__file__).resolve().parents[2] / "workspace.yaml").read_text())
+    workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
     location = workspace["load_from"][0]["python_module"]["location_name"]
     assert TAGS[".dagster/repository"] == f"__repository__@{location}"
 
 
-def test_former_names_of_declarations_warn() -> None:
-    with pytest.warns(
-        DeprecationWarning, match=r"orchestration\.declare\.of is deprecated until 0\.4; use orchestration\.asset_declarations\.table_asset"
-    ):
-        from orchestration.declare import of
-    assert of is table_asset
+def test_pages_are_linked_at_the_address_of_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_SITE_URL", "https://bellwether.example.com/")
+    settings.cache_clear()
+    assert site_link("data/index.html").url == "https://bellwether.example.com/data/index.html"
+    monkeypatch.delenv("BELLWETHER_SITE_URL")
+    settings.cache_clear()
+    assert str(site_link("data/index.html").url).startswith("file://")
+
+
+def test_the_ui_serves_the_site_and_explains_a_missing_page(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("home")
+    with _serve_site(tmp_path) as address:
+        with urllib.request.urlopen(f"{address}/index.html") as answer:
+            assert answer.read() == b"home"
+        with pytest.raises(urllib.error.HTTPError) as failure:
+            urllib.request.urlopen(f"{address}/data/index.html")
+        assert b"bellwether site" in failure.value.read()
+
+
+def test_tables_of_rankings_are_materialized_one_by_one(defs: dg.Definitions) -> None:
+    """The UI asks for confirmation if a step builds more than the selection. Only pulls and backtests should do that."""
+    graph = defs.resolve_asset_graph()
+    together = {key.to_user_string() for key in graph.get_all_asset_keys() if len(graph.get(key).execution_set_asset_keys) > 1}
+    assert {name.split("/")[0] for name in together} == {"raw", "replay"}
+    assert not together & {"replay/summary", "replay/results", "benchmark/leaderboard", "arena/leaderboard", "arena/rankings"}
+
+
+def test_forecasters_that_need_a_key_are_listed_last_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in KEYS:
+        monkeypatch.delenv(variable, raising=False)
+    missing = without_key()
+    order = [missing.get(name, "") for name in forecasters()]
+    assert order == sorted(order) and order[0] == "" and "key missing: OPENAI_API_KEY" in order
+    lines = forecaster_list().splitlines()
+    assert lines[0].startswith("- ready: ") and "`always-half`" in lines[0]
+    assert any(line.startswith("- key missing: OPENAI_API_KEY: ") and "`gpt-4o`" in line for line in lines)
+
+
+def test_each_table_of_a_week_is_made_after_its_week_before(defs: dg.Definitions) -> None:
+    """This dependency makes a backfill build weeks in order."""
+    graph = defs.resolve_asset_graph()
+    for name in DECIDED_TABLES:
+        node = graph.get(key(name))
+        trades = {key("arena/trades")} if name == "arena/evidence" else set()
+        assert node.parent_keys == {key("arena/universe"), key(name)} | trades
+        mapping = node.partition_mappings[key(name)]
+        assert isinstance(mapping, dg.TimeWindowPartitionMapping)
+        assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
+    assert defs.resolve_assets_def(key("arena/decisions")).op.pool == "arena"
+
+
+def test_no_job_gives_the_run_of_a_user_the_tags_of_automation(defs: dg.Definitions) -> None:
+    assert not [job.name for job in defs.resolve_all_job_defs() if job.tags.keys() & AUTOMATIC.keys()]
+
+
+def test_the_dictionary_lists_tables_and_the_design_lists_files(defs: dg.Definitions) -> None:
+    tables = set(re.findall(r"^\| `(\w+/\w+)` \| [^|]+ \| [A-Z][^|]+\. \|$", build_dictionary(), re.MULTILINE))
+    files = set(
+        re.findall(
+            r"`(\w+/\w+)`",
+            re.findall(r"Six assets are files.*?\. One step", (DOCS / "design.md").read_text(encoding="utf-8"), re.DOTALL)[0],
+        )
+    )
+    assert tables | files == {
+        *("/".join(key.path) for key in defs.resolve_asset_graph().get_all_asset_keys()),
+        *(one.name for one in meta.ALL),
+    }
+    assert tables == {*TABLES, *(one.name for one in meta.ALL)}
+
+
+def test_every_limit_of_an_evaluation_and_every_column_of_the_leaderboard_is_documented(defs: dg.Definitions) -> None:
+    page = (DOCS / "benchmark.md").read_text(encoding="utf-8")
+    options = {option for one in evaluate.params for option in one.opts if option.startswith("--")}
+    assert options - {"--models", "--json"} <= set(re.findall(r"--[a-z-]+", page))
+    configuration = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0]
+    stated = yaml.safe_load(configuration)
+    assert set(stated["ops"]["benchmark__forecasts"]["config"]) == set(ForecastConfig.model_fields)
+    assert dg.validate_run_config(defs.resolve_job_def("evaluate"), stated)
+    assert set(ScoreConfig.model_fields) <= set(re.findall(r"`(\w+)`", page))
+    plain = {re.sub(r"_(lower|upper|reason)$", "", column) for column in table("benchmark/leaderboard").names}
+    assert plain - {"release", "forecaster", "kind", "known_at", "rules"} <= set(re.findall(r"`(\w+)`", page))
+
+
+def test_columns_that_need_quotes_in_duckdb_are_named() -> None:
+    """DuckDB reserves some words. A query with such a column name fails without quotes."""
+    quoted = set()
+    for name in {column for declared in TABLES.values() for column in declared.names}:
+        try:
+            duckdb.sql(f'SELECT {name} FROM (SELECT 1 AS "{name}")')
+        except duckdb.Error:
+            quoted.add(name)
+    said = re.search(r"The columns (.+?) have names that DuckDB reserves", (DOCS / "querying.md").read_text(encoding="utf-8"))
+    assert said is not None
+    assert quoted == set(re.findall(r"`(\w+)`", said.group(1)))
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def test_no_private_module_of_dagster_is_imported() -> None:
+    files = [path for folder in ("cli", "assets", "orchestration", "resources", "bellwether") for path in (ROOT / folder).rglob("*.py")]
+    private = {
+        (str(path.relative_to(ROOT)), name)
+        for path in files
+        if "dagster" in path.read_text(encoding="utf-8")
+        for name in imported(path)
+        if name.startswith("dagster") and any(part.startswith("_") for part in name.split("."))
+    }
+    assert private == set()
+
+
+def test_the_classes_that_a_home_names_exist() -> None:
+    named = [value for value in yaml.safe_load(settings_file()).values() if isinstance(value, dict) and "class" in value]
+    assert len(named) == 2
+    for one in named:
+        assert hasattr(import_module(one["module"]), one["class"])

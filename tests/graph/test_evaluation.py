@@ -1,18 +1,15 @@
-"""`bellwether evaluate` for users: several models together, budgets, interruptions, and models that cannot be queried."""
+"""Evaluations of language models: budgets, interruptions and models that cannot be called, by the step of the calls, the graph and the command."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,591 +20,179 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from assets.benchmark import evaluation
-from assets.benchmark.runs import build_questions as fixed_questions
-from assets.benchmark.runs import evaluate_release as run_release
-from assets.warehouse.runs import publish as publish_warehouse
+from assets.benchmark import evaluation, runs
+from assets.benchmark.evaluation import _send_calls, resolve_limits
+from assets.benchmark.runs import forecast_and_publish
 from bellwether import forecasting
-from bellwether.figures import canvas
-from bellwether.forecasting import Forecaster
-from bellwether.forecasting.evaluation import Evaluation
+from bellwether.errors import BellwetherError
+from bellwether.forecasting import forecaster
+from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
-from bellwether.lake import Lake
 from bellwether.models.client import Limits
-from bellwether.questions.release import digest
-from bellwether.report import figures
-from bellwether.settings import Settings, settings
+from bellwether.progress import Silent
+from bellwether.settings import settings
 from bellwether.tables import table
 from cli.main import main
 from orchestration.definitions import build_defs
-from orchestration.run_session import runner
-from tests.unit.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
-from tests.orchestration.conftest import World
-from tests.shared import wait_until
+from orchestration.runner import RunFailed, Runner
+from tests.demo_home import FIRST, RELEASE, World
+from tests.graph.worlds import execute, home_with_questions, rows
+from tests.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
+from tests.publish.rows import questions
 
-pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[2]
-RELEASES = """
-[own]
-description = "Six questions of the sandbox."
-cutoff = 2025-10-01T00:00:00Z
-until = 2026-07-01T00:00:00Z
-sample_size = {size}
-worlds = ["sandbox"]
-seed = 42
-"""
-
-
-@dataclass(frozen=True)
-class Harness:
-    """A user's machine: a home with eight days of the sandbox, a registry, a key, and a provider that counts requests."""
-
-    home: Path
-    provider: Provider
-    url: str
-    definitions: dict[Settings, dg.Definitions] = field(default_factory=dict)
-
-    @property
-    def registry(self) -> Path:
-        return self.home / "registry"
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {"BELLWETHER_HOME": str(self.home), "BELLWETHER_REGISTRY": str(self.registry), VARIABLE: KEY}
-
-    def run(self, *arguments: str, **environment: str | None) -> Result:
-        """Run a command in this process."""
-        with self.at(**environment):
-            return CliRunner().invoke(main, list(arguments))
-
-    def evaluate(self, *arguments: str, **environment: str | None) -> tuple[int, dict[str, Any]]:
-        """Run `bellwether evaluate`, and return its exit code and report."""
-        result = self.run("evaluate", *arguments, "--json", **environment)
-        assert result.exit_code in (0, 1), result.output
-        assert result.stdout, result.output
-        return result.exit_code, json.loads(result.stdout)
-
-    def at(self, **environment: str | None) -> Any:
-        return _environment({**self.variables, **environment}, self.definitions)
-
-    @property
-    def lake(self) -> Lake:
-        return Lake(str(self.home / "sandbox" / "lake"))
-
-    def forecasts(self, release: str, model: str) -> pl.DataFrame:
-        return self.lake.slice(table("benchmark/forecasts"), [(release, model)]).read()
-
-    def has(self, release: str, model: str) -> bool:
-        return any((release, model) in self.lake.manifests(table(name)) for name in ("benchmark/forecasts", "benchmark/scores"))
-
-    def answers(self, model: str) -> int:
-        with Journal(f"sqlite:///{self.home / 'sandbox' / 'journal.db'}") as journal:
-            counts = journal.counts().filter(pl.col("model").str.ends_with(f"@{model}"), state="answered")
-            return int(counts["calls"].sum())
-
-    def spent(self, model: str) -> int:
-        with Journal(f"sqlite:///{self.home / 'sandbox' / 'journal.db'}") as journal:
-            return int(journal.usage("model").filter(pl.col("model").str.ends_with(f"@{model}"))["spent"].sum())
-
-
-class _environment:
-    """Set the environment, the settings and the graph of a home during a block. Graphs are cached."""
-
-    def __init__(self, variables: dict[str, str | None], definitions: dict[Settings, dg.Definitions]) -> None:
-        self._variables = variables
-        self._definitions = definitions
-        self._patch = pytest.MonkeyPatch()
-
-    def __enter__(self) -> None:
-        for name, value in self._variables.items():
-            self._patch.setenv(name, value) if value is not None else self._patch.delenv(name, raising=False)
-        settings.cache_clear()
-        self._patch.setenv("DAGSTER_HOME", str(settings().dagster_home))
-        if settings() not in self._definitions:
-            self._definitions[settings()] = build_defs(config=settings())
-        self._patch.setattr("orchestration.definitions.defs", self._definitions[settings()])
-
-    def __exit__(self, *_: object) -> None:
-        self._patch.undo()
-        settings.cache_clear()
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """Return the digest of every file below a folder. SQLite's temporary files are listed without a digest."""
-    return {
-        str(path.relative_to(folder)): "" if path.name.endswith("-shm") else hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-RELEASE = "sandbox-2026@6"
 #: Six questions, and four samples of each for a model registered so.
 QUESTIONS, SAMPLES = 6, 4
-BASELINES = ("market-24h", "base-rate")
+#: Micro-dollars of a call with 300 tokens of input and 50 of output, at a micro-dollar per token; of the dear model 1000 per token of input.
+COST, DEAR_COST = 350, 300_050
+FEW = f"{RELEASE}@{QUESTIONS}"
 MODELS: dict[str, dict[str, Any]] = {
     "good": {"model": "openai/calibrated"},
-    "new": {"model": "openai/timid"},
+    "many": {"model": "openai/hostile", "samples": SAMPLES, "combine": "median"},
     "expired": {"model": "openai/expired", "key_variable": "TEST_EXPIRED_KEY"},
     "broke": {"model": "openai/broke", "key_variable": "TEST_BROKE_KEY"},
     "unknown": {"model": "openai/nobody-knows-it"},
     "keyless": {"model": "openai/calibrated", "key_variable": "TEST_MISSING_KEY"},
-    "dear": {"model": "openai/overconfident", "input_price": 1000},
-    "dearer": {"model": "openai/overconfident", "input_price": 1000},
-    "dead": {"model": "openai/calibrated", "api_base": "http://127.0.0.1:9/v1"},
+    "dear": {"model": "openai/hostile", "input_price": 1000},
     "echo": {"model": "openai/echo"},
     "parrot": {"model": "openai/parrot"},
-    "many": {"model": "openai/noisy", "samples": SAMPLES, "combine": "median"},
-    "by-hand": {"model": "openai/calibrated"},
-    "too-dear": {"model": "openai/calibrated", "input_price": 1000},
 }
-FAILING = ("good", "expired", "broke", "unknown", "keyless", "dear", "dead", "echo", "parrot")
-OTHER_KEYS = {"TEST_EXPIRED_KEY": "sandbox-expired", "TEST_BROKE_KEY": "sandbox-broke", "TEST_MISSING_KEY": None}
-
-
-@pytest.fixture(scope="module")
-def frugal(evaluated: World) -> Iterator[None]:
-    """Reduce the run to two baselines and no pictures, which these tests do not need."""
-    with pytest.MonkeyPatch.context() as patch:
-        here = forecasting.available
-
-        def few() -> dict[str, Forecaster]:
-            return {name: entry for name, entry in here().items() if isinstance(entry, LanguageModel) or name in BASELINES}
-
-        patch.setattr(forecasting, "available", few)
-        patch.setattr(figures, "_cache", OrderedDict())
-        patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
-        yield
-
-
-@pytest.fixture(scope="module")
-def harness(evaluated: World, frugal: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A home where two models, including one of the sandbox, and the baselines answered six questions."""
-    home = tmp_path_factory.mktemp("harness")
-    shutil.copytree(evaluated.config.home / "sandbox" / "lake", home / "sandbox" / "lake")
-    with provider(latency=0.02) as (asked, url):
-        harness = Harness(home, asked, url)
-        write_models(harness.registry, url, MODELS)
-        assert harness.run("journal", "create").exit_code == 0  # the copied lake has answers of the demo's journal
-        code, report = harness.evaluate("--models", "good", "sandbox-refusing", "--samples", str(QUESTIONS))
-        assert (code, report["stopped"]) == (0, {})
-        yield harness
-
-
-@pytest.fixture(scope="module")
-def failures(harness: Harness) -> tuple[int, dict[str, Any]]:
-    """Result of an evaluation in which most models cannot be queried or do not finish."""
-    return harness.evaluate(
-        "--models", *FAILING, "--samples", str(QUESTIONS), "--budget-per-model", "1.50", "--concurrency", "4", **OTHER_KEYS
-    )
-
-
-def leaderboard(harness: Harness, release: str = RELEASE) -> dict[str, dict[str, Any]]:
-    result = harness.run("leaderboard", release, "--json")
-    assert result.exit_code == 0, result.output
-    return {row["forecaster"]: row for row in json.loads(result.stdout)[release]}
-
-
-# --- the usual case --------------------------------------------------------------------------------------------------
-
-
-def test_models_are_ranked_beside_the_baselines_on_the_first_questions_of_the_release(harness: Harness) -> None:
-    rows = leaderboard(harness)
-    assert {"good", "sandbox-refusing", "market-24h", "base-rate"} <= set(rows)
-    assert {row["n_questions"] for row in rows.values()} == {QUESTIONS}
-    assert rows["good"]["rank"] is not None
-    assert rows["good"]["coverage"] == 1
-
-
-def test_every_forecast_knows_its_call_and_what_it_cost(harness: Harness) -> None:
-    found = harness.forecasts(RELEASE, "good")
-    assert found.height == QUESTIONS
-    assert found["p_yes"].null_count() == 0
-    assert found["call_key"].n_unique() == QUESTIONS
-    assert set(found["cost_source"]) == {"price_list"}
-    assert int(found["cost"].sum() * 1_000_000) == harness.spent("good") > 0
-
-
-def test_a_model_that_says_nothing_is_listed_without_a_rank_and_its_rows_say_why(harness: Harness) -> None:
-    assert leaderboard(harness)["sandbox-refusing"]["rank"] is None
-    found = harness.forecasts(RELEASE, "sandbox-refusing")
-    assert found["p_yes"].null_count() == QUESTIONS
-    assert found["failure"].null_count() == 0
-    assert found["error"].null_count() == 0
-
-
-def test_a_dry_run_says_what_it_would_take_and_asks_nothing(harness: Harness) -> None:
-    asked, before = harness.provider.asked.copy(), contents(harness.home)
-    result = harness.run("evaluate", "--models", "good", "new", "--samples", str(QUESTIONS), "--dry-run", "--json")
-    have, new = json.loads(result.stdout)
-    assert (have["model"], have["calls"], have["answered already"]) == ("good", 0, QUESTIONS)
-    assert (new["model"], new["calls"], new["answered already"]) == ("new", QUESTIONS, 0)
-    assert 0 < float(new["expected $"]) <= float(new["at most $"])
-    assert new["price map"].startswith("litellm ")
-    text = harness.run("evaluate", "--models", "new", "--samples", str(QUESTIONS), "--dry-run").output
-    other = harness.run("evaluate", "--models", "new", "--release", "sandbox-both", "--samples", "5", "--dry-run", "--json")
-    assert json.loads(other.stdout)[0]["calls"] == 5
-    assert harness.provider.asked == asked
-    assert contents(harness.home) == before
-    assert "No request was sent" in text
-    assert max(map(len, text.splitlines()[:4])) <= 80
-
-
-# --- what cannot be asked --------------------------------------------------------------------------------------------
-
-
-def test_one_model_that_cannot_be_asked_stops_no_other(harness: Harness, failures: tuple[int, dict[str, Any]]) -> None:
-    code, report = failures
-    assert code == 1
-    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless", "dear", "dead"}
-    rows = {row["forecaster"] for row in report["leaderboards"][RELEASE]}
-    assert {"good", "parrot"} <= rows
-    assert not rows & set(report["stopped"])
-
-
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        ("expired", r"HTTP 401.*set the right key and resume"),
-        ("broke", r"HTTP 402.*add credit at the provider and resume"),
-        ("unknown", r"HTTP 404.*nobody-knows-it.*models\.toml"),
-        ("keyless", r"TEST_MISSING_KEY is not set"),
-        ("dear", r"budget.*raise the budget and resume"),
-        (
-            "dead",
-            r"no connection to http://127\.0\.0\.1:9/v1/chat/completions \(Connection refused\); start the server or correct the address",
-        ),
-    ],
-)
-def test_why_a_model_stopped_is_said_once_with_what_to_do(failures: tuple[int, dict[str, Any]], model: str, reason: str) -> None:
-    import re
-
-    said = failures[1]["stopped"][model]
-    assert re.search(reason, said), said
-    assert said.count(f"calling {model}") == 1
-    assert "Traceback" not in said
-
-
-@pytest.mark.usefixtures("failures")
-def test_a_model_that_stopped_has_no_partition_and_keeps_what_it_paid_for(harness: Harness) -> None:
-    for model in ("expired", "broke", "unknown", "keyless", "dear", "dead"):
-        assert not harness.has(RELEASE, model)
-    assert 0 < harness.answers("dear") < QUESTIONS
-    assert 0 < harness.spent("dear") <= 1_500_000
-    assert harness.spent("expired") == harness.spent("broke") == harness.spent("unknown") == 0
-
-
-@pytest.mark.usefixtures("failures")
-def test_the_calls_of_a_dead_endpoint_are_listed_as_failures(harness: Harness) -> None:
-    found = json.loads(harness.run("journal", "failures", "--json").stdout)
-    assert {call["state"] for call in found if call["model"].endswith("@dead")} == {"open"}
-    assert any("Connection refused" in call["reason"] for call in found)
-
-
-@pytest.mark.usefixtures("failures")
-def test_a_request_that_the_provider_does_not_take_is_a_row_with_its_words(harness: Harness) -> None:
-    found = harness.forecasts(RELEASE, "echo")
-    assert found["p_yes"].null_count() == QUESTIONS
-    assert set(found["failure"]) == {"provider_error"}
-    assert all("I do not understand" in reason for reason in found["error"])
-
-
-@pytest.mark.usefixtures("failures")
-def test_a_resumed_evaluation_asks_only_what_has_no_answer(harness: Harness) -> None:
-    answered, asked = harness.answers("dear"), harness.provider.calls("overconfident")
-    code, report = harness.evaluate("--resume", "--budget-per-model", "9", **OTHER_KEYS)
-    assert code == 1
-    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless", "dead"}
-    assert harness.answers("dear") == QUESTIONS
-    assert harness.provider.calls("overconfident") - asked == QUESTIONS - answered
-    assert harness.provider.most("overconfident") == 1
-    assert "dear" in leaderboard(harness)
-
-
-@pytest.mark.usefixtures("failures")
-def test_the_key_is_nowhere(harness: Harness, caplog: pytest.LogCaptureFixture, failures: tuple[int, dict[str, Any]]) -> None:
-    """Neither in files, nor in decoded tables, nor in the journal, nor in any output."""
-    secret = KEY.encode()
-    assert [path for path in harness.home.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
-    for path in harness.home.rglob("*.parquet"):
-        assert KEY not in str(pl.read_parquet(path).select(pl.col(pl.String).str.join("\n")).rows()), path
-    with Journal(f"sqlite:///{harness.home / 'sandbox' / 'journal.db'}") as journal:
-        for name, frame in journal.export().items():
-            assert KEY not in str(frame.rows()), name
-            assert secret not in b"".join(
-                value for value in frame.select(pl.col(pl.Binary)).to_dict(as_series=False).values() for value in value if value
-            )
-    tables = harness.run("query", "FROM benchmark.forecasts", "--json", "--rows", "10000").stdout
-    assert "parrot" in tables
-    assert KEY not in tables
-    assert KEY not in json.dumps(failures[1])
-    assert KEY not in caplog.text
-    assert "You sent ***" in harness.forecasts(RELEASE, "parrot")["raw_response"][0]
-
-
-# --- budget ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_budget_of_zero_asks_nobody_who_costs_money(harness: Harness) -> None:
-    asked = harness.provider.asked.total()
-    code, report = harness.evaluate("--models", "dearer", "--samples", str(QUESTIONS), BELLWETHER_BUDGET="0")
-    assert (code, harness.provider.asked.total(), harness.spent("dearer")) == (1, asked, 0)
-    assert "the budget of run" in report["stopped"]["dearer"] and "is $0.00" in report["stopped"]["dearer"]
-
-
-def test_the_budget_of_all_models_is_a_hard_stop_and_a_raised_one_is_remembered(harness: Harness) -> None:
-    from bellwether.forecasting.evaluation import Evaluations
-
-    asked = harness.provider.calls("overconfident")
-    code, report = harness.evaluate("--models", "dearer", "--samples", str(QUESTIONS), "--budget", "1.8")
-    assert code == 1
-    assert "raise the budget" in report["stopped"]["dearer"]
-    have, paid = harness.answers("dearer"), harness.spent("dearer")
-    assert 0 < have < QUESTIONS
-    assert 0 < paid <= 1_800_000
-    assert not harness.has(RELEASE, "dearer")
-    code, _ = harness.evaluate("--resume", "--budget", "2.1")
-    assert code == 1
-    assert have < harness.answers("dearer") < QUESTIONS
-    assert paid < harness.spent("dearer") <= 2_100_000
-    assert harness.provider.calls("overconfident") - asked == harness.answers("dearer")
-    assert str(Evaluations(harness.home / "sandbox" / "evaluations").read_unfinished(RELEASE).dollars) == "2.1"
-
-
-# --- interrupted -----------------------------------------------------------------------------------------------------
-
-
-def test_after_a_kill_it_goes_on_and_nothing_answered_is_asked_again(harness: Harness) -> None:
-    arguments = ["evaluate", "--models", "many", "--samples", str(QUESTIONS), "--concurrency", "1", "--json"]
-    command = [sys.executable, "-m", "bellwether", *arguments]
-    with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **harness.variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        wait_until(lambda: process.poll() is not None or harness.provider.calls("noisy") >= 5, "five requests")
-        assert process.poll() is None, process.communicate(timeout=60)[0]
-        process.send_signal(signal.SIGKILL)
-    answered, asked = harness.answers("many"), harness.provider.calls("noisy")
-    assert 4 <= answered <= asked < QUESTIONS * SAMPLES
-    assert asked - answered <= 1
-    code, report = harness.evaluate("--resume")
-    assert (code, report["stopped"]) == (0, {})
-    assert harness.answers("many") == QUESTIONS * SAMPLES
-    assert harness.provider.calls("noisy") == QUESTIONS * SAMPLES + (asked - answered)
-    found = harness.forecasts(RELEASE, "many")
-    assert found.group_by("question_id").len()["len"].to_list() == [SAMPLES] * QUESTIONS
-    assert leaderboard(harness)["many"]["n"] == QUESTIONS
-
-
-def test_an_interrupt_while_asking_waits_for_what_is_paid_for(harness: Harness) -> None:
-    command = [sys.executable, "-m", "bellwether", "evaluate", "--models", "many", "--samples", "40", "--json"]
-    have, before = harness.answers("many"), harness.provider.calls("noisy")
-    with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **harness.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        wait_until(lambda: process.poll() is not None or harness.provider.calls("noisy") >= before + 5, "five requests")
-        process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=300)
-    assert process.returncode == 1, said
-    assert "Waiting for the answers that are under way" in said
-    assert "--resume" in said
-    assert not out.strip()
-    asked = harness.provider.calls("noisy") - before
-    assert 5 <= asked == harness.answers("many") - have
-    code, report = harness.evaluate("--resume")
-    assert (code, report["stopped"]) == (0, {})
-    assert asked < harness.provider.calls("noisy") - before == harness.answers("many") - have
-
-
-def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_on(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bellwether.forecasting.baselines import MarketPrice
-    from bellwether.forecasting.evaluation import Evaluations
-
-    def interrupt(*_: object) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
-
-    monkeypatch.setattr(MarketPrice, "forecast", interrupt)
-    result = harness.run("evaluate", "--models", "good", "--samples", "3", "--json")
-    assert result.exit_code == 1
-    assert "--resume" in result.stderr
-    assert "Aborted" in result.stderr
-    assert not result.stdout.strip()
-    finished = {who for release, who in harness.lake.manifests(table("benchmark/forecasts")) if release == "sandbox-2026@3"}
-    assert finished <= {"base-rate"}, "only the baseline before the interrupted one"
-    evaluations = Evaluations(harness.home / "sandbox" / "evaluations")
-    evaluations.finish(evaluations.read_unfinished("sandbox-2026@3"))
-
-
-def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused(harness: Harness) -> None:
-    from datetime import UTC, datetime
-    from decimal import Decimal
-
-    from bellwether.forecasting.evaluation import Evaluation, Evaluations
-
-    (harness.registry / "releases.toml").write_text(RELEASES.format(size=6))
-    assert harness.run("release", "own", "--forecaster", "always-half").exit_code == 0
-    questions = harness.lake.slice(table("benchmark/questions"), [("own",)]).read()
-    assert questions.height == QUESTIONS
-    evaluations = Evaluations(harness.home / "sandbox" / "evaluations")
-    begun = Evaluation.of("own", ["new"], Decimal(1), questions, datetime(2027, 1, 1, tzinfo=UTC))
-    evaluations.store(begun)
-    (harness.registry / "releases.toml").write_text(RELEASES.format(size=8))
-    resumed = harness.run("evaluate", "--resume", "--release", "own", "--dry-run", "--json")
-    assert json.loads(resumed.stdout)[0]["calls"] == QUESTIONS
-    evaluations.store(Evaluation.of("own", ["new"], Decimal(1), questions.head(4), datetime(2027, 1, 1, tzinfo=UTC)))
-    refused = harness.run("evaluate", "--resume", "--release", "own", "--dry-run")
-    assert refused.exit_code == 1
-    assert "have changed since it began: 0 have another text or date, 2 are new, 0 were removed" in refused.output
-    assert harness.provider.calls("timid") == 0
-    evaluations.finish(begun)
-
-
-# --- said at once ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["--models", "gold"], 1, "did you mean good"),
-        (["--models"], 2, "--models"),
-        ([], 2, "name at least one model"),
-        (["--models", "good", "--budget", "much"], 2, "is not an amount of dollars"),
-        (["--models", "good", "--samples", "0"], 2, "--samples"),
-        (["--models", "good", "--release", "sandbox-1999"], 1, "no release is called 'sandbox-1999'"),
-        (["--resume", "--release", "sandbox-both"], 1, "no unfinished evaluation"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(harness: Harness, arguments: list[str], code: int, said: str) -> None:
-    before = harness.provider.asked.copy()
-    result = harness.run("evaluate", *arguments)
-    assert (result.exit_code, harness.provider.asked) == (code, before)
-    assert said in " ".join(result.output.split())
-    assert "Traceback" not in result.output
-
-
-def test_the_sandboxs_models_are_refused_in_the_live_world(harness: Harness) -> None:
-    result = harness.run("evaluate", "--models", "sandbox-calibrated", BELLWETHER_WORLD="live")
-    assert result.exit_code == 1
-    assert "cannot be asked in the world live" in result.output
-
-
-# --- from the UI -----------------------------------------------------------------------------------------------------
-
-
-def materialize(harness: Harness, model: str, **config: Any) -> dg.ExecuteInProcessResult:
-    """Materialize a partition like the UI: the job `evaluate` with run configuration."""
-    with harness.at(), dg.DagsterInstance.get() as instance:
-        instance.add_dynamic_partitions("forecaster", [model])
-        return (
-            harness.definitions[settings()]
-            .resolve_job_def("evaluate")
-            .execute_in_process(
-                instance=instance,
-                partition_key=str(dg.MultiPartitionKey({"release": RELEASE, "forecaster": model})),
-                run_config={"ops": {"benchmark__forecasts": {"config": config}}},
-                raise_on_error=False,
-            )
-        )
-
-
-def test_a_partition_is_materialized_within_the_limits_of_its_configuration(harness: Harness) -> None:
-    result = materialize(harness, "by-hand", dollars=1.0, concurrency=2, requests_per_minute=6000)
-    assert result.success
-    event = next(e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(["benchmark", "forecasts"]))
-    metadata = event.materialization.metadata
-    assert metadata["answered"].value == QUESTIONS
-    assert metadata["dollars"].value == pytest.approx(harness.spent("by-hand") / 1e6)
-    assert harness.has(RELEASE, "by-hand")
-
-
-def test_a_partition_that_fails_says_why_and_writes_nothing(harness: Harness) -> None:
-    result = materialize(harness, "too-dear", dollars=0.01)
-    assert not result.success
-    (failure,) = [event.step_failure_data for event in result.all_events if event.is_step_failure]
-    assert failure.error is not None
-    assert "raise the budget and resume" in failure.error.message
-    assert "dagster._core.definitions.events.Failure" in failure.error.message
-    assert failure.error.cause is None or "raise the budget" in failure.error.cause.message
-    assert KEY not in str(failure)
-    assert not harness.has(RELEASE, "too-dear")
-    assert not result.get_asset_materialization_events()
-
-
-# --- out of date -----------------------------------------------------------------------------------------------------
-
-GUESS = """
-[guess]
-kind = "constant"
-p_yes = {p_yes}
-description = "Always the same."
-"""
-
-
-def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_new_version_on_request(harness: Harness) -> None:
-    releases, forecasters = harness.registry / "releases.toml", harness.registry / "forecasters.toml"
-
-    def forecast(*names: str) -> set[str]:
-        """Forecast, and return the jobs that ran."""
-        with harness.at(), runner(venues=False) as work:
-            assert set(run_release(work, "changing", names).values()) <= {None}
-            publish_warehouse(work)
-            return set(work.stats.by_job)
-
-    def counts() -> dict[str, tuple[int, int, str]]:
-        return {name: (row["n"], row["n_questions"], row["kind"]) for name, row in leaderboard(harness, "changing").items()}
-
-    changing = RELEASES.replace("[own]", "[changing]")
-    releases.write_text(changing.format(size=6))
-    forecasters.write_text(GUESS.format(p_yes=0.3))
-    assert "evaluate" in forecast("always-half", "guess")
-    assert forecast("always-half", "guess") == set()
-    forecasters.write_text(GUESS.format(p_yes=0.4))
-    assert forecast("always-half", "guess") == {"evaluate", "rank", "publish"}
-    assert set(harness.forecasts("changing", "guess")["p_yes"]) == {0.4}
-    releases.write_text(changing.format(size=8))
-    assert forecast("always-half") == set()
-    assert counts() == {"always-half": (6, 6, "constant"), "guess": (6, 6, "constant")}
-    forecasters.write_text("")
-    made = harness.run("release", "changing", "--new-version", "--yes", "--forecaster", "always-half", "--json")
-    assert made.exit_code == 0, made.output
-    assert counts() == {"always-half": (6, 6, "constant"), "guess": (6, 6, "constant")}
-    assert [(name, row["n"], row["n_questions"]) for name, row in leaderboard(harness, "changing.v2").items()] == [("always-half", 8, 8)]
-
-
-def test_more_history_changes_no_published_number_and_enters_with_a_new_version(harness: Harness) -> None:
-    def published() -> list[dict[str, Any]]:
-        return [row for _, row in sorted(leaderboard(harness, RELEASE).items())]
-
-    before, questions = published(), harness.lake.slice(table("benchmark/questions"), [(RELEASE,)]).read()
-    assert {row["questions_digest"] for row in before} == {digest(questions)}
-    assert harness.run("pull", "2026-03-28", "2026-03-29").exit_code == 0
-    shown = json.loads(harness.run("release", "sandbox-2026", "--diff", "--json").stdout)[0]
-    assert (shown["release"], shown["new"]) == ("sandbox-2026", "sandbox-2026.v2")
-    assert shown["added"] > 0
-    untouched = contents(harness.home / "sandbox" / "lake" / "benchmark")
-    with harness.at(), runner(venues=False) as work:
-        assert fixed_questions(work, RELEASE).equals(questions)
-        assert work.stats.runs == 0
-    assert contents(harness.home / "sandbox" / "lake" / "benchmark") == untouched
-    assert published() == before
-    listed = next(row for row in json.loads(harness.run("release", "--list", "--json").stdout) if row["release"] == "sandbox-2026")
-    assert [one["name"] for one in listed["versions"]] == ["sandbox-2026"]
-    refused = harness.run("release", "sandbox-2026", "--new-version")
-    assert refused.exit_code == 2
-    assert "would have" in refused.output
-    assert "add --yes" in refused.output
-    assert contents(harness.home / "sandbox" / "lake" / "benchmark") == untouched
+#: Models that no call can reach, or that stop within a small budget.
+STOPPED = {"expired", "broke", "unknown", "keyless", "dear"}
+OTHER_KEYS = {"TEST_EXPIRED_KEY": "sandbox-expired", "TEST_BROKE_KEY": "sandbox-broke"}
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of models to a provider that counts them, recorded in the journal of a home."""
+
+    provider: Provider
+    work: Any
+    questions: pl.DataFrame
+
+    def send(self, *names: str, run: str = "run", dollars: str = "100", per_model: str | None = None) -> dict[str, BellwetherError | None]:
+        models: Sequence[Any] = [forecaster(name) for name in names]
+        limits = Limits(dollars=Decimal(dollars), dollars_per_model=None if per_model is None else Decimal(per_model), concurrency=2)
+        return _send_calls(self.work, models, self.questions, run, limits)
+
+    @property
+    def journal(self) -> Journal:
+        return self.work.models.journal.journal  # type: ignore[no-any-return]
+
+    def answers(self, model: str) -> int:
+        counts = self.journal.counts().filter(pl.col("model").str.ends_with(f"@{model}"), state="answered")
+        return int(counts["calls"].sum())
+
+    def spent(self, model: str) -> int:
+        """Return the cost of a model's attempts in micro-dollars."""
+        return int(self.journal.usage("model").filter(pl.col("model").str.ends_with(f"@{model}"))["spent"].sum())
+
+
+@contextmanager
+def opened(home: Path, patch: pytest.MonkeyPatch) -> Iterator[Calls]:
+    """Select a home with registered models and their provider."""
+    patch.setenv("BELLWETHER_HOME", str(home))
+    patch.setenv("BELLWETHER_REGISTRY", str(home / "registry"))
+    for name, value in {VARIABLE: KEY, **OTHER_KEYS}.items():
+        patch.setenv(name, value)
+    patch.delenv("TEST_MISSING_KEY", raising=False)
+    settings.cache_clear()
+    with provider() as (served, url):
+        write_models(home / "registry", url, MODELS)
+        models = (build_defs(config=settings()).resources or {})["models"]
+        yield Calls(served, SimpleNamespace(models=models, progress=Silent()), questions(QUESTIONS))
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
+    with opened(tmp_path / "calls", monkeypatch) as found:
+        yield found
+
+
+class Interrupting(Silent):
+    """Progress that interrupts its process once a number of answers is stored."""
+
+    def __init__(self, answers: int) -> None:
+        self.left = answers
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+        def advance(parts: int) -> None:
+            self.left -= parts
+            if self.left <= 0:
+                os.kill(os.getpid(), signal.SIGINT)
+                self.left = total + 1
+
+        yield advance
+
+
+def test_each_call_is_made_and_paid_once_also_after_an_interrupt(calls: Calls) -> None:
+    expected = QUESTIONS * SAMPLES
+    calls.work.progress = Interrupting(5)
+    with pytest.raises(KeyboardInterrupt):
+        calls.send("many")
+    assert 5 <= calls.answers("many") == calls.provider.calls("hostile") < expected, "requests in progress are finished and stored"
+    assert calls.spent("many") == calls.answers("many") * COST
+    calls.work.progress = Silent()
+    for _ in range(2):
+        assert calls.send("many") == {"many": None}
+        assert calls.answers("many") == calls.provider.calls("hostile") == expected
+        assert calls.spent("many") == expected * COST
+    assert calls.provider.most("hostile") == SAMPLES
+
+
+def test_models_that_stop_keep_what_they_paid_for_and_stop_no_other(calls: Calls) -> None:
+    ends = calls.send(*(name for name in MODELS if name != "many"), per_model="1.5")
+    assert {name for name, error in ends.items() if error} == STOPPED
+    assert calls.answers("good") == QUESTIONS
+    assert 0 < calls.answers("dear") < QUESTIONS
+    assert calls.spent("dear") == calls.answers("dear") * DEAR_COST <= 1_500_000
+    assert {calls.spent(name) for name in STOPPED - {"dear"}} == {0}
+    for name, frame in calls.journal.export().items():
+        assert KEY not in str(frame.rows()), name
+        stored = (value for values in frame.select(pl.col(pl.Binary)).to_dict(as_series=False).values() for value in values if value)
+        assert KEY.encode() not in b"".join(stored), name
+    assert not [name for name, error in ends.items() if KEY in str(error)]
+
+
+def test_a_raised_budget_pays_only_for_calls_without_an_answer(calls: Calls) -> None:
+    answered = []
+    for dollars in ("0", "1.5", "2.1", "9"):
+        (error,) = calls.send("dear", dollars=dollars).values()
+        assert (error is None) == (dollars == "9")
+        answered.append(calls.answers("dear"))
+        assert calls.provider.calls("hostile") == answered[-1]
+        assert calls.spent("dear") == answered[-1] * DEAR_COST <= Decimal(dollars) * 1_000_000
+    assert answered[0] == 0 < answered[1] < answered[2] < answered[3] == QUESTIONS
+    assert calls.provider.most("hostile") == 1
+    assert calls.send("dear", run="another", dollars="0") == {"dear": None}, "stored answers cost nothing"
+    assert calls.spent("dear") == QUESTIONS * DEAR_COST
+
+
+def test_a_resumed_evaluation_keeps_its_budgets_unless_others_are_given() -> None:
+    one, two = Decimal("0.1"), Decimal(2)
+    begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)
+    assert resolve_limits(None, None, begun) == (two, one)
+    assert resolve_limits(one, two, begun) == (one, two)
+    assert resolve_limits(None, None, None) == (settings().budget, None)
+
+
+def test_a_forecaster_that_fails_stops_neither_others_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def release(work: Runner, release: str, forecasters: list[str]) -> dict[str, RunFailed | None]:
+        done.append(release)
+        return {name: RunFailed(f"{name} on {release}: no credit") if name == "broke" else None for name in forecasters}
+
+    monkeypatch.setattr(runs, "evaluate_release", release)
+    monkeypatch.setattr(runs, "publish", lambda work: done.append("published"))
+    with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
+        forecast_and_publish(None, ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
+    assert done == ["one", "two", "published"]
 
 
 @pytest.mark.parametrize("fleet", [False, True])
-def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fleet: bool
-) -> None:
-    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(monkeypatch: pytest.MonkeyPatch, fleet: bool) -> None:
     if fleet:
         monkeypatch.setenv("BELLWETHER_FLEET", "celery")
     settings.cache_clear()
@@ -622,11 +207,182 @@ def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(
     monkeypatch.setattr("assets.benchmark.runs.evaluate_release", release)
     monkeypatch.setattr("assets.warehouse.runs.publish", lambda work: None)
     model: Any = SimpleNamespace(name="model", model=SimpleNamespace(key_variable="NO_SUCH_KEY"))
-    chosen = evaluation.EvaluationPlan("sandbox-2026", ["model"], {"model": model}, [model])
-    begun = Evaluation("evaluate-20260701T000000Z", "sandbox-2026", ("model",), Decimal(1), {})
-    assert evaluation.evaluate(None, chosen, pl.DataFrame(), begun, Limits(dollars=Decimal(2))) == {"model": None}
+    chosen = evaluation.EvaluationPlan(RELEASE, ["model"], {"model": model}, [model])
+    begun = Evaluation("evaluate-20260701T000000Z", RELEASE, ("model",), Decimal(1), {})
+    assert evaluation.evaluate(None, chosen, pl.DataFrame(), begun, Limits(dollars=Decimal(2))) == {"model": None}  # type: ignore[arg-type]
     ((forecasters, config),) = launched
     assert (forecasters, config["dollars"], config["paid_by"], bool(sent)) == (["model"], 2.0, begun.run, not fleet)
     if fleet:
         evaluation.require_any_key([model])
-    settings.cache_clear()
+
+
+# Partitions materialized in the UI
+
+
+def materialize(world: World, model: str, **config: Any) -> dg.ExecuteInProcessResult:
+    options = {"ops": {"benchmark__forecasts": {"config": config}}}
+    return execute(world, "evaluate", "benchmark/forecasts", partition_key=f"{model}|{RELEASE}", run_config=options)
+
+
+def test_a_partition_is_materialized_within_the_limits_of_its_configuration(calls: Calls, tmp_path: Path) -> None:
+    with home_with_questions(tmp_path / "calls", RELEASE, "good", count=QUESTIONS) as world:
+        result = materialize(world, "good", dollars=1.0, concurrency=2, requests_per_minute=6000)
+        assert result.success
+        (event,) = result.get_asset_materialization_events()
+        metadata, found = event.materialization.metadata, rows(world, "benchmark/forecasts")
+        assert metadata["answered"].value == QUESTIONS == found["call_key"].n_unique()
+        assert metadata["dollars"].value == pytest.approx(calls.spent("good") / 1e6)
+        assert int(found["cost"].sum() * 1_000_000) == calls.spent("good") > 0
+
+
+def test_a_partition_beyond_its_budget_fails_with_the_reason_and_writes_nothing(calls: Calls, tmp_path: Path) -> None:
+    with home_with_questions(tmp_path / "calls", RELEASE, "dear", count=QUESTIONS) as world:
+        failed = materialize(world, "dear", dollars=0.01)
+        (failure,) = failed.get_step_failure_events()
+        assert "raise the budget and resume" in str(failure.step_failure_data.user_failure_data)
+        assert KEY not in str(failure)
+        assert not failed.get_asset_materialization_events()
+        assert not world.lake.manifests(table("benchmark/forecasts"))
+
+
+# The command
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Commands on a copy of the demo home, with registered models and their provider."""
+
+    world: World
+    calls: Calls
+    patch: pytest.MonkeyPatch
+
+    def run(self, *words: str) -> Result:
+        settings.cache_clear()
+        self.patch.setattr("orchestration.definitions.defs", build_defs(config=settings()))
+        return CliRunner().invoke(main, list(words))
+
+    def evaluate(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """Run `bellwether evaluate`, and return its exit code and report."""
+        result = self.run("evaluate", *words, "--json")
+        assert result.stdout, result.output
+        return result.exit_code, json.loads(result.stdout)
+
+    def leaderboard(self, release: str = FEW) -> dict[str, dict[str, Any]]:
+        return {row["forecaster"]: row for row in json.loads(self.run("leaderboard", release, "--json").stdout)[release]}
+
+    def forecasts(self, model: str, release: str = FEW) -> pl.DataFrame:
+        return self.world.lake.slice(table("benchmark/forecasts"), [(release, model)]).read()
+
+    def benchmark(self) -> dict[str, str]:
+        folder = Path(self.world.lake.uri) / "benchmark"
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def commands(demo_copy: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
+    """A home where only two baselines are evaluated in addition to the named models."""
+    here = forecasting.available
+
+    def few() -> dict[str, Any]:
+        return {
+            name: entry
+            for name, entry in here().items()
+            if isinstance(entry, LanguageModel) or name in ("market-24h", "base-rate", "guess")
+        }
+
+    monkeypatch.setattr(forecasting, "available", few)
+    monkeypatch.setenv("DAGSTER_HOME", str(demo_copy.config.home / "dagster"))
+    with opened(demo_copy.config.home, monkeypatch) as found:
+        yield Commands(demo_copy, found, monkeypatch)
+
+
+@pytest.mark.nightly
+def test_a_stopped_evaluation_is_resumed_and_ranked_with_the_baselines(commands: Commands) -> None:
+    calls, samples = commands.calls, ("--samples", str(QUESTIONS))
+    (dry,) = json.loads(commands.run("evaluate", "--models", "good", *samples, "--dry-run", "--json").stdout)
+    assert (dry["calls"], dry["answered already"], calls.provider.asked.total()) == (QUESTIONS, 0, 0)
+    code, report = commands.evaluate("--models", *(name for name in MODELS if name != "many"), *samples, "--budget-per-model", "1.5")
+    assert (code, set(report["stopped"])) == (1, STOPPED)
+    board = commands.leaderboard()
+    assert board.keys() >= {"good", "parrot", "market-24h", "base-rate"} and not board.keys() & STOPPED
+    assert {row["n_questions"] for row in board.values()} == {QUESTIONS}
+    assert (board["good"]["coverage"], board["good"]["rank"] is None, board["echo"]["rank"]) == (1, False, None)
+    refused = commands.forecasts("echo")
+    assert refused["p_yes"].null_count() == QUESTIONS and set(refused["failure"]) == {"provider_error"}
+    answered, asked = calls.answers("dear"), calls.provider.calls("hostile")
+    code, report = commands.evaluate("--resume", "--budget-per-model", "9")
+    assert (code, set(report["stopped"])) == (1, STOPPED - {"dear"})
+    assert calls.provider.calls("hostile") - asked == QUESTIONS - answered
+    assert "dear" in commands.leaderboard()
+    secret, home = KEY.encode(), commands.world.config.home
+    assert [path for path in home.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
+    assert "You sent ***" in commands.forecasts("parrot")["raw_response"][0]
+    assert KEY not in commands.run("query", "FROM benchmark.forecasts", "--json", "--rows", "10000").stdout
+    failures = json.loads(commands.run("journal", "failures", "--json").stdout)
+    assert {call["model"].rpartition("@")[2] for call in failures} >= {"expired", "broke", "unknown"}
+
+
+@pytest.mark.nightly
+def test_a_resumed_evaluation_has_its_own_questions_or_is_refused(commands: Commands) -> None:
+    assert commands.evaluate("--models", "dear", "--samples", str(QUESTIONS), "--budget", "1")[0] == 1
+    evaluations = Evaluations(commands.world.config.evaluations_path)
+    begun = evaluations.read_unfinished(FEW)
+    assert begun.dollars == 1
+    resumed = commands.run("evaluate", "--resume", "--release", FEW, "--dry-run", "--json")
+    assert json.loads(resumed.stdout)[0]["calls"] == QUESTIONS - commands.calls.answers("dear")
+    later = datetime.now(UTC) + timedelta(days=1)
+    evaluations.store(Evaluation.of(FEW, ["dear"], Decimal(1), questions(4, release=FEW), later))
+    refused = commands.run("evaluate", "--resume", "--release", FEW, "--dry-run")
+    assert (refused.exit_code, "have changed since it began" in refused.output) == (1, True)
+
+
+GUESS = """
+[guess]
+kind = "constant"
+p_yes = {p_yes}
+description = "Always the same."
+"""
+
+
+@pytest.mark.nightly
+def test_a_changed_entry_is_evaluated_again_and_more_history_enters_with_a_new_version(commands: Commands) -> None:
+    registry = commands.world.config.home / "registry"
+
+    def evaluate(p_yes: float) -> set[str]:
+        """Evaluate a forecaster, and return the jobs of the runs."""
+        (registry / "forecasters.toml").write_text(GUESS.format(p_yes=p_yes))
+        settings.cache_clear()
+        work = Runner(build_defs(config=settings()), commands.world.instance)
+        assert runs.evaluate_release(work, RELEASE, ["guess"]) == {"guess": None}
+        work.close()
+        return set(work.stats.by_job)
+
+    assert [evaluate(p_yes) for p_yes in (0.3, 0.3, 0.4)] == [{"evaluate", "rank"}, set(), {"evaluate", "rank"}]
+    assert set(commands.forecasts("guess", RELEASE)["p_yes"]) == {0.4}
+    before, fixed = commands.benchmark(), rows(commands.world, "benchmark/questions")
+    assert commands.run("pull", str(FIRST - timedelta(days=2)), str(FIRST - timedelta(days=1))).exit_code == 0
+    (shown,) = json.loads(commands.run("release", RELEASE, "--diff", "--json").stdout)
+    assert (shown["release"], shown["new"]) == (RELEASE, f"{RELEASE}.v2") and shown["added"] > 0
+    refused = commands.run("release", RELEASE, "--new-version")
+    assert (refused.exit_code, "add --yes" in refused.output) == (2, True)
+    assert rows(commands.world, "benchmark/questions").equals(fixed)
+    assert commands.benchmark() == before, "no published number changes"
+    made = commands.run("release", RELEASE, "--new-version", "--yes", "--forecaster", "base-rate", "--json")
+    assert made.exit_code == 0, made.output
+    board = commands.leaderboard(f"{RELEASE}.v2")
+    assert board["base-rate"]["n_questions"] == fixed.height + shown["added"] - shown.get("removed", 0)
+
+
+@pytest.mark.nightly
+def test_an_interrupt_ends_the_command_in_any_step_and_names_how_to_resume(commands: Commands) -> None:
+    from bellwether.forecasting.baselines import MarketPrice
+
+    def interrupt(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pause()
+
+    commands.patch.setattr(MarketPrice, "forecast", interrupt)
+    result = commands.run("evaluate", "--models", "good", "--samples", "3", "--json")
+    assert (result.exit_code, "--resume" in result.stderr, result.stdout.strip()) == (1, True, "")
+    finished = {name for release, name in commands.world.lake.manifests(table("benchmark/forecasts")) if release == f"{RELEASE}@3"}
+    assert "market-24h" not in finished

@@ -19,7 +19,7 @@ from orchestration.home import prepare
 from orchestration.retention import PRUNE, prune
 from orchestration.runner import Runner
 from resources import LakeResource
-from tests.orchestration.conftest import SILENT
+from tests.demo_home import LAST
 
 #: Maximum growth of the home in bytes for a run over one day of both venues.
 MOST_BYTES = 1_300_000
@@ -60,12 +60,12 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_over_one_day_adds_little_to_the_home(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     runner = Runner(build_defs(config=Settings(home=tmp_path)), instance)
     runs.pull_series(runner)
     sizes = []
-    for day in (date(2026, 6, 1), date(2026, 6, 2)):
+    for day in (LAST - timedelta(days=1), LAST):
         runs.pull_days(runner, day, day)
         sizes.append(size(Path(instance.root_directory)))
     runner.close()
@@ -93,16 +93,6 @@ def test_young_runs_and_unfinished_ones_stay(instance: dg.DagsterInstance) -> No
     assert prune(instance, timedelta(days=60), datetime.now(UTC) + timedelta(days=59)) == []
     assert prune(instance, timedelta(days=1), datetime.now(UTC) + timedelta(days=9)) == [first]
     assert ids(instance) == {second, unfinished.run_id}
-
-
-def test_pruning_gives_captured_output_of_an_earlier_home_back(tmp_path: Path) -> None:
-    """Homes of version 0.1 have one file of events per run, and captured output of steps."""
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as earlier:
-        superseded, latest = materialize(earlier, "1"), materialize(earlier, "1")
-        output = Path(earlier.storage_directory())
-        assert {superseded, latest} <= {path.name for path in output.iterdir()}
-        assert prune(earlier, timedelta(days=1), datetime.now(UTC) + timedelta(days=9)) == [superseded]
-        assert {superseded, latest} & {path.name for path in output.iterdir()} == {latest}
 
 
 def test_the_schedules_job_prunes_runs_and_pages(instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

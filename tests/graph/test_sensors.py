@@ -1,4 +1,4 @@
-"""The warehouse is published if and only if the lake has changed."""
+"""Publication of the warehouse if and only if the lake has changed, of the site with it, and partitions of registered names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import time
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 
-from assets.warehouse.sensors import _PROCESS, publisher
+from assets.benchmark.partitions import forecasters
+from assets.warehouse import assets, runs
+from assets.warehouse.sensors import _PROCESS, publisher, site_builder
+from bellwether.errors import ConfigError
+from bellwether.forecasting import available, without_key
 from bellwether.lake import Lake, publications
 from bellwether.lake.storage import Folder
+from bellwether.questions import releases, releases_here
+from bellwether.replay.registry import agents
 from bellwether.settings import Settings, settings
+from bellwether.site import contents, read_warehouse_state
 from bellwether.tables import TABLES, table
 from orchestration.orphaned_runs import ProcessLock
+from orchestration.runner import RunStats
+from orchestration.sensors import registered_partitions, registry
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 
@@ -58,22 +68,21 @@ def test_a_partition_written_while_the_warehouse_was_published_is_published_next
     assert first.run_key != second.run_key
 
 
-@pytest.mark.parametrize(
-    ("status", "waits"),
-    [
-        (dg.DagsterRunStatus.NOT_STARTED, True),
-        (dg.DagsterRunStatus.STARTED, True),
-        (dg.DagsterRunStatus.SUCCESS, False),
-        (dg.DagsterRunStatus.FAILURE, False),
-    ],
-)
-def test_no_publication_is_requested_while_another_waits_or_runs(
-    places: tuple[LakeResource, WarehouseResource], status: dg.DagsterRunStatus, *, waits: bool
-) -> None:
+def test_no_publication_is_requested_while_another_waits_or_runs(places: tuple[LakeResource, WarehouseResource]) -> None:
     lake, warehouse = places
     store(lake.lake, "one")
-    found = tick(lake, warehouse, runs=(dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=status),))
-    assert isinstance(found, dg.SkipReason if waits else dg.RunRequest)
+    waits = {
+        status.value: isinstance(
+            tick(lake, warehouse, runs=(dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=status),)), dg.SkipReason
+        )
+        for status in (
+            dg.DagsterRunStatus.NOT_STARTED,
+            dg.DagsterRunStatus.STARTED,
+            dg.DagsterRunStatus.SUCCESS,
+            dg.DagsterRunStatus.FAILURE,
+        )
+    }
+    assert waits == {"NOT_STARTED": True, "STARTED": True, "SUCCESS": False, "FAILURE": False}
 
 
 def test_a_publication_whose_process_was_killed_holds_none_back(places: tuple[LakeResource, WarehouseResource], tmp_path: Path) -> None:
@@ -143,6 +152,7 @@ def test_a_warehouse_that_cannot_be_read_is_published_again(places: tuple[LakeRe
     assert isinstance(tick(lake, warehouse), dg.SkipReason)
 
 
+@pytest.mark.nightly
 def test_a_daemon_without_a_warehouse_of_its_own_compares_the_pointer(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another machine publishes on the store, while this one has an empty home."""
     lake, warehouse = LakeResource(uri=f"{bucket}/lake"), WarehouseResource(database=f"{bucket}/warehouse")
@@ -166,3 +176,120 @@ def test_a_daemon_without_a_warehouse_of_its_own_compares_the_pointer(bucket: st
         assert isinstance(tick(), dg.RunRequest)
         warehouse.publish(lake.lake)
         assert isinstance(tick(), dg.SkipReason)
+
+
+def test_the_site_follows_the_warehouse(places: tuple[LakeResource, WarehouseResource], monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, warehouse = places
+    built: list[str | None] = [None]
+    monkeypatch.setattr("bellwether.site.read_site_state", lambda folder: built[0])
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_sensor_context(instance=instance)
+        store(lake.lake, "one")
+        warehouse.publish(lake.lake)
+        unasked = site_builder(context, warehouse=warehouse)
+        assert isinstance(unasked, dg.SkipReason) and "no site has been built" in str(unasked.skip_message)
+        built[0] = read_warehouse_state(warehouse.database)
+        for _ in range(2):
+            assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
+        store(lake.lake, "two")
+        warehouse.publish(lake.lake)
+        found = site_builder(context, warehouse=warehouse)
+        assert isinstance(found, dg.RunRequest) and read_warehouse_state(warehouse.database) in str(found.run_key)
+        assert built[0] not in str(found.run_key)
+        Path(warehouse.database).write_bytes(b"damaged")
+        assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
+
+
+def launched(lake: LakeResource, warehouse: WarehouseResource) -> list[str]:
+    """Return the jobs that a command launches to publish."""
+    jobs: list[str] = []
+    work = SimpleNamespace(stats=RunStats(), lake=lake.lake)
+    work.resource = {"warehouse": warehouse}.__getitem__
+    work.launch = lambda job, label, config=None: jobs.append(job.name)
+    runs.publish(work)  # type: ignore[arg-type]
+    return jobs
+
+
+@pytest.fixture
+def site(places: tuple[LakeResource, WarehouseResource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder of the site."""
+    folders = SimpleNamespace(site_path=tmp_path / "site", warehouse_uri=Path(places[1].database))
+    for module in (assets, runs):
+        monkeypatch.setattr(module, "settings", lambda: folders)
+    return folders.site_path
+
+
+@pytest.mark.usefixtures("site")
+def test_a_command_publishes_a_lost_or_damaged_warehouse_again(places: tuple[LakeResource, WarehouseResource]) -> None:
+    lake, warehouse = places
+    store(lake.lake, "one")
+    assert launched(lake, warehouse) == ["publish"]
+    warehouse.publish(lake.lake)
+    assert launched(lake, warehouse) == []
+    Path(warehouse.database).write_text("no warehouse")
+    assert launched(lake, warehouse) == ["publish"]
+
+
+def test_a_command_that_publishes_builds_a_site_again_only_where_there_is_one(
+    places: tuple[LakeResource, WarehouseResource], site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "chart_library", lambda: b"")
+    lake, warehouse = places
+    warehouse.publish(lake.lake)
+    assert launched(lake, warehouse) == []
+    done = assets.site(warehouse=warehouse)
+    assert isinstance(done, dg.MaterializeResult) and done.metadata
+    assert done.metadata["site"].value == (site / "index.html").as_uri()
+    assert launched(lake, warehouse) == []
+    store(lake.lake, "two")
+    warehouse.publish(lake.lake)
+    assert launched(lake, warehouse) == ["site"]
+
+
+def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = registry(dg.build_sensor_context(instance=instance))
+        assert isinstance(result, dg.SensorResult)
+        added = {request.partitions_def_name: list(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
+        assert added == {"release": list(releases_here()), "forecaster": forecasters(), "agent": list(agents())}
+        for name, keys in added.items():
+            instance.add_dynamic_partitions(name, keys)
+        assert isinstance(registry(dg.build_sensor_context(instance=instance)), dg.SkipReason)
+
+
+def test_a_new_forecaster_in_the_users_registry_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "forecasters.toml").write_text('[mine]\ndescription = "Mine."\nkind = "constant"\np_yes = 0.4\n')
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("release", list(releases()))
+        instance.add_dynamic_partitions("forecaster", list(available()))
+        instance.add_dynamic_partitions("agent", list(agents()))
+        monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+        settings.cache_clear()
+        result = registry(dg.build_sensor_context(instance=instance))
+        assert isinstance(result, dg.SensorResult)
+        assert [list(request.partition_keys) for request in result.dynamic_partitions_requests or ()] == [["mine"]]
+
+
+def test_a_registry_that_cannot_be_read_fails_the_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "forecasters.toml").write_text('[mine]\nkind = "constnat"\ndescription = "x"\n')
+    monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+    settings.cache_clear()
+    with dg.DagsterInstance.ephemeral() as instance, pytest.raises(ConfigError, match="constnat"):
+        registry(dg.build_sensor_context(instance=instance))
+
+
+def test_the_registry_says_which_forecasters_lack_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "models.toml").write_text('[mine]\nmodel = "openai/mine"\nknowledge_cutoff = 2025-01-01\nworlds = ["sandbox", "live"]\n')
+    monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    settings.cache_clear()
+    assert without_key()["mine"] == "key missing: OPENAI_API_KEY"
+    with dg.DagsterInstance.ephemeral() as instance:
+        for request in registered_partitions(instance):
+            instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+        found = registry(dg.build_sensor_context(instance=instance))
+        assert isinstance(found, dg.SkipReason)
+        assert "mine (key missing: OPENAI_API_KEY)" in str(found.skip_message)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    assert "mine" not in without_key()
+    settings.cache_clear()

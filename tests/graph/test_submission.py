@@ -1,9 +1,9 @@
-"""A command submits its runs to a UI with the same home and settings, and otherwise executes them itself."""
+"""Runs of commands: executed in the process, or submitted to a UI with the same home and settings. Their lines reach the waiting user."""
 
+import errno
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -20,22 +20,23 @@ import pytest
 from dagster_graphql import DagsterGraphQLClientError
 from sqlalchemy.exc import OperationalError
 
+from assets.warehouse.runs import publish
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.lake import Lake
+from bellwether.progress import Silent
 from bellwether.settings import settings
-from bellwether.tables import table
 from orchestration import run_submission
 from orchestration.definitions import build_defs
 from orchestration.home import prepare
-from orchestration.orphaned_runs import TAG, UI, ProcessLock
+from orchestration.orphaned_runs import UI, ProcessLock
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
+from orchestration.progress import listener, progress
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.run_session import runner
 from orchestration.run_submission import Endpoint, Submission, Terminated, announce_ui, execute, find_endpoint
-from orchestration.runner import Runner
+from orchestration.runner import RunFailed, Runner
+from resources import WarehouseResource
+from tests.demo_home import open_world, stock_storage
 from tests.shared import wait_until
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -49,26 +50,22 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.Dag
     settings.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("BELLWETHER_BUDGET", "7"), ("BELLWETHER_REGISTRY", "elsewhere"), ("OPENAI_API_KEY", "sk-other"), ("HF_TOKEN", "hf")],
-)
-def test_a_daemon_with_other_settings_or_keys_takes_no_runs(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_a_ui_with_other_settings_or_keys_takes_no_runs(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     port = int(server.getsockname()[1])
+    here = Endpoint(f"http://127.0.0.1:{port}")
     assert find_endpoint(instance) is None
     ui = ProcessLock(instance, UI)
     assert find_endpoint(instance) is None, "it is not ready"
     announce_ui(ui, port, dagster=4711)
-    assert find_endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
-    monkeypatch.setenv(name, value)
-    settings.cache_clear()
-    assert find_endpoint(instance) is None
-    monkeypatch.delenv(name)
-    settings.cache_clear()
-    assert find_endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
+    others = {"BELLWETHER_BUDGET": "7", "BELLWETHER_REGISTRY": "elsewhere", "OPENAI_API_KEY": "sk-other", "HF_TOKEN": "hf"}
+    for name, value in others.items():
+        assert find_endpoint(instance) == here
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            settings.cache_clear()
+            assert find_endpoint(instance) is None, name
+        settings.cache_clear()
     server.close()
     assert find_endpoint(instance) is None, "Dagster has just ended"
     ui.close()
@@ -342,53 +339,6 @@ def test_a_run_whose_ui_is_stopped_continues_later(instance: dg.DagsterInstance)
         execute(instance, HERE, [Submission("talking", {}, {}, print, print, run.run_id)])
 
 
-def call(home: Path, *arguments: str, **settings: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "BELLWETHER_HOME": str(home), "PYTHONPATH": str(ROOT), **settings}
-    environment.pop("DAGSTER_HOME", None)
-    command = [sys.executable, "-m", "bellwether", *arguments]
-    return subprocess.Popen(command, cwd=home, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def finished(process: subprocess.Popen[str]) -> str:
-    text, _ = process.communicate(timeout=300)
-    return text
-
-
-@pytest.mark.slow
-def test_a_command_submits_its_runs_to_the_ui_of_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    ui = call(tmp_path, "ui", "--port", port)
-    try:
-        note = tmp_path / "sandbox" / "dagster" / "processes" / UI
-        wait_until(lambda: ui.poll() is not None or (note.exists() and note.read_text()), "the UI is ready")
-        submitted = call(tmp_path, "pull", "2026-06-01")
-        text = finished(submitted)
-        assert submitted.returncode == 0, text
-        assert f"The UI at http://127.0.0.1:{port} executes the runs of this command." in text
-        other = call(tmp_path, "pull", "2026-06-02", BELLWETHER_BUDGET="7")
-        text = finished(other)
-        assert other.returncode == 0, text
-        interrupted = call(tmp_path, "pull", "2026-05-01", "2026-05-31")
-        monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
-        with dg.DagsterInstance.get() as instance:
-            started = dg.RunsFilter(job_name="days", statuses=[dg.DagsterRunStatus.STARTED], tags={LAUNCHED_BY: COMMAND})
-            wait_until(lambda: interrupted.poll() is not None or instance.get_runs(started), "the run has started")
-            interrupted.send_signal(signal.SIGINT)
-            assert "continues from there" in finished(interrupted)
-            runs = instance.get_runs(dg.RunsFilter(job_name="days", tags={LAUNCHED_BY: COMMAND}))
-        assert [(run.status.value, TAG in run.tags) for run in reversed(runs)] == [
-            ("SUCCESS", False),
-            ("SUCCESS", True),
-            ("CANCELED", False),
-        ]
-        assert {("2026-06-01",), ("2026-06-02",)} <= set(Lake(str(tmp_path / "sandbox" / "lake")).manifests(table("raw/kalshi_markets")))
-    finally:
-        ui.send_signal(signal.SIGTERM)
-        finished(ui)
-    assert ui.returncode == 0
-
-
 def test_runs_of_divided_work_share_a_budget_which_the_repeated_command_continues(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,3 +366,83 @@ def test_nothing_is_submitted_to_a_fleet_when_nothing_is_due(instance: dg.Dagste
     monkeypatch.setattr("orchestration.runner.find_endpoint", lambda _: FLEET)
     work = Runner(dg.Definitions(), instance)
     assert work.launch_all(None, []) == []
+
+
+@dg.job(logger_defs={"progress": progress})
+def reporting() -> None:
+    """A job whose lines reach the listener."""
+    talk()
+
+
+def test_the_listener_hears_only_lines_of_steps() -> None:
+    heard: list[str] = []
+    token = listener.set(heard.append)
+    reporting.execute_in_process(run_config={"loggers": {"progress": {}}})
+    listener.reset(token)
+    assert heard == ["one of two", "two of two"]
+
+
+@dg.op
+def printing() -> None:
+    sys.stdout.write("printed by an agent\n")
+    os.write(1, b"printed by its process\n")
+
+
+@dg.job(logger_defs={"progress": progress})
+def noisy() -> None:
+    printing()
+
+
+def test_what_a_step_prints_goes_to_standard_error(instance: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]) -> None:
+    work = Runner(dg.Definitions(jobs=[noisy]), instance)
+    work.launch(noisy, "noisy")
+    work.close()
+    told = capfd.readouterr()
+    assert not told.out
+    assert "printed by an agent" in told.err
+    assert "printed by its process" in told.err
+
+
+@dg.op(pool="venue")
+def call() -> None:
+    """Send one request to a venue."""
+
+
+@dg.job(logger_defs={"progress": progress})
+def calls() -> None:
+    """A job that needs the venue's pool."""
+    call()
+
+
+def test_a_command_that_waits_for_a_pool_ends_with_a_signal_and_goes_on_when_the_pool_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Say(Silent):
+        def say(self, line: str) -> None:
+            if "waiting for another run, which uses venue" in line:
+                acts.pop()()
+
+    monkeypatch.setattr("orchestration.runner._POLL_SECONDS", 0.01)
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=stock_storage(str(tmp_path))) as instance:
+        instance.event_log_storage.set_concurrency_slots("venue", 1)
+        other = ProcessLock(instance)
+        acts = [other.close, lambda: os.kill(os.getpid(), signal.SIGINT)]
+        run = instance.create_run_for_job(calls, status=dg.DagsterRunStatus.STARTED, tags=other.tags)
+        assert instance.event_log_storage.claim_concurrency_slot("venue", run.run_id, "call").is_claimed
+        work = Runner(dg.Definitions(jobs=[calls]), instance, Say())
+        with pytest.raises(KeyboardInterrupt):
+            work.launch(calls, "calls")
+        assert [one.run_id for one in instance.get_runs()] == [run.run_id]
+        work.launch(calls, "calls")
+        assert sorted(one.status.value for one in instance.get_runs()) == ["FAILURE", "SUCCESS"]
+        work.close()
+
+
+def test_a_step_on_a_full_disk_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: WarehouseResource, *what: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(WarehouseResource, "publish", full)
+    world = open_world(tmp_path)
+    with world.instance, pytest.raises(RunFailed, match=r"No space left on device\. Stored results are complete\. Free space"):
+        publish(world.runner())

@@ -1,0 +1,163 @@
+"""Results of the demo home, from raw pages to rankings, as its lake, warehouse and events state them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from bellwether.arena.decision import FINAL
+from bellwether.arena.lineup import load_registered_families
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
+from bellwether.lake.warehouse import query
+from bellwether.tables import TABLES, table
+from bellwether.tables.benchmark import HORIZONS
+from orchestration.asset_declarations import key
+from tests.demo_home import AGENTS, EVENT, FORECASTERS, WEEKS, World
+from tests.graph.worlds import DAYS, rows
+
+
+def metadata(world: World, name: str) -> dict[str, dg.MetadataValue]:
+    """Return the metadata of the latest materialization of a table."""
+    event = world.instance.get_latest_materialization_event(key(name))
+    assert event is not None and event.asset_materialization is not None
+    return dict(event.asset_materialization.metadata)
+
+
+def test_every_day_has_every_daily_table(demo: World) -> None:
+    for name in (name for name, declared in TABLES.items() if declared.partitioned_by == ("day",) and not name.startswith("arena/")):
+        assert [partition[0] for partition in sorted(demo.lake.manifests(table(name)))] == DAYS, name
+
+
+def test_questions_follow_the_rules_of_their_release(demo: World) -> None:
+    frame = rows(demo, "benchmark/questions")
+    assert frame.height > 20
+    assert frame["id"].is_unique().all()
+    assert frame["series_ticker"].value_counts()["count"].max() <= 2
+    assert (frame["settled_at"] > frame["cutoff"]).all()
+    for name, hours in HORIZONS.items():
+        assert frame.filter(pl.col(f"price_{name}_at") > pl.col("close_time") - pl.duration(hours=hours)).is_empty()
+    assert frame["price_1h"].count() > frame.height / 2
+
+
+def test_prices_before_the_close_are_those_that_forecasts_are_compared_with(demo: World) -> None:
+    """A view of the warehouse computes them from clean/prices once more."""
+    for name, hours in HORIZONS.items():
+        stored = (
+            f"SELECT id, price_{name}_at, round(CAST(price_{name} AS DOUBLE), 6) AS price FROM benchmark.questions WHERE price IS NOT NULL"
+        )
+        viewed = f"SELECT question_id, price_at, round(price, 6) FROM views.price_before({hours})"
+        found = query(demo.config.warehouse_uri, stored).rows()
+        assert len(found) > 10
+        assert sorted(found) == sorted(query(demo.config.warehouse_uri, viewed).rows()), name
+
+
+def test_the_leaderboard_is_published_with_intervals(demo: World) -> None:
+    board = query(demo.config.warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY rank NULLS LAST")
+    assert set(board["forecaster"]) == set(FORECASTERS)
+    half, market = (board.filter(forecaster=name).row(0, named=True) for name in ("always-half", "market-24h"))
+    assert half["brier"] == 0.25
+    assert market["brier_lower"] < market["brier"] < market["brier_upper"]
+    assert market["brier"] < 0.25
+
+
+def test_every_market_of_the_episode_is_settled_and_its_books_are_sampled(demo: World) -> None:
+    episode, books = rows(demo, "replay/episodes"), rows(demo, "replay/books")
+    assert episode["event"].unique().to_list() == [EVENT]
+    assert episode["result"].null_count() == 0 and set(episode["result"]) <= {"YES", "NO"}
+    assert (episode["book_rows"] > 0).all()
+    assert (demo.config.episodes_path / EVENT / "metadata.json").is_file()
+    assert set(books["ticker"]) == set(episode["ticker"]) and books.filter(pl.col("bid").is_not_null()).height > 50
+    assert books["at"].min() == episode["start_at"].min() and books["at"].n_unique() <= 500
+    assert set(books["known_at"]) == set(episode["known_at"])
+
+
+def test_every_backtest_adds_up_and_its_rows_belong_together(demo: World) -> None:
+    backtests, orders, fills = (rows(demo, f"replay/{name}") for name in ("backtests", "orders", "fills"))
+    assert backtests["agent"].sort().to_list() == sorted(AGENTS) == rows(demo, "replay/summary")["agent"].sort().to_list()
+    assert backtests["failure"].null_count() == len(AGENTS) and not backtests["unsettled"].any()
+    for row in backtests.iter_rows(named=True):
+        own = fills.filter(pl.col("agent") == row["agent"])
+        assert row["contracts"] == (own["size"].sum() or Decimal(0)) and row["fees"] == (own["fee"].sum() or Decimal(0))
+        assert row["pnl"] == row["realised"] - row["fees"]
+    filled = fills.group_by("agent", "order_id").agg(pl.col("size").sum())
+    assert orders.join(filled, on=["agent", "order_id"]).filter(pl.col("filled") != pl.col("size_right")).is_empty()
+    assert fills.height > 0
+    results = rows(demo, "replay/results").filter(pl.col("episode") == "Total")
+    assert results.sort("agent")["pnl"].to_list() == backtests.sort("agent")["pnl"].to_list()
+
+
+def test_weeks_of_the_arena_are_decided_and_their_books_balance(demo: World) -> None:
+    decisions, agents = rows(demo, "arena/decisions"), rows(demo, "arena/agents")
+    in_cohort = dict(agents.group_by("week").len().rows())
+    counts = decisions.group_by("week").len().sort("week").rows()
+    assert counts == [(WEEKS[0], in_cohort[WEEKS[0]]), (WEEKS[1], sum(in_cohort.values()))]
+    assert set(decisions["state"]) <= set(map(str, FINAL))
+    board = rows(demo, "arena/leaderboard")
+    assert set(board["family"]) == set(agents["family"])
+    assert board["open_positions"].sum() == 0, "every market of these weeks is resolved"
+    assert board["profit"].sum() == rows(demo, "arena/ledger")["amount"].sum()
+
+
+@pytest.mark.nightly
+def test_each_arena_table_is_shown_as_it_was_known(demo: World) -> None:
+    registry = demo.config.registry
+    rules, known, families = methodologies(registry), load_cutoffs(registry), load_registered_families(registry)
+    then = datetime.combine(WEEKS[0] + timedelta(days=3), time(), UTC)
+    past, whole = (read_tables_as_known(demo.lake, rules, known, at, families) for at in (then, datetime(2030, 1, 1, tzinfo=UTC)))
+    derived = {"arena/leaderboard", "arena/pairs", "arena/calibration", "arena/rankings"}
+    of_users = {"arena/submissions", "arena/refusals", "arena/decision_versions", "arena/releases", "arena/review"}
+    for name in (name for name, declared in TABLES.items() if declared.group == "arena"):
+        before, now = past(table(name)), whole(table(name))
+        assert before.columns == now.columns == table(name).names, name
+        assert now.equals(rows(demo, name)) or name in ("arena/rankings", "arena/calibration"), name
+        for column in {"known_at", "closed_at", "received_at", "ended_at", "opened_at"} & set(before.columns):
+            if name != "arena/evidence":
+                assert before.filter(pl.col(column) > then).is_empty(), f"{name} {column}"
+        assert name in derived | of_users or 0 < before.height < now.height, name
+    assert past(table("arena/equity_by_day"))["day"].max() <= then.date()  # type: ignore[operator]
+    assert past(table("arena/calibration"))["n"].sum() < whole(table("arena/calibration"))["n"].sum()
+
+
+def test_an_event_shows_rows_preview_picture_and_place(demo: World) -> None:
+    shown = metadata(demo, "benchmark/leaderboard")
+    assert shown["dagster/row_count"].value == len(FORECASTERS)
+    assert {"dagster/uri", "preview", "seconds", "table"} <= shown.keys()
+    picture = re.search(
+        r"data:image/png;base64,([A-Za-z0-9+/=]+)\)", str(metadata(demo, "benchmark/reliability")["reliability diagram"].value)
+    )
+    assert picture is not None and base64.b64decode(picture.group(1)).startswith(b"\x89PNG")
+
+
+def test_money_in_events_is_a_number_that_the_ui_plots(demo: World) -> None:
+    """A file size is text."""
+    for name, wanted, picture in (
+        ("backtests", {"P&L", "P&L, pessimistic queue", "P&L, optimistic queue", "fees", "contracts"}, "equity curve"),
+        ("summary", {"P&L of all", "fees of all"}, "P&L per episode"),
+    ):
+        shown = metadata(demo, f"replay/{name}")
+        assert {label for label in wanted if not isinstance(shown[label].value, float)} == set()
+        assert "data:image/png" in str(shown[picture].value)
+    assert isinstance(shown["size"].value, str)
+    assert shown["P&L of all"].value == pytest.approx(float(rows(demo, "replay/backtests")["pnl"].sum()))
+
+
+def test_checks_were_evaluated_and_passed_where_they_block(demo: World) -> None:
+    evaluations = [
+        event.dagster_event.asset_check_evaluation_data
+        for record in demo.instance.get_run_records()
+        for event in demo.instance.all_logs(record.dagster_run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        if event.dagster_event is not None
+    ]
+    checked = {"raw/kalshi_markets", "clean/markets", "benchmark/questions", "benchmark/forecasts", "replay/backtests", "arena/ledger"}
+    assert {found.asset_key for found in evaluations} >= {key(name) for name in checked}
+    assert {("arena/ledger", name) for name in ("invariants", "decided_on_these_books")} <= {
+        (found.asset_key.to_user_string(), found.check_name) for found in evaluations if found.passed
+    }
+    assert [found.check_name for found in evaluations if found.blocking and not found.passed] == []
