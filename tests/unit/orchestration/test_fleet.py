@@ -1,14 +1,8 @@
-"""Dagster's configuration in a fleet, and the detection of lost workers. No server is needed: Celery keeps its messages and results in
-memory.
-"""
+"""Dagster's configuration in a fleet, and the detection of lost workers, with Celery's messages and results in memory."""
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,17 +12,15 @@ import psycopg2
 import pytest
 import yaml
 from click.testing import CliRunner
-from dagster_k8s.launcher import LaunchRunContext
 
 from bellwether.errors import ConfigError
 from bellwether.settings import Fleet, Settings, settings
 from cli.main import main
 from orchestration import fleet, launcher
 from orchestration.definitions import build_defs
-from orchestration.fleet import CELERY, HEADER, instance_settings, missing_settings, write_settings
+from orchestration.fleet import CELERY, HEADER, missing_settings, write_settings
 from orchestration.home import prepare
 from orchestration.launcher import CeleryLauncher
-from tests.orchestration.conftest import stock_storage
 
 SECRET = "hunter2"
 CELERY_FLEET = {
@@ -218,75 +210,3 @@ def test_a_broker_that_does_not_answer_condemns_no_run(broker: Broker, monkeypat
         with pytest.raises(ConnectionError):
             broker.status()
     assert broker.status() == "RUNNING" and broker.asked == []
-
-
-class Cluster:
-    """A Kubernetes API that records jobs and reports their state."""
-
-    def __init__(self, folder: Path) -> None:
-        self.jobs: list[dict[str, Any]] = []
-        self.status: dict[str, Any] = {"active": 1}
-        cluster = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                cluster.jobs.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.answer(cluster.jobs[-1])
-
-            def do_GET(self) -> None:
-                self.answer({**cluster.jobs[-1], "status": cluster.status} if "/jobs/" in self.path else {"items": []})
-
-            def answer(self, body: dict[str, Any]) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(json.dumps(body).encode())
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        named = {"name": "here", "cluster": {"server": f"http://127.0.0.1:{self.server.server_address[1]}"}}
-        access = {
-            "clusters": [named],
-            "users": [{"name": "me", "user": {}}],
-            "contexts": [{"name": "c", "context": {"cluster": "here", "user": "me"}}],
-        }
-        self.access = folder / "kubeconfig"
-        self.access.write_text(json.dumps({**access, "apiVersion": "v1", "kind": "Config", "current-context": "c"}))
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-@dg.job
-def nothing() -> None:
-    pass
-
-
-def test_a_run_on_kubernetes_is_a_job_with_the_settings_of_the_fleet(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DAGSTER_CURRENT_IMAGE", "registry.example/bellwether:0.3.0")
-    chosen = instance_settings(config(tmp_path, fleet=Fleet.KUBERNETES))["run_launcher"]
-    chosen["config"] |= {"load_incluster_config": False, "kubeconfig_file": str(cluster.access)}
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides={**stock_storage(str(tmp_path)), "run_launcher": chosen}) as instance:
-        origin = dg.reconstructable(nothing).get_python_origin()
-        run = instance.create_run_for_job(nothing, job_code_origin=origin)
-        instance.run_launcher.launch_run(LaunchRunContext(run, workspace=None))
-        (job,) = cluster.jobs
-        (container,) = job["spec"]["template"]["spec"]["containers"]
-        assert container["image"] == "registry.example/bellwether:0.3.0"
-        assert container["args"][:3] == ["dagster", "api", "execute_run"] and run.run_id in container["args"][3]
-        assert {next(iter(one.values()))["name"] for one in container["envFrom"]} == {"bellwether"}
-        assert {"name": "DAGSTER_HOME", "value": "/opt/dagster/dagster_home"} in container["env"]
-        assert SECRET not in json.dumps(job)
-        assert instance.run_launcher.check_run_worker_health(run).status.name == "RUNNING"
-        cluster.status = {"failed": 1}
-        assert instance.run_launcher.check_run_worker_health(run).status.name == "FAILED"

@@ -1,70 +1,24 @@
-"""The first start of a home, by one or several processes, and error messages for a read-only disk."""
+"""Dagster's home: its first start, damaged databases, full and read-only disks, and the conversion of an earlier one."""
 
 from __future__ import annotations
 
 import errno
-import json
-import os
 import re
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from assets.warehouse.runs import publish
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import try_lock
 from bellwether.settings import Settings, settings
 from cli.main import main
 from orchestration.home import convert, prepare, storage_errors
-from orchestration.runner import RunFailed
-from resources import WarehouseResource
-from tests.orchestration.conftest import open_world
-
-ROOT = Path(__file__).resolve().parents[2]
-#: Fork four processes after the imports, and start them together when a pipe closes.
-START = """
-import os, sys
-from pathlib import Path
-import dagster as dg
-from bellwether.settings import Settings
-from orchestration.home import prepare
-
-def letters(home, *added):
-    os.environ.pop("DAGSTER_HOME", None)
-    prepare(Settings(home=Path(home)))
-    with dg.DagsterInstance.get() as instance:
-        instance.add_dynamic_partitions("letters", list(added))
-        return sorted(instance.get_dynamic_partitions("letters"))
-
-letters(sys.argv[1] + "-other")
-waiting, go = os.pipe()
-processes = []
-for letter in "abcd":
-    process = os.fork()
-    if not process:
-        os.close(go)
-        os.read(waiting, 1)
-        letters(sys.argv[1], letter)
-        os._exit(0)
-    processes.append(process)
-os.close(go)
-print([os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes], letters(sys.argv[1]))
-"""
-
-
-@pytest.mark.slow
-def test_four_processes_start_on_an_empty_home_at_once(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", START, str(tmp_path / "home")], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.stdout.strip() == "[0, 0, 0, 0] ['a', 'b', 'c', 'd']", done.stderr
+from orchestration.precompile import import_all
 
 
 def test_a_home_that_was_made_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,42 +57,6 @@ def test_a_full_database_is_a_full_disk(tmp_path: Path) -> None:
                 database.executemany("INSERT INTO big VALUES (?)", [(bytes(4096),)] * 9)
             except sqlite3.OperationalError as error:
                 raise RuntimeError("an event could not be stored") from error
-
-
-@pytest.mark.slow
-def test_a_step_on_a_full_disk_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: WarehouseResource, *what: object, **named: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    world = open_world(tmp_path)
-    monkeypatch.setattr(WarehouseResource, "publish", full)
-    with pytest.raises(RunFailed, match=r"No space left on device\. Stored results are complete\. Free space"):
-        publish(world.runner())
-
-
-LIMITED = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
-from cli.main import main
-main(["pull", "2026-06-01"])
-"""
-
-
-@pytest.mark.slow
-def test_a_pull_on_a_full_disk_says_so_in_one_line_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
-    environment |= {"BELLWETHER_HOME": str(tmp_path), "BELLWETHER_VENUES": "kalshi", "PYTHONPATH": str(ROOT)}
-
-    def pull(most: int) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", LIMITED, str(most)]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    full = pull(120_000)
-    assert full.returncode == 1
-    assert "Traceback" not in full.stderr, full.stderr[-3000:]
-    assert "set BELLWETHER_HOME to another place" in full.stderr
-    room = pull(100_000_000)
-    assert room.returncode == 0, room.stderr[-3000:]
 
 
 @pytest.mark.parametrize(
@@ -187,98 +105,44 @@ event_log_storage: {module: orchestration.event_log, class: EventLog, config: {h
 """
 
 
-#: The automation sensor of such a home, disabled by a user, as Dagster stores it. Its cursor is the number of an event.
-SENSOR = {
-    "__class__": "InstigatorState",
-    "job_specific_data": {"__class__": "SensorInstigatorData", "cursor": "4711", "min_interval": 30},
-    "job_type": {"__enum__": "InstigatorType.SENSOR"},
-    "origin": {
-        "__class__": "ExternalJobOrigin",
-        "external_repository_origin": {
-            "__class__": "ExternalRepositoryOrigin",
-            "repository_location_origin": {
-                "__class__": "ManagedGrpcPythonEnvRepositoryLocationOrigin",
-                "loadable_target_origin": {"__class__": "LoadableTargetOrigin", "module_name": "orchestration.definitions"},
-                "location_name": "bellwether",
-            },
-            "repository_name": "__repository__",
-        },
-        "job_name": "automation",
-    },
-    "status": {"__enum__": "InstigatorStatus.STOPPED"},
-}
-
-
-@pytest.fixture
-def former(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of version 0.2, with a stored evaluation of a condition in that version's format."""
-    home = tmp_path / "dagster"
-    home.mkdir()
+def test_a_home_of_version_0_2_is_converted_once_and_its_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, kept = tmp_path / "dagster", tmp_path / "dagster-0.2"
     monkeypatch.setenv("DAGSTER_HOME", str(home))
+    home.mkdir()
     with dg.DagsterInstance.local_temp(str(home)) as instance:
         instance.all_instigator_state()
-    with closing(sqlite3.connect(home / "schedules" / "schedules.db")) as database:
-        database.execute(
-            "INSERT INTO instigators (selector_id, repository_selector_id, status, instigator_type, instigator_body) VALUES (?, ?, ?, ?, ?)",
-            (
-                "22e4fa40e8f134e2d979ca6db6d3beb275a16d20",
-                "036725988247bd8973b3d0f67a9d14ff3542f50b",
-                "STOPPED",
-                "SENSOR",
-                json.dumps(SENSOR),
-            ),
-        )
-        database.execute(
-            "INSERT INTO asset_daemon_asset_evaluations (evaluation_id, asset_key, asset_evaluation_body, num_requested, create_timestamp) "
-            """VALUES (1, '["clean", "markets"]', X'789C', 0, '2026-06-01 00:00:00')"""
-        )
-        database.commit()
     (home / "history" / "runs" / "4711.db.xz").write_bytes(b"a compressed run")
     (home / "dagster.yaml").write_text(FORMER)
-    return home
-
-
-@pytest.mark.parametrize("is_deleted", [False, True])
-def test_a_home_of_an_earlier_version_names_the_command_that_converts_it(former: Path, tmp_path: Path, is_deleted: bool) -> None:
-    if is_deleted:
-        (former / "dagster.yaml").unlink()
-        (former / "history" / "runs" / "index.db").touch()
-    with pytest.raises(ConfigError, match=rf"^{former} .*Convert it once: bellwether home convert"):
+    with pytest.raises(ConfigError, match=rf"^{home} .*Convert it once: bellwether home convert"):
         prepare(Settings(home=tmp_path))
-
-
-def test_doctor_names_the_command_that_converts_a_home_of_an_earlier_version(former: Path) -> None:
-    ran = CliRunner().invoke(main, ["doctor", "--json"])
-    (found,) = [one for one in json.loads(ran.stdout) if one["check"] == "DAGSTER_HOME"]
-    assert (ran.exit_code, found["status"]) == (1, "bad")
-    assert "bellwether home convert" in found["advice"]
-
-
-def test_a_converted_home_keeps_its_switches_and_the_former_files(former: Path, tmp_path: Path) -> None:
-    ran = CliRunner().invoke(main, ["home", "convert"])
-    assert ran.exit_code == 0, ran.output
-    kept = former.with_name("dagster-0.2")
-    assert f"is in {kept}" in ran.output
-    assert (kept / "history" / "runs" / "4711.db.xz").read_bytes() == b"a compressed run"
-    assert (kept / "dagster.yaml").read_text() == FORMER
-    assert prepare(Settings(home=tmp_path)) == former
-    with dg.DagsterInstance.get() as instance:
-        (state,) = instance.all_instigator_state()
-        assert (state.instigator_name, state.is_running) == ("automation", False)
-        assert getattr(state.instigator_data, "cursor", "4711") is None
-        assert instance.schedule_storage is not None
-        assert instance.schedule_storage.get_auto_materialize_evaluations_for_evaluation_id(1) == []
-        assert instance.get_runs() == []
-    assert "Nothing to convert" in CliRunner().invoke(main, ["home", "convert"]).output
-
-
-def test_a_home_in_use_or_with_a_former_one_next_to_it_is_not_converted(former: Path, tmp_path: Path) -> None:
-    (former / "processes").mkdir()
-    with (former / "processes" / "ui").open("w") as file:
+    (home / "processes").mkdir()
+    with (home / "processes" / "ui").open("w") as file:
         assert try_lock(file)
         with pytest.raises(ConfigError, match="is running; stop it"):
             convert(Settings(home=tmp_path))
-    former.with_name("dagster-0.2").mkdir()
+    kept.mkdir()
     with pytest.raises(ConfigError, match=r"dagster-0\.2 exists; move it away"):
         convert(Settings(home=tmp_path))
-    assert (former / "dagster.yaml").read_text() == FORMER
+    kept.rmdir()
+    assert CliRunner().invoke(main, ["home", "convert"]).exit_code == 0
+    assert (kept / "history" / "runs" / "4711.db.xz").read_bytes() == b"a compressed run"
+    assert (kept / "dagster.yaml").read_text() == FORMER
+    assert prepare(Settings(home=tmp_path)) == home
+    with dg.DagsterInstance.get() as instance:
+        assert instance.get_runs() == []
+
+
+def test_modules_and_what_their_functions_import_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "sampled"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("raise AssertionError('it runs')")
+    (package / "first.py").write_text("def used():\n    import sampled_elsewhere\n    from no_such_extra import thing\n")
+    (package / "second.py").write_text("import no_such_extra\n")
+    (package / "third.py").write_text("from bellwether.errors import ConfigError\nraise ConfigError('a wrong setting')\n")
+    (tmp_path / "sampled_elsewhere.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_all(["sampled"]) == ["sampled", "sampled.first"]
+    assert "sampled_elsewhere" in sys.modules
+    for name in [name for name in sys.modules if name.startswith("sampled")]:
+        del sys.modules[name]

@@ -1,50 +1,30 @@
-"""A run for an unknown partition ends at once, and lists the existing ones."""
+"""Division of partitions into ranges and runs, the end of the sandbox's partitions, and the number of concurrent runs."""
 
-import os
-import subprocess
-import sys
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 
 from assets.arena.partitions import weekly_partitions
 from bellwether.arena.identity import week_of
 from bellwether.settings import settings
+from orchestration.home import settings_file
 from orchestration.partitions import (
-    PARTITION,
     RANGE_END,
     RANGE_START,
     daily_partitions,
+    group_days,
     group_keys,
     keys_between,
     keys_from_tags,
     keys_per_run,
-    partition_keys,
 )
-from orchestration.steps import failure_reason
-
-ROOT = Path(__file__).resolve().parents[2]
-TWO = dg.DailyPartitionsDefinition("2026-06-29", end_date="2026-07-01")
-
-
-@dg.asset(partitions_def=TWO, retry_policy=dg.RetryPolicy(max_retries=2, delay=600), backfill_policy=dg.BackfillPolicy.single_run())
-def pulls(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-    return dg.MaterializeResult(metadata={"days": ", ".join(partition_keys(context))})
-
-
-def run(**tags: str) -> dg.ExecuteInProcessResult:
-    job = dg.Definitions([pulls], jobs=[dg.define_asset_job("days", [pulls])]).resolve_job_def("days")
-    return job.execute_in_process(tags=tags, raise_on_error=False)
-
-
-@pytest.mark.parametrize("tags", [{PARTITION: "2026-07-01"}, {RANGE_START: "2026-06-30", RANGE_END: "2026-07-01"}])
-def test_a_day_that_does_not_exist_is_said_at_once_with_those_that_do(tags: dict[str, str]) -> None:
-    (failure,) = [event for event in run(**tags).all_events if event.is_step_failure]
-    assert failure_reason(failure) == "unknown partition 2026-07-01; existing ones: 2026-06-29 to 2026-06-30"
-    assert not [event for event in run(**tags).all_events if event.is_step_up_for_retry]
+from orchestration.run_priority import AUTOMATION, LAUNCHED_BY, runs_at_once
 
 
 @pytest.mark.parametrize("now", ["2026-03-04T12:00:00Z", "2031-05-07T00:20:00Z"])
@@ -101,20 +81,41 @@ def test_rectangles_are_divided_into_rectangles(workers: Callable[[int], None], 
             assert keys_from_tags(pairs, tags, instance) == keys_between(pairs, part[0], part[-1], instance) == part
 
 
-POLICIES = """
-from orchestration.definitions import defs
-graph = defs.resolve_asset_graph()
-for name in ("raw/kalshi_markets", "benchmark/scores", "replay/backtests", "arena/decisions"):
-    print(graph.get(dg.AssetKey(name.split("/"))).backfill_policy.max_partitions_per_run)
-"""
+def test_partitions_become_ranges_and_rectangles() -> None:
+    letters, numbers = dg.StaticPartitionsDefinition(list("abcd")), dg.StaticPartitionsDefinition(list("123"))
+    pairs = dg.MultiPartitionsDefinition({"letter": letters, "number": numbers})
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert group_keys(letters, "dba", instance) == [["a", "b"], ["d"]]
+        found = group_keys(pairs, ["a|1", "b|1", "a|2", "b|2", "d|1", "d|2", "a|3"], instance)
+        assert found == [["a|1", "b|1", "a|2", "b|2"], ["d|1", "d|2"], ["a|3"]]
+        for group in found:
+            assert keys_between(pairs, group[0], group[-1], instance) == group
+        assert group_keys(None, [""], instance) == [[""]]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [({}, ["100", "None", "None", "None"]), ({"BELLWETHER_FLEET": "celery", "BELLWETHER_WORKERS": "2"}, ["2", "1", "1", "None"])],
-)
-def test_backfills_of_a_fleet_are_divided_except_for_weeks(tmp_path: Path, chosen: dict[str, str], expected: list[str]) -> None:
-    environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path), **chosen}
-    code = [sys.executable, "-c", f"import dagster as dg{POLICIES}"]
-    out = subprocess.run(code, env=environment, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    assert out.split() == expected
+def test_consecutive_days_are_ranges_of_bounded_length() -> None:
+    days = ["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-05", "2026-03-04", "2026-03-10"]
+    assert group_days(days) == [("2026-02-27", "2026-03-01"), ("2026-03-04", "2026-03-05"), ("2026-03-10", "2026-03-10")]
+    assert group_days(days, most=2) == [
+        ("2026-02-27", "2026-02-28"),
+        ("2026-03-01", "2026-03-01"),
+        ("2026-03-04", "2026-03-05"),
+        ("2026-03-10", "2026-03-10"),
+    ]
+    assert group_days(["2026-03-01", "2026-03-08"], step=timedelta(days=7)) == [("2026-03-01", "2026-03-08")]
+
+
+def test_one_slot_is_left_for_a_run_that_a_user_launches() -> None:
+    assert {processors: runs_at_once(processors) for processors in (1, 2, 8)} == {1: (3, 1), 2: (3, 1), 8: (9, 7)}
+
+
+def test_the_settings_of_a_new_home_fit_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestration.home.runs_at_once", lambda: (6, 5))
+    written = yaml.safe_load(settings_file())
+    written.pop("event_log_storage")  # is below DAGSTER_HOME, which this instance lacks
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(written))
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        config = instance.get_concurrency_config().run_queue_config
+        assert config is not None
+        assert config.max_concurrent_runs == 6
+        assert config.tag_concurrency_limits == [{"key": LAUNCHED_BY, "value": AUTOMATION, "limit": 5}]
