@@ -1,207 +1,167 @@
-"""First use of the command line."""
+"""First use of the command line: the demo home is read, and what cannot be done is refused before anything is written."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from decimal import Decimal
+from datetime import timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.settings import settings
 from cli.main import main
-from tests.orchestration.conftest import FORECASTERS, World
+from tests.demo_home import FORECASTERS, RELEASE, WEEKS, World
 
 ROOT = Path(__file__).resolve().parents[2]
+WEEK = WEEKS[0]
+#: A week before the first cohort.
+EMPTY_WEEK = WEEK - timedelta(days=35)
 
 
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
-
-
-@pytest.fixture
-def published(evaluated: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
+def call(*words: str, **variables: str) -> Result:
+    """Run a command with more environment variables."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        settings.cache_clear()
+        result = CliRunner().invoke(main, list(words))
     settings.cache_clear()
-    return evaluated
+    return result
 
 
-@pytest.mark.slow
-def test_the_leaderboard_is_a_table_for_people_and_json_for_programs(published: World) -> None:
-    assert "market-24h" in call("leaderboard").output
-    rows = json.loads(call("leaderboard", "sandbox-2026", "--json").output)["sandbox-2026"]
+def shown(*words: str) -> str:
+    result = call(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def said(result: Result) -> str:
+    return " ".join((result.output + str(result.exception or "")).split())
+
+
+def test_the_leaderboard_is_a_table_and_json(demo: World) -> None:
+    assert "market-24h" in shown("leaderboard")
+    rows = json.loads(shown("leaderboard", RELEASE, "--json"))[RELEASE]
     assert {row["forecaster"] for row in rows} == set(FORECASTERS)
 
 
-@pytest.mark.slow
-def test_what_the_readme_reads_from_the_warehouse_can_be_read(published: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_of_the_tour_run(demo: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
-    shown = re.findall(r'^    \.venv/bin/bellwether ((?:query "[^"]*"|models|report|export).*)$', page, re.MULTILINE)
-    shown += re.findall(r"`bellwether (query @[^`]*)`", page)
-    assert len(shown) == 5
+    queries = re.findall(r'^    \.venv/bin/bellwether (query "[^"]*".*)$', page, re.MULTILINE)
+    queries += re.findall(r"`bellwether (query @[^`]*)`", page)
+    assert len(queries) >= 2
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sql").symlink_to(ROOT / "sql")
-    for line in shown:
-        result = call(*shlex.split(line, comments=True))
-        assert result.exit_code == 0, f"{line}: {result.output}"
-    assert list((tmp_path / "reports" / "sandbox-2026").glob("report_*.md"))
-    assert (tmp_path / "dataset" / "README.md").is_file()
+    for line in queries:
+        shown(*shlex.split(line, comments=True))
 
 
-@pytest.mark.slow
-def test_a_query_without_a_value_for_its_parameter_says_how_to_give_one(published: World) -> None:
-    result = call("query", "SELECT date_diff('second', now(), CAST($until AS TIMESTAMPTZ)), $release")
-    assert result.exit_code == 1
-    assert "no value for $release, $until; give --set release=VALUE --set until=VALUE" in " ".join(result.output.split())
+def test_doctor_finds_a_sound_installation(demo: World) -> None:
+    findings = json.loads(shown("doctor", "--json"))
+    assert [found for found in findings if found["status"] == "bad"] == []
+    checked = {"python", "duckdb", "world", "registry", "Kalshi REST", "Polymarket Gamma", "warehouse"}
+    assert checked <= {found["check"] for found in findings}
 
 
-@pytest.mark.slow
-def test_a_value_that_a_query_does_not_use_is_named(published: World) -> None:
-    result = call("query", "SELECT $release", "--set", "release=sandbox-2026", "--set", "relaese=x")
-    assert result.exit_code == 1
-    assert "does not use $relaese; it has $release" in " ".join(result.output.split())
+def test_the_arena_shows_weeks_cohorts_agents_and_decisions(demo: World) -> None:
+    weeks = json.loads(shown("arena", "status", "--json"))["weeks"]
+    assert weeks[0]["week"] == str(WEEKS[-1])
+    assert str(WEEK) in shown("arena", "status")
+    assert f"{len(WEEKS)} reconstructed cohorts" in shown("arena", "leaderboard")
+    board = json.loads(shown("arena", "leaderboard", "--json"))["arena"]
+    assert {row["completed"] for row in board} == {sum(row["complete"] for row in weeks)}
+    assert {"favourite", "hold"} <= {row["family"] for row in json.loads(shown("arena", "show", str(WEEK), "--json"))["agents"]}
+    assert "cash movements" in shown("arena", "show", str(WEEK), "random")
+    text = shown("arena", "explain", f"{WEEK}/favourite/{WEEK}")
+    assert "You manage a paper portfolio" in text
+    assert "Read as" in text and "BUY" in text
+    found = json.loads(shown("arena", "explain", f"{WEEK}/favourite/{WEEK}", "--json"))
+    assert found["read"]["action"] == "BET"
+    assert len(found["trades"]) == len(json.loads(found["read"]["json"])["bets"])
 
 
-def test_a_value_for_a_query_needs_a_name() -> None:
-    result = call("query", "SELECT $release", "--set", "sandbox-2026")
-    assert result.exit_code != 0
-    assert "'sandbox-2026' is not NAME=VALUE" in result.output
+def test_a_table_of_the_arena_is_written_to_a_file(demo: World, tmp_path: Path) -> None:
+    file = tmp_path / "positions.csv"
+    told = json.loads(shown("arena", "table", "positions", "--known-at", str(WEEK + timedelta(days=3)), "--into", str(file), "--json"))
+    assert 0 < told["rows"] == pl.read_csv(file).height
+    for wrong in (["nothing"], ["clean/markets"], ["rankings", "--into", str(tmp_path / "f.xlsx")]):
+        assert call("arena", "table", *wrong).exit_code != 0
 
 
-def test_without_a_warehouse_the_message_says_what_to_do() -> None:
-    result = call("leaderboard")
-    assert result.exit_code == 1
-    assert "make demo" in result.output
-    assert "Traceback" not in result.output
+@pytest.mark.nightly
+def test_a_dry_run_of_the_arena_shows_prompts_and_their_maximum_cost(demo: World) -> None:
+    words = ("arena", "run", "--week", str(EMPTY_WEEK), "--dry-run")
+    found = json.loads(shown(*words, "--lineup", "sandbox", "--json"))
+    assert (found["week"], found["reconstructed"]) == (str(EMPTY_WEEK), True)
+    assert 0 < found["most_dollars"] < 1, "at the prices of the sandbox"
+    assert len(found["prompts"]) == len(json.loads(shown("arena", "show", str(WEEK), "--json"))["agents"])
+    assert "At most $0.00" in shown(*words, "--lineup", "rules")
 
 
-def test_a_release_that_there_is_not_is_said_before_a_day_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
-    settings.cache_clear()
-    result = call("run", "--release", "sandbox-2027")
-    assert (result.exit_code, "did you mean sandbox-2026" in result.output) == (1, True)
-    assert not (tmp_path / "home").exists()
-
-
-def test_a_release_that_was_not_published_is_named_with_the_one_that_was_probably_meant(published: World, tmp_path: Path) -> None:
-    for words in (["leaderboard", "sandbox-2027"], ["report", "sandbox-2027"], ["export", "sandbox-2027", "--to", str(tmp_path)]):
+def test_unknown_names_are_refused_with_the_probable_ones(demo: World, tmp_path: Path) -> None:
+    other = f"{RELEASE}x"
+    unbound = "SELECT date_diff('second', now(), CAST($until AS TIMESTAMPTZ)), $release"
+    for words, text in (
+        (("query", unbound), "no value for $release, $until; give --set release=VALUE --set until=VALUE"),
+        (("query", "SELECT $release", "--set", "release=x", "--set", "relaese=x"), "does not use $relaese; it has $release"),
+        (("leaderboard", other), f"did you mean {RELEASE}?"),
+        (("report", other), f"did you mean {RELEASE}?"),
+        (("export", other, "--to", str(tmp_path)), f"did you mean {RELEASE}?"),
+        (("arena", "run", "--week", "2027-01-01"), "is not in the world sandbox"),
+        (("arena", "run", "--dry-run", "--weeks", "2"), "--dry-run shows one week"),
+        (("arena", "show", str(EMPTY_WEEK)), "no cohort started"),
+        (("arena", "explain", "yesterday"), "COHORT/FAMILY/WEEK"),
+        (("arena", "run", "--dry-run", "--week", str(EMPTY_WEEK), "--lineup", "nobody's"), "does not exist"),
+    ):
         result = call(*words)
-        assert (result.exit_code, "did you mean sandbox-2026?" in result.output) == (1, True), result.output
+        assert result.exit_code != 0
+        assert text in said(result), words
 
 
-def test_the_demo_refuses_another_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_WORLD", "live")
-    settings.cache_clear()
-    result = call("demo")
-    assert result.exit_code == 1
-    assert "bellwether run" in result.output
+def test_what_cannot_be_done_is_refused_before_anything_is_written() -> None:
+    first, last = settings().first_day.date(), settings().now().date() - timedelta(days=1)
+    live = {"BELLWETHER_WORLD": "live", "BELLWETHER_KALSHI_URL": "http://127.0.0.1:9", "BELLWETHER_GAMMA_URL": "http://127.0.0.1:9"}
+    cases: tuple[tuple[tuple[str, ...], int, str, dict[str, str]], ...] = (
+        (("query", "SELECT $release", "--set", RELEASE), 2, f"'{RELEASE}' is not NAME=VALUE", {}),
+        (("leaderboard",), 1, "make demo", {}),
+        (("run", "--release", f"{RELEASE}x"), 1, f"did you mean {RELEASE}", {}),
+        (("demo",), 1, "bellwether run", {"BELLWETHER_WORLD": "live"}),
+        (("doctor",), 1, "BELLWETHER_KALSHI_URL", live),
+        (("arena", "run", "--dry-run"), 1, "no connection (ConnectError); look at the network", live),
+        (("pull", str(last), str(first)), 2, "is before", {}),
+        (("pull", str(last + timedelta(days=200))), 2, f"which has {first} to {last}", {}),
+        (("pull", str(first - timedelta(days=1))), 2, "BELLWETHER_FIRST_DAY", {}),
+        (("evaluate", "--models", "gpt-4o"), 1, "gpt-4o: key missing: OPENAI_API_KEY", {"OPENAI_API_KEY": ""}),
+        (("evaluate", "--models", "sandbox-calibrate"), 1, "did you mean sandbox-calibrated", {}),
+        (("evaluate",), 2, "name at least one model", {}),
+        (("evaluate", "--models", "sandbox-calibrated", "--budget", "much"), 2, "is not an amount of dollars", {}),
+        (("evaluate", "--models", "sandbox-calibrated", "--release", "sandbox-1999"), 1, "no release is called 'sandbox-1999'", {}),
+        (("evaluate", "--resume"), 1, "no unfinished evaluation", {}),
+        (("evaluate", "--models", "sandbox-calibrated"), 1, "cannot be asked in the world live", {"BELLWETHER_WORLD": "live"}),
+    )
+    for words, code, text, variables in cases:
+        result = call(*words, **variables)
+        assert (result.exit_code, text in said(result), "Traceback" in result.output) == (code, True, False), (words, result.output)
+        assert not settings().home.exists(), words
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "words",
-    [
+@pytest.mark.nightly
+def test_commands_that_only_read_create_nothing_in_a_new_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
+    for words in (
         "doctor",
         "journal",
         "events",
         "release --list",
-        "arena run --dry-run --week 2026-04-12 --lineup rules",
+        f"arena run --dry-run --week {EMPTY_WEEK} --lineup rules",
         "arena status",
-        "arena explain 2026-05-10/hold/2026-05-10",
+        f"arena explain {WEEK}/hold/{WEEK}",
         "evaluate --dry-run --models sandbox-calibrated",
         "query FROM(meta.tables)",
-    ],
-)
-def test_what_only_looks_creates_nothing_in_a_new_home(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
-    settings.cache_clear()
-    call(*words.split())
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_dry_run_of_the_arena_without_a_network_says_so_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "WORLD": "live",
-        "HOME": str(tmp_path),
-        "KALSHI_URL": "http://127.0.0.1:9",
-        "GAMMA_URL": "http://127.0.0.1:9",
-    }.items():
-        monkeypatch.setenv(f"BELLWETHER_{name}", value)
-    settings.cache_clear()
-    result = call("arena", "run", "--dry-run")
-    assert result.exit_code == 1
-    assert "no connection (ConnectError); look at the network" in result.output
-
-
-def test_days_in_the_wrong_order_are_refused() -> None:
-    assert "is before" in call("pull", "2026-05-02", "2026-05-01").output
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("day", "said"), [("2027-01-01", "which has 2025-07-01 to 2026-06-30"), ("2025-06-30", "BELLWETHER_FIRST_DAY")])
-def test_a_day_that_the_world_does_not_have_is_refused_at_once(day: str, said: str) -> None:
-    from bellwether.settings import settings
-
-    result = CliRunner().invoke(main, ["pull", day])
-    assert result.exit_code == 2
-    assert said in " ".join(result.output.split())
-    assert not settings().home.exists()
-
-
-def test_an_evaluation_without_a_key_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bellwether.settings import settings
-
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    result = CliRunner().invoke(main, ["evaluate", "--models", "gpt-4o"])
-    assert result.exit_code == 1
-    assert "gpt-4o: key missing: OPENAI_API_KEY" in " ".join(result.output.split())
-    assert not settings().home.exists()
-
-
-def test_doctor_finds_a_sound_installation(published: World) -> None:
-    findings = json.loads(call("doctor", "--json").output)
-    assert [found for found in findings if found["status"] == "bad"] == []
-    assert {"python", "duckdb", "world", "registry", "Kalshi REST", "Polymarket Gamma", "warehouse"} <= {
-        found["check"] for found in findings
-    }
-
-
-def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_WORLD", "live")
-    monkeypatch.setenv("BELLWETHER_KALSHI_URL", "http://127.0.0.1:9/trade-api/v2")
-    settings.cache_clear()
-    result = call("doctor")
-    assert result.exit_code == 1
-    assert "BELLWETHER_KALSHI_URL" in result.output
-
-
-def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
-    from assets.benchmark import runs
-    from assets.benchmark.runs import forecast_and_publish
-    from orchestration.runner import RunFailed, Runner
-
-    done: list[str] = []
-
-    def release(work: Runner, release: str, forecasters: list[str]) -> dict[str, RunFailed | None]:
-        done.append(release)
-        return {name: RunFailed(f"{name} on {release}: no credit") if name == "broke" else None for name in forecasters}
-
-    monkeypatch.setattr(runs, "evaluate_release", release)
-    monkeypatch.setattr(runs, "publish", lambda work: done.append("published"))
-    with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
-        forecast_and_publish(None, ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
-    assert done == ["one", "two", "published"]
-
-
-def test_a_resumed_evaluation_has_the_budgets_that_it_began_with_unless_others_are_given() -> None:
-    from assets.benchmark.evaluation import resolve_limits
-    from bellwether.forecasting.evaluation import Evaluation
-
-    one, two = Decimal("0.1"), Decimal(2)
-    begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)
-    assert resolve_limits(None, None, begun) == (two, one)
-    assert resolve_limits(one, two, begun) == (one, two)
-    assert resolve_limits(None, None, None) == (settings().budget, None)
+    ):
+        call(*words.split())
+        assert list(tmp_path.iterdir()) == [], words

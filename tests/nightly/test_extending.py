@@ -10,8 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("bellwether", "assets", "orchestration", "resources", "sql")
 STEP = re.compile(r"^   ```(?:python|sql)\n   (?:#|--) (?P<file>[\w./]+)\n(?P<text>.*?)^   ```", re.MULTILINE | re.DOTALL)
@@ -57,7 +55,6 @@ print(json.dumps({
 """
 
 
-@pytest.mark.slow
 def test_a_table_that_is_added_as_the_page_says_is_made_checked_and_published(tmp_path: Path) -> None:
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

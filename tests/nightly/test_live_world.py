@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
-import pytest
 
 from bellwether.sandbox import Site, serve
 from bellwether.sandbox.worlds import build_generated
@@ -49,7 +48,6 @@ def variables(tmp_path: Path, site: Site) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
 def test_the_last_days_are_pulled_in_real_time_and_scored(tmp_path: Path) -> None:
     with serve(build_generated(11, None)) as site:
         command = [sys.executable, "-c", FRUGAL, "run", "--days", "2", "--release", "recent", "--json"]

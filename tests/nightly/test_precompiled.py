@@ -7,10 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from orchestration.precompile import import_all
-
 ROOT = Path(__file__).resolve().parents[2]
 #: Print functions that a backtest of another recording compiles in addition to `compile_replay`.
 BACKTEST = """
@@ -45,23 +41,6 @@ print(len(before) > 5, sorted(name for name, _ in compiled() - before))
 """
 
 
-def test_modules_and_what_their_functions_import_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "sampled"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "__main__.py").write_text("raise AssertionError('it runs')")
-    (package / "first.py").write_text("def used():\n    import sampled_elsewhere\n    from no_such_extra import thing\n")
-    (package / "second.py").write_text("import no_such_extra\n")
-    (package / "third.py").write_text("from bellwether.errors import ConfigError\nraise ConfigError('a wrong setting')\n")
-    (tmp_path / "sampled_elsewhere.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert import_all(["sampled"]) == ["sampled", "sampled.first"]
-    assert "sampled_elsewhere" in sys.modules
-    for name in [name for name in sys.modules if name.startswith("sampled")]:
-        del sys.modules[name]
-
-
-@pytest.mark.slow
 def test_a_backtest_compiles_nothing_afterwards(tmp_path: Path) -> None:
     environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "home")}
     environment.pop("DAGSTER_HOME", None)

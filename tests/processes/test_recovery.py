@@ -1,4 +1,4 @@
-"""A killed process loses nothing: a repeated run gives the bytes of an undisturbed run."""
+"""Commands that are killed or interrupted lose nothing: repeated, they give the bytes of an undisturbed run and send no model call twice."""
 
 from __future__ import annotations
 
@@ -7,33 +7,48 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from fnmatch import fnmatch
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
 import pytest
 
+from bellwether.journal import Journal
 from bellwether.lake import Lake
+from bellwether.settings import Venue
 from bellwether.tables import TABLES, table
+from tests.demo_home import LAST, RELEASE, copy_home
+from tests.models.failing_provider import KEY, VARIABLE, provider, write_models
 from tests.shared import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 TOOK = ("attempts", "input_tokens", "output_tokens", "reasoning_tokens", "cost", "cost_source", "latency")
 #: Columns with the source of a row of raw markets, because a market that was open at the kill is requested again.
 ORIGIN = ("request", "page")
+ROOT = Path(__file__).resolve().parents[2]
+DAYS = [str(LAST - timedelta(days=back)) for back in (2, 1, 0)]
+PULL = ("-m", "bellwether", "pull", DAYS[0], DAYS[-1])
+MODEL = "sandbox-calibrated"
 #: The steps of `bellwether run` with few forecasters: three days and a release.
-COMMANDS = """
+COMMANDS = f"""
 from cli.main import main
-main(["pull", "2026-06-28", "2026-06-30"], standalone_mode=False)
-main(["release", "sandbox-2026", "--forecaster", "market-24h", "--forecaster", "sandbox-calibrated", "--forecaster", "sandbox-noisy"])
+main(["pull", "{DAYS[0]}", "{DAYS[-1]}"], standalone_mode=False)
+main(["release", "{RELEASE}", "--forecaster", "market-24h", "--forecaster", "{MODEL}", "--forecaster", "sandbox-noisy"])
 """
 
 
+def begin(home: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
+    """Start Python with these arguments on a home."""
+    environment = {**os.environ, "BELLWETHER_HOME": str(home), "PYTHONPATH": str(ROOT), **variables}
+    environment.pop("DAGSTER_HOME", None)
+    return subprocess.Popen([sys.executable, *words], env=environment, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def start(home: Path) -> subprocess.Popen[str]:
-    command, settings = [sys.executable, "-c", COMMANDS], {**os.environ, "BELLWETHER_HOME": str(home)}
-    settings.pop("DAGSTER_HOME", None)
-    return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home)
+    return begin(home, "-c", COMMANDS)
 
 
 def finish(home: Path) -> None:
@@ -101,3 +116,59 @@ def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path,
     assert contents(rough) == contents(calm)
     assert statuses(calm, monkeypatch) == {"SUCCESS"}
     assert statuses(rough, monkeypatch) == {"SUCCESS", "FAILURE"}, "the next command ends the runs of a killed one"
+
+
+def pages(lake: Path) -> set[str]:
+    """Return the files of pages. Folders may disappear, because the end of a pull merges its pages into one file."""
+    return {f"{folder}/{name}" for venue in Venue for folder, _, names in os.walk(lake / f"raw/{venue}_pages/day") for name in names}
+
+
+def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = tmp_path / "sandbox" / "lake"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before = pages(lake)
+        process = begin(tmp_path, *PULL)
+        wait_until(lambda process=process, before=before: process.poll() is not None or pages(lake) - before, "a page is stored")
+        process.send_signal(number)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 1, said
+        assert "Traceback" not in said
+        assert f"Stopped at: days {DAYS[0]} to {DAYS[-1]}. Kept: " in said
+        assert "continues from there" in said
+    process = begin(tmp_path, *PULL)
+    out, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said + out
+    assert len(Lake(str(lake)).manifests(table("clean/markets"))) == 3
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
+    with dg.DagsterInstance.from_config(str(tmp_path / "sandbox" / "dagster")) as instance:
+        found = [run.status for run in instance.get_runs(dg.RunsFilter(job_name="days"))]
+    assert sorted(status.value for status in found) == ["CANCELED", "CANCELED", "SUCCESS"]
+
+
+def test_a_killed_evaluation_is_resumed_and_no_stored_answer_is_requested_again(demo_home: Path, tmp_path: Path) -> None:
+    """One request at most is lost with the process, because the model is called with concurrency 1."""
+    home, questions, samples = copy_home(demo_home, tmp_path / "home"), 6, 4
+    expected = questions * samples
+
+    def answers() -> int:
+        with Journal(f"sqlite:///{home / 'sandbox' / 'journal.db'}") as journal:
+            return int(journal.counts().filter(pl.col("model").str.ends_with("@many"), state="answered")["calls"].sum())
+
+    with provider(latency=0.02) as (served, url):
+        write_models(home / "registry", url, {"many": {"model": "openai/calibrated", "samples": samples, "combine": "median"}})
+        variables = {"BELLWETHER_REGISTRY": str(home / "registry"), VARIABLE: KEY}
+        words = ("-m", "bellwether", "evaluate", "--models", "many", "--samples", str(questions), "--concurrency", "1", "--json")
+        process = begin(home, *words, **variables)
+        wait_until(lambda: process.poll() is not None or served.calls("calibrated") >= 5, "five requests")
+        assert process.poll() is None, process.communicate(timeout=60)
+        kill(process)
+        answered, asked = answers(), served.calls("calibrated")
+        assert 4 <= answered <= asked < expected
+        assert asked - answered <= 1
+        process = begin(home, "-m", "bellwether", "evaluate", "--resume", **variables)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+        assert answers() == expected
+        assert served.calls("calibrated") == expected + (asked - answered)
+    found = Lake(str(home / "sandbox" / "lake")).slice(table("benchmark/forecasts"), [(f"{RELEASE}@{questions}", "many")]).read()
+    assert found.group_by("question_id").len()["len"].to_list() == [samples] * questions

@@ -1,4 +1,4 @@
-"""The UI stops so that its runs continue at the next start."""
+"""The UI: it stops so that its runs continue at the next start, and executes the runs of commands in its home."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -18,13 +19,18 @@ import pytest
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
+from bellwether.lake import Lake
 from bellwether.settings import Settings
+from bellwether.tables import table
 from orchestration import server
 from orchestration.home import prepare
 from orchestration.orphaned_runs import TAG, UI, ProcessLock, requeue_runs
+from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.run_submission import announce_ui
+from tests.demo_home import LAST
 from tests.shared import wait_until
 
+ROOT = Path(__file__).resolve().parents[2]
 #: Replacement for Dagster: a parent and a child that answer on its port and refuse to end on request.
 SERVER = """
 import os, signal, socket, sys, time
@@ -195,6 +201,7 @@ def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:
         server.serve(Settings(home=home), taken.getsockname()[1], lambda _: None)
 
 
+@pytest.mark.nightly
 def test_dagster_of_a_fleet_ends_with_a_killed_ui(home: Path) -> None:
     notes = home / "notes"
     program = f"""
@@ -210,3 +217,88 @@ with serve._watchdog(server):
     ui.kill()
     ui.wait()
     wait_until(lambda: not is_running(int(notes.read_text())), "Dagster has ended")
+
+
+STEP = """
+import multiprocessing, os, signal, sys, time
+from orchestration.definitions import EXECUTOR
+
+def step(file):
+    with open(file, "a") as out:
+        print(os.getpid(), file=out)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["orchestration.definitions"])
+    context.Process(target=step, args=(sys.argv[1],)).start()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.nightly
+def test_the_steps_of_a_run_that_is_killed_end_at_once(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(STEP)
+    started = tmp_path / "started"
+    run = subprocess.Popen(
+        [sys.executable, str(tmp_path / "run.py"), str(started)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    try:
+        wait_until(lambda: started.exists() and started.read_text().endswith("\n"), "the step has started")
+        step = int(started.read_text())
+        assert run.poll() is None and is_running(step)
+    finally:
+        run.kill()
+    run.wait(60)
+    wait_until(lambda: not is_running(step), "the step has ended")
+
+
+#: Two days, and the month after them.
+DAYS = [str(LAST + timedelta(days=ahead)) for ahead in range(-1, 32)]
+
+
+def call(home: Path, *arguments: str, **settings: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "BELLWETHER_HOME": str(home), "PYTHONPATH": str(ROOT), **settings}
+    environment.pop("DAGSTER_HOME", None)
+    command = [sys.executable, "-m", "bellwether", *arguments]
+    return subprocess.Popen(command, cwd=home, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    text, _ = process.communicate(timeout=300)
+    return text
+
+
+@pytest.mark.nightly
+def test_a_command_submits_its_runs_to_the_ui_of_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    ui = call(tmp_path, "ui", "--port", port)
+    try:
+        note = tmp_path / "sandbox" / "dagster" / "processes" / UI
+        wait_until(lambda: ui.poll() is not None or (note.exists() and note.read_text()), "the UI is ready")
+        submitted = call(tmp_path, "pull", DAYS[0])
+        text = finished(submitted)
+        assert submitted.returncode == 0, text
+        assert f"The UI at http://127.0.0.1:{port} executes the runs of this command." in text
+        other = call(tmp_path, "pull", DAYS[1], BELLWETHER_BUDGET="7")
+        text = finished(other)
+        assert other.returncode == 0, text
+        interrupted = call(tmp_path, "pull", DAYS[2], DAYS[-1])
+        monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
+        with dg.DagsterInstance.get() as instance:
+            started = dg.RunsFilter(job_name="days", statuses=[dg.DagsterRunStatus.STARTED], tags={LAUNCHED_BY: COMMAND})
+            wait_until(lambda: interrupted.poll() is not None or instance.get_runs(started), "the run has started")
+            interrupted.send_signal(signal.SIGINT)
+            assert "continues from there" in finished(interrupted)
+            runs = instance.get_runs(dg.RunsFilter(job_name="days", tags={LAUNCHED_BY: COMMAND}))
+        assert [(run.status.value, TAG in run.tags) for run in reversed(runs)] == [
+            ("SUCCESS", False),
+            ("SUCCESS", True),
+            ("CANCELED", False),
+        ]
+        assert {(DAYS[0],), (DAYS[1],)} <= set(Lake(str(tmp_path / "sandbox" / "lake")).manifests(table("raw/kalshi_markets")))
+    finally:
+        ui.send_signal(signal.SIGTERM)
+        finished(ui)
+    assert ui.returncode == 0
