@@ -1,7 +1,4 @@
-"""Run the golden test, or rewrite its files: `python -m tests.golden` replays it, rewrites the digests and prints each difference.
-
-`record` first records answers and captures again. `replay HOME` only replays, into HOME.
-"""
+"""Rewrite the digests of the golden test: `python -m tests.golden` builds the demo home and prints each difference."""
 
 from __future__ import annotations
 
@@ -9,27 +6,20 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.demo_home import build
 from tests.golden.digests import DIGESTS, differences, digests, read, write
-from tests.golden.scenario import record, replay
 
 
-def main(words: list[str]) -> int:
-    """Run one of the three commands."""
-    if words[:1] == ["replay"]:
-        replay(Path(words[1]))
-        return 0
+def main() -> None:
+    """Build the demo home, rewrite its digests and print each difference."""
     with tempfile.TemporaryDirectory() as folder:
-        if words == ["record"]:
-            record(Path(folder) / "recorded")
         home = Path(folder) / "home"
-        replay(home)
+        build(home)
         new = digests(home)
-    old = read()
-    sys.stdout.write("".join(f"{line}\n" for line in differences(old, new)) or "unchanged\n")
+    sys.stdout.write("".join(f"{line}\n" for line in differences(read(), new)) or "unchanged\n")
     write(new)
     sys.stdout.write(f"wrote {DIGESTS}\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

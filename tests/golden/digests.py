@@ -1,4 +1,4 @@
-"""Digests of all results of the golden run: columns of tables, printed tables, reports and exports."""
+"""Digests of all results of the demo home: columns of tables, printed tables, reports and exports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import duckdb
 from click.testing import CliRunner
 
 from bellwether.lake.warehouse import connect
+from tests.demo_home import RELEASE, WEEKS
 
 DIGESTS = Path(__file__).parent / "digests.json"
 #: Columns and JSON fields that describe the process, not the result.
@@ -39,8 +41,8 @@ PRINTED = ("leaderboard", "trading", "arena leaderboard", "arena rankings", "are
 DATE = re.compile(r"^As of .* UTC\.\n", re.MULTILINE)
 #: Exports, each to its own folder.
 EXPORTS = {
-    "export": ("export", "sandbox-2026", "--to"),
-    "arena export": ("arena", "export", "2026-06-07"),
+    "export": ("export", RELEASE, "--to"),
+    "arena export": ("arena", "export", str(WEEKS[0])),
     "trading --report": ("trading", "--report"),
 }
 #: A table of a report whose last column is the time of calls.
@@ -52,12 +54,12 @@ Digests = dict[str, dict[str, Any]]
 
 
 def digests(home: Path) -> Digests:
-    """Compute the digests of a home after the golden run: `tables`, `printed` and `files`."""
+    """Compute the digests of the demo home: `tables`, `printed` and `files`. Exports are written elsewhere."""
     files = dict(_files(home / "sandbox" / "reports", "reports"))
-    with _commands(home) as run:
+    with _commands(home) as run, tempfile.TemporaryDirectory() as elsewhere:
         printed = {words: DATE.sub("", run(words.split())).splitlines() for words in PRINTED}
         for name, words in EXPORTS.items():
-            folder = home / "exports" / name.replace(" ", "_")
+            folder = Path(elsewhere) / name.replace(" ", "_")
             run([*words, str(folder)])
             files |= dict(_files(folder, name))
     return {"tables": dict(tables(home / "sandbox" / "warehouse.duckdb")), "printed": printed, "files": files}
