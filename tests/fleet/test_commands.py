@@ -21,7 +21,7 @@ from orchestration.progress import progress
 from orchestration.runner import Runner
 from tests.shared import wait_until
 
-pytestmark = [pytest.mark.fleet, pytest.mark.slow]
+pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

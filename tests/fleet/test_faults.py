@@ -19,7 +19,7 @@ from deploy.loopback import Process, credentials
 from tests.fleet.proxy import Faults, proxied
 from tests.lake.frames import PRICES, prices
 
-pytestmark = pytest.mark.fleet
+pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 DAYS = [f"2025-09-{day:02d}" for day in range(1, 9)]
 VERSIONS, WRITERS = 12, 2
 #: All faults together: one request in seven fails, and every second listing is stale.

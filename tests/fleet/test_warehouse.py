@@ -23,7 +23,7 @@ from bellwether.settings import settings
 from deploy.loopback import Process, credentials
 from tests.lake.frames import FORECASTS, PRICES, SERIES, prices, series
 
-pytestmark = pytest.mark.fleet
+pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 ROOT = Path(__file__).resolve().parents[2]
 CHOSEN = (SERIES, PRICES, FORECASTS)
 

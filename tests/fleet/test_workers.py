@@ -27,7 +27,7 @@ from orchestration.partitions import to_key
 from tests.publish.rows import questions
 from tests.shared import wait_until
 
-pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.fleet, pytest.mark.nightly, pytest.mark.timeout(1200)]
 PATIENCE = 300.0
 #: The first questions of a release, which automation never runs.
 RELEASE, MODEL = "sandbox-2026@30", "sandbox-noisy"
