@@ -1,0 +1,58 @@
+"""A replay in another process with another hash seed: the same bytes, and imports only when needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from bellwether.replay import BacktestSettings, run
+from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.units import SECOND
+from tests.reference.replay.random_tapes import Shape, random_tape
+from tests.unit.replay.engine.small_tapes import LIVE, busy_tape
+from tests.unit.replay.engine.test_growth import follow
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ("kalshi-2025-07-01", "pmb-2026-01")
+#: Print the heavy libraries imported by the package and by an isolated agent's process, then the digests.
+CHILD = """
+import json, sys
+
+def heavy(*names):
+    return [name for name in names if name in sys.modules]
+
+import bellwether.replay
+found = [heavy("numpy", "numba", "pyarrow")]
+import bellwether.replay.isolation.child
+found.append(heavy("numba", "polars", "pandas", "pydantic", "duckdb", "altair", "click", "rich", "dagster", "pyarrow"))
+from bellwether.replay import run
+found.append(heavy("polars", "pandas", "pydantic", "duckdb", "altair", "click", "rich", "dagster"))
+from tests.processes.test_replay import digests
+print(json.dumps([*found, digests()]))
+"""
+
+
+def digests() -> list[str]:
+    """Return the digests of a random agent under two rule sets, and of a compiled strategy."""
+    tape = random_tape(3, Shape(tickers=3, rows=True, lifecycle=False))
+    runs = [run(tape, RandomAgent(trade_probability=0.5), BacktestSettings(rules=rules, cadence=SECOND)) for rules in RULES]
+    assert all(len(one.outcome.fills) for one in runs)
+    opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))
+    opened.run_compiled(follow, np.array([200, 0]))
+    return [*(one.digest for one in runs), opened.result().digest()]
+
+
+def test_another_process_imports_little_and_gives_the_same_bytes() -> None:
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", CHILD], env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    package, isolated, simulator, there = json.loads(done.stdout)
+    assert (package, isolated, simulator) == ([], [], [])
+    assert there == digests()

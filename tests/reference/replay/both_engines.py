@@ -1,0 +1,284 @@
+"""Run the plain and the compiled engine with the same decisions, and compare all results exactly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bellwether.replay.engine import ReplayOutcome, ReplaySettings, Session
+from bellwether.replay.engine import codes as c
+from bellwether.replay.engine.state import ORDER
+from bellwether.replay.rules import RuleSet
+from bellwether.replay.tape.layout import GRID, KINDS, Tape, pack, unpack
+from bellwether.replay.tape.levels import allowed_levels, level_words
+from tests.reference.replay import Reference
+from tests.reference.replay.bounds import rounding
+from tests.reference.replay.portfolio import Recording, portfolio
+
+#: Agent that decides from the plain engine's state. Returns calls for both engines as (name, arguments).
+Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
+
+STATUSES = {status.name.lower(): int(status) for status in c.Status}
+#: Status codes of orders that may still change.
+OPEN = (STATUSES["pending"], STATUSES["resting"])
+REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
+
+
+def compare(tape: Tape, rules: RuleSet, settings: ReplaySettings, agent: Callable[[], Agent]) -> Reference:
+    """Run `replay_both` with a new agent. An error names the shortest beginning of the tape on which the engines differ."""
+    try:
+        return replay_both(tape, rules, settings, agent())
+    except AssertionError as error:
+        shown, agrees, differs = str(error), 0, len(tape)
+        while agrees + 1 < differs:
+            middle = (agrees + differs) // 2
+            try:
+                replay_both(beginning_of(tape, middle), rules, settings, agent())
+                agrees = middle
+            except AssertionError as shorter:
+                differs, shown = middle, str(shorter)
+        last = [(ts, KINDS[kind], *rest) for ts, kind, *rest in recording(beginning_of(tape, differs)).events[-8:]]
+        raise AssertionError(f"the engines differ on the first {differs} events, of which the last are {last}:\n{shown}") from None
+
+
+def beginning_of(tape: Tape, events: int) -> Tape:
+    """Return the beginning of a tape."""
+    rows = tape.rows_end <= events
+    return replace(tape, ts=tape.ts[:events], event=tape.event[:events], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
+
+
+def shift(tape: Tape, by: int, prefix: str = "") -> Tape:
+    """Return a tape whose events happen `by` nanoseconds later, with other tickers."""
+    return replace(
+        tape,
+        ts=tape.ts + by,
+        rows_ts=tape.rows_ts + by,
+        start=tape.start + by,
+        end=tape.end + by,
+        tickers=tuple(prefix + ticker for ticker in tape.tickers),
+        begins=tape.begins + by,
+    )
+
+
+def recording(tape: Tape) -> Recording:
+    """Return a tape in the plain engine's form, with prices in place of level numbers."""
+    words = zip(tape.ts.tolist(), tape.event.tolist(), strict=True)
+    levels = [prices.tolist() for prices in tape.levels]
+    events = [
+        (ts, kind, ticker, side, levels[ticker][level], value) for ts, word in words for kind, ticker, side, level, value in [unpack(word)]
+    ]
+    owners = {value: ticker for _, kind, ticker, *_, value in events if kind == GRID} | {code: code for code in range(len(levels))}
+    grids = [
+        frozenset(p for p, allowed in zip(levels[owners[row]], grid, strict=False) if allowed) if row in owners else frozenset()
+        for row, grid in enumerate(tape.grids.tolist())
+    ]
+    rows = list(zip(tape.rows_end.tolist(), tape.rows_ts.tolist(), strict=True))
+    return Recording(events, tape.tickers, tape.start, grids, tape.fees.tolist(), rows, tuple(tape.begins.tolist()))
+
+
+def tape_of(recorded: Recording) -> Tape:
+    """Return a recording of the plain engine as a tape. Its grids never change."""
+    words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in recorded.events], np.int64)
+    grids = [[np.array(sorted(grid), np.int64)] for grid in recorded.grids]
+    event, levels = level_words(words, grids)
+    times = np.array([at for at, *_ in recorded.events], np.int64)
+    return Tape(
+        times,
+        event,
+        recorded.tickers,
+        recorded.start,
+        int(times[-1]),
+        levels=levels,
+        grids=allowed_levels(levels, grids),
+        fees=np.array(recorded.fees),
+    )
+
+
+def merge_parts(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
+    """Merge a portfolio as the plain engine does."""
+    return portfolio([(recording(tape), rules) for tape, rules in parts])
+
+
+def replay_both(tape: Tape, rules: RuleSet, settings: ReplaySettings, act: Agent, *, merged: Recording | None = None) -> Reference:
+    """Replay a tape with both engines and one agent. Returns the plain engine; fails at the first decision after which they differ.
+
+    `seen`: recording for the plain engine, such as a portfolio that it merged separately.
+    """
+    plain, compiled = Reference(merged or recording(tape), rules, settings), Session(tape, rules, settings)
+    calls_made: list[Any] = []
+    states = States(plain)
+    while True:
+        more = plain.step()
+        assert compiled.step() == more, _where(plain, calls_made)
+        _same_state(plain, compiled, states, calls_made)
+        if not more:
+            break
+        calls_made = act(plain)
+        for name, group in itertools.groupby(calls_made, key=lambda call: call[0]):
+            calls = [arguments for _, arguments in group]
+            mine, theirs = [getattr(plain, name)(*arguments) for arguments in calls], _told(compiled, name, calls)
+            theirs = [None] * len(theirs) if name == "quote" else theirs
+            mine = [REASONS[reason] for reason in mine] if name == "amend" else mine
+            assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {calls_made}"
+    outcome = compiled.result()
+    _same_tables(plain, outcome)
+    _same_outcome(plain, outcome)
+    _conserves_money(plain, settings.bankroll)
+    return plain
+
+
+def _where(plain: Reference, calls: list[Any]) -> str:
+    return f"after decision {plain.steps} (now {plain.now}), whose calls before were {calls}"
+
+
+def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[Any]:
+    """Return the compiled engine's results of calls of one kind. Several orders or cancels are one batch."""
+    if name == "place" and len(calls) > 1:
+        return compiled.place_many(np.array(calls, np.int64)).tolist()
+    if name == "cancel" and len(calls) > 1:
+        return compiled.cancel_many([number for (number,) in calls]).tolist()
+    return [getattr(compiled, name)(*arguments) for arguments in calls]
+
+
+class States:
+    """Rows of orders that the agent of a plain engine knows: status, filled, price, count. Rows of ended orders are not updated."""
+
+    def __init__(self, plain: Reference) -> None:
+        self._plain = plain
+        self._rows = np.zeros((0, 4), np.int64)
+        self._open: list[int] = []
+
+    def rows(self, known: dict[int, tuple[str, int, int, int]]) -> np.ndarray:
+        """Return the current rows as int64[orders, 4]."""
+        before, orders = len(self._rows), self._plain.orders
+        self._rows = np.concatenate([self._rows, np.zeros((len(orders) - before, 4), np.int64)])
+        self._open += range(before, len(orders))
+        if self._open:
+            states = [known.get(number, orders[number].as_sent) for number in self._open]
+            self._rows[self._open] = [(STATUSES[status], filled, price, count) for status, filled, price, count in states]
+            self._open = [number for number, (status, *_) in zip(self._open, states, strict=True) if STATUSES[status] in OPEN]
+        return self._rows
+
+
+def _same_state(plain: Reference, compiled: Session, states: States, calls: list[Any]) -> None:
+    known = plain.known()
+    mine, theirs = states.rows(known.orders), np.asarray(compiled.known_orders)[:, [c.O_STATUS, c.O_FILLED, c.O_PRICE, c.O_COUNT]]
+    # Access row by row takes four times as long, with up to tens of thousands of rows.
+    same = len(mine) != len(theirs) or (mine == theirs).all()
+    differ = () if same else np.flatnonzero((mine != theirs).any(axis=1))
+    values = {
+        "now": (plain.now, compiled.now),
+        "all fills": (len(plain.fills), len(compiled.fills)),
+        "fills": (known.fills, len(compiled.known_fills)),
+        "orders": (len(plain.orders), len(compiled.orders)),
+        "states of orders": ({int(n): mine[n].tolist() for n in differ}, {int(n): theirs[n].tolist() for n in differ}),
+        "cash": (known.cash, compiled.cash),
+        "reserved": (known.reserved, compiled.reserved),
+        "available": (known.cash - known.reserved, compiled.available),
+        "positions": (known.position, compiled.positions.tolist()),
+        "costs": (known.basis, compiled.ledger[:, :2].tolist()),
+        "best": ([[market.best(0), market.best(1)] for market in plain.markets], compiled.best.tolist()),
+        "equity": (plain.equity(known), compiled.equity()),
+        "mid equity": (plain.mid_equity(known), compiled.mid_equity()),
+    }
+    resting = plain.resting()
+    rows = np.asarray(compiled.orders)[resting]
+    values["resting"] = (known.resting, [int(number) for number in compiled.resting()])
+    values["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, _column("ahead")].tolist())
+    values["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, _column("rounding")].tolist())
+    for what, (mine, theirs) in values.items():
+        assert mine == theirs, f"{what} is {mine} and {theirs} {_where(plain, calls)}"
+
+
+def _column(name: str) -> int:
+    return (ORDER.names or ()).index(name)
+
+
+def _same_tables(plain: Reference, outcome: ReplayOutcome) -> None:
+    orders = [
+        (
+            order.ticker if 0 <= order.ticker < len(plain.markets) else -1,
+            order.side,
+            order.action,
+            order.price,
+            order.tif,
+            order.count,
+            order.filled,
+            order.taken,
+            STATUSES[order.status],
+            REASONS[order.reason],
+            order.sent,
+            order.arrived,
+            order.queued,
+            order.ended,
+            order.cost,
+            order.fees,
+            order.mid2,
+            order.expires,
+        )
+        for order in plain.orders
+    ]
+    roles = {"taker": int(c.Role.TAKER), "maker": int(c.Role.MAKER)}
+    fills = [(f.order, f.ticker, f.side, f.action, f.price, f.lots, f.fee, roles[f.role], f.ts, f.wait) for f in plain.fills]
+    _same_rows("orders", orders, outcome.orders[:, : c.O_EXPIRES + 1])
+    _same_rows("fills", fills, outcome.fills)
+    _same_rows("samples", [sample[:4] for sample in plain.samples], outcome.samples[:, :4])
+    _same_band(plain, [sample[4:] for sample in plain.samples], outcome.samples[:, 4:])
+    if not _has_bounds(plain):
+        return
+    filled = [tuple(lane.filled for lane in order.lanes) for order in plain.orders]
+    _same_rows("lots filled in the bounds", filled, outcome.filled)
+    times = [tuple(lane.done for lane in order.lanes) for order in plain.orders]
+    _same_rows("latest and earliest times", times, outcome.orders[:, [c.O_LATEST, c.O_EARLIEST]])
+
+
+def _has_bounds(plain: Reference) -> bool:
+    """Return False for rules like the original's, which have no bounds."""
+    return plain.account.net and plain.rules.join == "display" and not plain.rules.self_trade_allowed
+
+
+def _same_band(plain: Reference, mine: Sequence[tuple[int, ...]], theirs: Any) -> None:
+    """Compare both ends of the bands up to the allowance for rounded fees. If a waiver ends within the recording, the compiled band may be
+    wider.
+    """
+    if not _has_bounds(plain):
+        return
+    low, high = rounding(plain.orders, plain.terms, plain.market_rules)
+    units = 4 * (high - low)
+    waived = any(terms[6] > plain.start for terms in plain.terms)
+    for row, ((less, more), (low, high)) in enumerate(zip(mine, theirs, strict=True)):
+        beyond = max(int(low) - less, more - int(high)) if waived else max(abs(less - int(low)), abs(more - int(high)))
+        assert beyond <= units, f"bands: row {row} is {(less, more)} and {(int(low), int(high))}, which differ by more than {units}"
+
+
+def _same_rows(name: str, mine: Sequence[tuple[int, ...]], theirs: np.ndarray) -> None:
+    assert len(mine) == len(theirs), name
+    if not mine:
+        return
+    differing = np.flatnonzero((np.array(mine, np.int64) != theirs).any(axis=1))
+    if len(differing):
+        first = int(differing[0])
+        raise AssertionError(
+            f"{name}: {len(differing)} rows differ, the first is row {first}:\n{mine[first]} and\n{tuple(theirs[first].tolist())}"
+        )
+
+
+def _same_outcome(plain: Reference, outcome: ReplayOutcome) -> None:
+    for what in ("cash", "realised", "fees"):
+        assert getattr(plain.account, what) == getattr(outcome, what), what
+    assert plain.equity() == outcome.equity[0]
+    _same_band(plain, [plain.band()], [outcome.equity[1:]])
+    assert plain.mid_equity() == outcome.mid_equity
+    assert plain.account.position == outcome.positions.tolist()
+    assert plain.account.basis == outcome.basis.tolist()
+    assert plain.steps == outcome.steps
+
+
+def _conserves_money(plain: Reference, bankroll: int) -> None:
+    """Check that only trading and fees change the total of money."""
+    account = plain.account
+    assert account.cash + sum(map(sum, account.basis)) == bankroll + account.realised - account.fees

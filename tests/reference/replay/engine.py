@@ -1,0 +1,300 @@
+"""The plain engine, which processes the earliest due moment at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.reference.replay.bounds import cross, print_reaches
+from tests.reference.replay.exchange import Exchange
+from tests.reference.replay.orders import DOLLAR, Order
+
+LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID, GRID = range(11)
+#: Kinds of moments, in order of processing within one time.
+EXPIRY, ROW, EVENT, ARRIVAL, DECISION, SAMPLE = range(6)
+
+
+class Reference(Exchange):
+    """One replay of a recording under rules and settings. `step` advances to the next decision, at which `place`, `cancel`, `amend`, `cancel_all` and
+    `quote` may be called.
+    """
+
+    def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
+        super().__init__(tape, rules, settings)
+        self.queue_model = settings.queue or rules.queue
+        self.events, self.rows = tape.events, tape.rows
+        self.samples: list[tuple[int, int, int, int, int, int]] = []
+        self.steps = 0
+        self.end = self.events[-1][0]
+        if rules.decisions == "book_rows" and self.rows:
+            self.end = max(self.end, self.rows[-1][1])
+        begins = tape.begins or (tape.start,) * len(self.markets)
+        ends = [event for event in self.events if event[1] in (CLOSE, SETTLE, VOID)]
+        last = [min((ts for ts, _, of, *_ in ends if of == ticker), default=self.end) for ticker in range(len(begins))]
+        self.open = list(zip(begins, last, strict=True))
+        self.last_call: int | None = None
+        self.next_event = self.next_row = self.next_decision = self.next_sample = 0
+        self.last_close = max(end for _, end in self.open)
+        self.on_grid = self._due_on_grid()
+        self.running = self._run()
+
+    def step(self) -> bool:
+        """Advance to the next decision. Returns False at the end of the tape."""
+        return next(self.running, False)
+
+    # The clock
+
+    def _run(self) -> Iterator[bool]:
+        by_events = self.rules.samples == "events"
+        if by_events:
+            self._sample(self.start)
+        while (moment := self._next()) is not None:
+            at, what = moment
+            if self._ends_the_instant(at, what) and any(market.raised for market in self.markets):
+                self._cross_all()
+                continue  # an order that is about to expire may be gone
+            if what not in (ROW, EVENT) or at > self.clock:
+                self._say(self.clock)
+            if what == EXPIRY:
+                self._expire(at)
+                self._say(at)
+            elif what == EVENT:
+                self._events(at)
+            elif what == ARRIVAL:
+                self.coming.pop(0)[1](at)
+                self._say(at)
+            elif what == DECISION:
+                self.now = self._decision()
+                self.next_decision += 1
+                self.on_grid = self._due_on_grid()
+                self.steps += 1
+                yield True
+            elif what == SAMPLE:
+                self.next_sample += 1
+                self.on_grid = self._due_on_grid()
+                self._sample(at)
+            else:
+                self.next_row += 1
+                if self.rules.decisions == "book_rows" and (self.last_call is None or at - self.last_call >= self.settings.cadence):
+                    self.now = self.last_call = at
+                    self.steps += 1
+                    yield True
+                self._sample_by_events(at)
+        self._cross_all()
+        self._say(self.clock)
+        self.over = True
+        if by_events or not self.samples or self.samples[-1][0] != self.end:
+            self._sample(self.end, cash_only=self.rules.final_curve == "cash")
+
+    def _next(self) -> tuple[int, int] | None:
+        """Return (time, kind) of the earliest due moment, or None at the end of the tape."""
+        due = [self.on_grid] if self.on_grid is not None else []
+        if self.expiring:
+            due.append((self.expiring[0][0], EXPIRY))
+        if self._row_is_next():
+            due.append((self.rows[self.next_row][1], ROW))
+        if self.next_event < len(self.events):
+            due.append((self.events[self.next_event][0], EVENT))
+        if self.coming:
+            due.append((self.coming[0][0], ARRIVAL))
+        first = min(due, default=None)
+        return first if first is not None and first[0] <= self.end else None
+
+    def _due_on_grid(self) -> tuple[int, int] | None:
+        """Return (time, kind) of the next decision or sample of a grid, whichever is earlier."""
+        due = []
+        while self.rules.decisions == "grid" and (at := self._decision()) <= self.last_close:
+            if any(begin <= at <= end for begin, end in self.open):
+                due.append((at - self.settings.data_latency, DECISION))
+                break
+            self.next_decision += 1
+        if self.rules.samples == "grid":
+            due.append((self.start + self.next_sample * self.settings.sample_every, SAMPLE))
+        return min(due, default=None)
+
+    def _decision(self) -> int:
+        return self.start + self.next_decision * self.settings.cadence
+
+    def _ends_the_instant(self, at: int, what: int) -> bool:
+        if what == ROW:
+            return False
+        return what != EVENT or at > self.clock or self.events[self.next_event][1] >= HALT
+
+    def _sample_by_events(self, at: int) -> None:
+        if self.rules.samples == "events" and at - self.samples[-1][0] >= self.settings.sample_every:
+            self._sample(at)
+
+    def _sample(self, at: int, *, cash_only: bool = False) -> None:
+        if cash_only:
+            self.samples.append((at, *(self.account.cash,) * 5))
+        else:
+            self.samples.append((at, self.account.cash, self.equity(), self.mid_equity(), *self.band()))
+            self._record("sample", [(market.best(0), DOLLAR - market.best(1)) for market in self.markets])
+
+    # Events of the recording
+
+    def _expire(self, at: int) -> None:
+        order = self.orders[self.expiring[0][1]]
+        self._record("leave", order.number, 0)
+        if order.status == "resting":
+            self._leave(order, "expired", "expired", at)
+        else:
+            self._end_lanes(order, at)
+
+    def _events(self, at: int) -> None:
+        """Process the next event, and those at its time that must follow it directly."""
+        while True:
+            kind = self._event()
+            if kind == PRINT or kind >= HALT:
+                self._sample_by_events(at)
+            if self.next_event == len(self.events) or self._row_is_next():
+                return
+            ts, kind, *_ = self.events[self.next_event]
+            if ts > at or kind >= HALT:
+                return
+
+    def _row_is_next(self) -> bool:
+        return self.next_row < len(self.rows) and self.rows[self.next_row][0] == self.next_event
+
+    def _event(self) -> int:
+        at, kind, ticker, side, price, value = self.events[self.next_event]
+        self.clock = at
+        self.next_event += 1
+        market = self.markets[ticker]
+        if kind in (LEVEL, TRADED):
+            self._record("level", ticker, side, price, value, kind == TRADED)
+            market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model, exponent=self.settings.queue_exponent)
+        elif kind == PRINT:
+            self._print(ticker, side, price, value)
+        elif kind == INVALID:
+            market.invalid()
+            self._record("invalid", ticker)
+        elif kind == VALID:
+            market.valid_again(queue_model=self.queue_model)
+            self._record("valid", ticker)
+        elif kind == HALT:
+            market.halted = True
+        elif kind == OPEN:
+            market.halted, market.raised = False, True
+        elif kind == GRID:
+            self.grid[ticker] = self.grids[value]
+        elif kind == CLOSE and not self.rules.trade_after_settlement:
+            self._close(ticker)
+        elif kind in (SETTLE, VOID):
+            self._settle(ticker, value if kind == SETTLE else None)
+        return kind
+
+    def _close(self, ticker: int) -> None:
+        market = self.markets[ticker]
+        if not self.rules.trade_after_settlement:
+            market.closed = True
+        self._record("close", ticker)
+        for order in [*market.queues[0], *market.queues[1]]:
+            if order.status == "resting":
+                self._leave(order, "cancelled", "closed", self.clock)
+            else:
+                self._end_lanes(order, self.clock)
+
+    def _settle(self, ticker: int, value: int | None) -> None:
+        market = self.markets[ticker]
+        if market.settled:
+            return
+        self._close(ticker)
+        market.settled = True
+        self.reserves.pop(ticker, None)
+        yes, no = self.account.position[ticker]
+        if value is None:
+            cash = self.account.cash
+            self.account.void(ticker)
+            self._void_doubts(ticker, self.account.cash - cash)
+        else:
+            self.doubts.settle(ticker, value, yes - no)
+            self.account.settle(ticker, value)
+        self._record("settle", ticker, value)
+
+    def _void_doubts(self, ticker: int, refund: int) -> None:
+        fills = [fill for fill in self.fills if fill.ticker == ticker]
+        signs = [(1 if fill.side == fill.action else -1) * fill.lots for fill in fills]  # of YES
+        prices = [fill.price if fill.side == 0 else DOLLAR - fill.price for fill in fills]
+        spent = sum(lots * price for lots, price in zip(signs, prices, strict=True))
+
+        def flows(mark: int) -> int:
+            return sum(signs) * mark - spent
+
+        pairs = min(sum(lots for lots in signs if lots > 0), -sum(lots for lots in signs if lots < 0))
+        bought = -sum(lots * (price if lots > 0 else price - DOLLAR) for lots, price in zip(signs, prices, strict=True))
+        self.doubts.void(ticker, bought + DOLLAR * pairs + refund, flows)
+
+    def _print(self, ticker: int, side: int, price: int, lots: int) -> None:
+        market = self.markets[ticker]
+        self._record("print", ticker, side, price, lots)
+        if not market.queues[side]:
+            return
+        before = self._filled(ticker, side)
+        self._print_in_main(market.resting[side], price, lots)
+        print_reaches(market, side, price, lots, self.clock, through=self.rules.through)
+        self._note(before)
+        self._let_go_of_filled(ticker, side)
+
+    def _filled(self, ticker: int, side: int) -> list[tuple[Order, int, int, int]]:
+        return [(order, order.lanes[0].filled, order.filled, order.lanes[1].filled) for order in self.markets[ticker].queues[side]]
+
+    def _note(self, before: list[tuple[Order, int, int, int]]) -> None:
+        """Record the fills of an event in the extreme histories. An order that the main account ended for lack of cash is between them."""
+        for order, slow, main, fast in before:
+            if order.reason == "insufficient_cash":
+                least, most = order.lanes
+                least.filled, most.filled = min(least.filled, order.filled), max(most.filled, order.filled)
+                least.cap, most.cap = least.filled, most.filled
+            now = order.lanes[0].filled - slow, order.filled - main, order.lanes[1].filled - fast
+            if any(now):
+                self.doubts.note(order, order.bid, self._rates(order), *now)
+
+    def _print_in_main(self, queue: list[Order], price: int, lots: int) -> None:
+        left = lots
+        if self.rules.through:
+            for order in [order for order in queue if order.bid > price]:
+                if left:
+                    left -= self._make(order, min(left, order.remaining))
+                order.ahead = 0
+        here = [order for order in queue if order.bid == price]
+        eaten = 0
+        for order in here:
+            others = min(left, max(0, order.ahead - eaten))
+            eaten += others
+            left -= others
+            if left == 0:
+                break
+            left -= self._make(order, min(left, order.remaining))
+        for order in here:
+            order.ahead = max(0, order.ahead - eaten)
+
+    def _cross_all(self) -> None:
+        for ticker, market in enumerate(self.markets):
+            if market.raised and self.rules.crossing and market.valid and not market.halted and not market.closed:
+                for side in (0, 1):
+                    self._cross(ticker, side)
+            market.raised = False
+
+    def _cross(self, ticker: int, side: int) -> None:
+        """Fill resting orders that the book has reached, at their own prices, from the bids of the other side."""
+        market = self.markets[ticker]
+        best = market.best(side)
+        if not market.queues[side] or market.best(1 - side) < DOLLAR - market.queues[side][0].bid:
+            return
+        self._record("cross", ticker, side, best)
+        before = self._filled(ticker, side)
+        left = dict(sorted(market.displayed[1 - side].items(), reverse=True))
+        for order in market.resting[side]:
+            for price, shown in list(left.items()):
+                if price < DOLLAR - order.bid or order.status != "resting":
+                    break
+                if best + price >= DOLLAR or shown == 0:
+                    continue
+                lots = self._make(order, min(shown, order.remaining))
+                left[price] -= lots
+                if self.rules.consume:
+                    market.consume(1 - side, price, lots)
+        cross(market, side, best, self.clock, consume=self.rules.consume)
+        self._note(before)
+        self._let_go_of_filled(ticker, side)

@@ -1,0 +1,213 @@
+"""The compiled engine exactly equals a plain engine written independently from the same rules: random tapes, random agents."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from bellwether.replay.engine import ReplaySettings
+from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.rules import RuleSet, rule_set
+from tests.reference.replay import Reference, market
+from tests.reference.replay.both_engines import compare
+from tests.reference.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape
+
+#: Fee terms as rows of a tape: none; Kalshi's general rates; an odd multiplier with a waiver in the middle of the tape; Polymarket's kinds;
+#: floats.
+NO_FEES = (0, 0, 1, 0, 0, 1, 0)
+KALSHI = (1, 7, 100, 1, 7, 400, 0)
+WAIVED = (1, 91, 2_000, 1, 7, 800, (1_700_000_000 + 60) * SECOND)
+BY_SHARES = (3, 1, 40, 3, 1, 100, 0)
+BY_SHARES_2 = (4, 1, 4, 0, 0, 1, 0)
+BY_VALUE = (5, 7, 40, 6, 1, 4, 0)
+FLOAT = (2, 7, 100, 2, 7, 400, 0)
+
+RICH, POOR = 10**13, 40_000_000
+LIVE = rule_set("kalshi-2026-05-28")
+ORIGINAL = rule_set("pmb-2026-01")
+FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
+SUBCENT = Shape(tick=10, lot=1, spread_out=12)
+ROWS = Shape(rows=True, fees=FLOAT)
+
+
+def _recorded() -> LatencySeries:
+    """Draw latencies that vary between a millisecond and three seconds, with an order every four seconds on average."""
+    rng = Random(8)
+    sent, rows = 1_700_000_000 * SECOND - SECOND, []
+    for _ in range(100):
+        arrived = max(sent + rng.randint(SECOND // 1000, 2 * SECOND), rows[-1][1] + 1 if rows else 0)
+        rows.append((sent, arrived, max(arrived + rng.randint(0, 3 * SECOND), rows[-1][2] if rows else 0)))
+        sent += rng.choice((SECOND // 4, SECOND, 1 + rng.randint(0, 14 * SECOND)))
+    return LatencySeries(np.array(rows))
+
+
+RECORDED = _recorded()
+
+
+def _like(rules: RuleSet = LIVE, **changes: object) -> RuleSet:
+    return replace(rules, **changes)
+
+
+#: Mode -> (rules, settings, shape of the tape).
+MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
+    "kalshi-2021-07-01": (rule_set("kalshi-2021-07-01"), FAST, Shape(fees=NO_FEES)),
+    "kalshi-2025-07-01": (rule_set("kalshi-2025-07-01"), FAST, Shape()),
+    "kalshi-2026-03-09": (rule_set("kalshi-2026-03-09"), FAST, Shape(fees=WAIVED)),
+    "kalshi-2026-05-28": (LIVE, FAST, SUBCENT),
+    "kalshi-2026-05-28-cents": (rule_set("kalshi-2026-05-28-cents"), FAST, SUBCENT),
+    "kalshi-2026-08-30": (rule_set("kalshi-2026-08-30"), FAST, replace(SUBCENT, fees=WAIVED)),
+    "kalshi-2026-08-30-cents": (rule_set("kalshi-2026-08-30-cents"), FAST, SUBCENT),
+    "polymarket-2020-10-01": (rule_set("polymarket-2020-10-01"), FAST, replace(SUBCENT, fees=NO_FEES)),
+    "polymarket-2026-01-01": (rule_set("polymarket-2026-01-01"), FAST, replace(SUBCENT, fees=BY_SHARES_2)),
+    "polymarket-2026-03-06": (rule_set("polymarket-2026-03-06"), FAST, replace(SUBCENT, fees=BY_VALUE)),
+    "polymarket-2026-04-01": (rule_set("polymarket-2026-04-01"), FAST, replace(SUBCENT, fees=BY_SHARES)),
+    "half a cent": (LIVE, FAST, replace(SUBCENT, tick=50)),
+    "a quarter of a cent": (LIVE, FAST, replace(SUBCENT, tick=25)),
+    "a hundredth of a cent": (LIVE, FAST, replace(SUBCENT, tick=1)),
+    "tapered": (LIVE, FAST, Shape(tapered=10, lot=1, spread_out=40)),
+    "finer later": (LIVE, FAST, Shape(later=10, lot=1)),
+    "coarser later": (LIVE, replace(FAST, order_latency=SECOND // 4), replace(SUBCENT, later=50)),
+    "pmb-2026-01": (ORIGINAL, FAST, ROWS),
+    "pmb: reconciled": (ORIGINAL, replace(FAST, queue="reconciled", cadence=5 * SECOND), ROWS),
+    "pmb: taker only": (ORIGINAL, replace(FAST, execution="taker_only"), ROWS),
+    "pmb: order latency": (ORIGINAL, replace(FAST, order_latency=SECOND // 2), ROWS),
+    "pmb: sub-cent": (ORIGINAL, FAST, replace(SUBCENT, rows=True, fees=FLOAT)),
+    "trade_only": (LIVE, replace(FAST, queue="trade_only"), Shape()),
+    "reconciled": (LIVE, replace(FAST, queue="reconciled"), SUBCENT),
+    "proportional": (LIVE, replace(FAST, queue="proportional"), SUBCENT),
+    "power": (LIVE, replace(FAST, queue="power"), SUBCENT),
+    "power 1": (LIVE, replace(FAST, queue="power", queue_exponent=1), SUBCENT),
+    "log": (LIVE, replace(FAST, queue="log"), SUBCENT),
+    "taker only": (LIVE, replace(FAST, execution="taker_only"), Shape()),
+    "order latency": (LIVE, replace(FAST, order_latency=SECOND // 4), SUBCENT),
+    "order latency longer than the cadence": (LIVE, replace(FAST, order_latency=9 * SECOND // 4), SUBCENT),
+    "data latency": (LIVE, replace(FAST, data_latency=SECOND // 2), SUBCENT),
+    "both latencies": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND), SUBCENT),
+    "response latency": (LIVE, replace(FAST, response_latency=SECOND // 2), SUBCENT),
+    "response latency longer than the cadence": (LIVE, replace(FAST, response_latency=9 * SECOND // 4, order_latency=SECOND // 4), SUBCENT),
+    "three latencies": (LIVE, replace(FAST, data_latency=SECOND // 2, order_latency=SECOND, response_latency=3 * SECOND // 4), SUBCENT),
+    "answers before market data": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND, response_latency=SECOND // 2), SUBCENT),
+    "recorded latencies": (LIVE, replace(FAST, data_latency=SECOND // 4, latencies=RECORDED), SUBCENT),
+    "recorded latencies, cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker", latencies=RECORDED), SUBCENT),
+    "recorded latencies, ten poor tickers": (LIVE, replace(FAST, bankroll=POOR, latencies=RECORDED), replace(SUBCENT, tickers=10)),
+    "odd times": (LIVE, replace(FAST, cadence=777_777_777, sample_every=1_234_567_891, order_latency=100_000_001), SUBCENT),
+    "netting apart": (_like(netting="apart"), FAST, SUBCENT),
+    "netting apart, poor": (_like(netting="apart"), replace(FAST, bankroll=POOR), SUBCENT),
+    "netting apart, no collateral": (_like(netting="apart", collateral=False), replace(FAST, bankroll=POOR), SUBCENT),
+    "maker sales at the canonical price": (_like(netting="apart", collateral=False, maker_sell_price="canonical"), FAST, SUBCENT),
+    "cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker"), SUBCENT),
+    "cancel the maker, poor": (LIVE, replace(FAST, self_trade="cancel_maker", bankroll=POOR), SUBCENT),
+    "self-trade allowed": (_like(self_trade_allowed=True), FAST, SUBCENT),
+    "no consumption": (_like(consume=False), FAST, SUBCENT),
+    "no remainder": (_like(remainder_rests=False), FAST, SUBCENT),
+    "no fills by prints through": (_like(through=False), FAST, SUBCENT),
+    "no crossing": (_like(crossing=False), FAST, SUBCENT),
+    "behind own orders": (_like(join="behind_own"), FAST, SUBCENT),
+    "marks at fifty": (_like(mark_missing="fifty"), FAST, Shape(spread_out=1)),
+    "no collateral": (_like(collateral=False), replace(FAST, bankroll=0), SUBCENT),
+    "whole contracts": (_like(min_lots=300, lot_step=100), FAST, Shape()),
+    "poor": (LIVE, replace(FAST, bankroll=POOR), SUBCENT),
+    "few orders": (LIVE, replace(FAST, max_orders=200, max_resting=3), SUBCENT),
+    "books locked and crossed": (LIVE, FAST, replace(SUBCENT, crossed=0.4)),
+    "one ticker": (LIVE, FAST, replace(SUBCENT, tickers=1)),
+    "ten tickers": (LIVE, FAST, replace(SUBCENT, tickers=10)),
+    "nothing but books and prints": (LIVE, FAST, replace(SUBCENT, lifecycle=False, floods=0.3)),
+}
+
+
+def _compare(mode: str, seed: int, temper: Behaviour, **shape: float) -> Reference:
+    rules, settings, form = MODES[mode]
+    form = replace(form, **shape)
+    return compare(random_tape(seed, form), rules, settings, lambda: RandomAgent(seed, form, temper).act)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_both_engines_agree_in_every_mode(mode: str) -> None:
+    assert len(_compare(mode, 0, Behaviour(stack=5), instants=130).fills) > 20
+
+
+@pytest.mark.parametrize("mode", ["kalshi-2026-05-28", "netting apart", "pmb-2026-01"])
+def test_both_engines_agree_on_piles_of_large_orders(mode: str) -> None:
+    assert _compare(mode, 7, Behaviour(stacks=0.3, stack=30, huge=0.3), instants=100).fills
+
+
+@pytest.mark.parametrize("mode", ["kalshi-2021-07-01", "data latency", "response latency", "recorded latencies", "tapered"])
+def test_both_engines_agree_on_quotes(mode: str) -> None:
+    assert len(_compare(mode, 3, Behaviour(quotes=0.8, stack=5), instants=130).fills) > 20
+
+
+ENORMOUS = replace(SUBCENT, largest=5_000_000, instants=120)
+
+
+@pytest.mark.parametrize(
+    ("rules", "fees"),
+    [
+        (LIVE, KALSHI),
+        (_like(netting="apart"), KALSHI),
+        (rule_set("kalshi-2026-08-30-cents"), WAIVED),
+        (rule_set("polymarket-2026-01-01"), BY_SHARES_2),
+        (rule_set("polymarket-2026-03-06"), BY_VALUE),
+    ],
+)
+def test_no_number_leaves_64_bits(rules: RuleSet, fees: tuple[int, ...]) -> None:
+    form, rich = replace(ENORMOUS, fees=fees), replace(FAST, bankroll=10**15)
+    fills = compare(random_tape(1, form), rules, rich, lambda: RandomAgent(1, form, Behaviour(largest=2_000_000)).act).fills
+    assert max(fill.lots for fill in fills) > 10**8
+
+
+def test_an_order_whose_rounding_the_cash_cannot_pay_is_cancelled_in_both_engines() -> None:
+    form, broke = replace(SUBCENT, largest=1, fees=NO_FEES), replace(FAST, bankroll=400_000)
+    crumbs, rules = Behaviour(odd_lots=1.0, huge=0, sweeps=0), rule_set("kalshi-2026-03-09")
+    replays = [compare(random_tape(seed, form), rules, broke, lambda seed=seed: RandomAgent(seed, form, crumbs).act) for seed in range(2)]
+    assert any((order.status, order.reason) == ("cancelled", "insufficient_cash") for replay in replays for order in replay.orders)
+
+
+def test_a_difference_is_shown_on_the_shortest_tape_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(market, "ahead_after", lambda model, ahead, before, lots, **_: ahead)
+    with pytest.raises(AssertionError, match=r"differ on the first \d+ events, of which the last are .*'level'"):
+        _compare("reconciled", 0, Behaviour(), instants=100)
+
+
+#: Modes, cases and fills of the long comparison. Each case replays tapes until it has compared its share of fills.
+CROWDED = (
+    "kalshi-2026-05-28",
+    "proportional",
+    "netting apart",
+    "both latencies",
+    "cancel the maker",
+    "kalshi-2026-08-30-cents",
+    "pmb-2026-01",
+    "no consumption",
+)
+#: Fills in each case.
+CASES, EACH = 16, 3_000
+#: Agents and tapes: one agent sweeps deep books, one waits in the queues.
+CROWDS = {
+    "taker": (
+        Behaviour(orders=8, stacks=0, largest=60, huge=0.8, sweeps=0.9, wild=0.01, cancels=0.6, clears=0.1, turns=10),
+        {"trades": 0.15},
+    ),
+    "maker": (Behaviour(orders=2, stacks=0.05, stack=10, largest=60, huge=0.8, sweeps=0.1, wild=0.01, turns=10), {"trades": 0.85}),
+}
+#: Under the original's rules only prints at an order's own price fill it, so these have more orders on fewer levels.
+NEAR = (replace(CROWDS["maker"][0], orders=6), {"trades": 0.85, "busy": 60, "spread_out": 10})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(CASES))
+def test_both_engines_agree_on_many_fills(case: int) -> None:
+    number, mode = divmod(case, len(CROWDED))
+    role = ("taker", "maker")[number % 2]
+    temper, shape = NEAR if (CROWDED[mode], role) == ("pmb-2026-01", "maker") else CROWDS[role]
+    roles: Counter[str] = Counter()
+    for tape in itertools.count():
+        plain = _compare(CROWDED[mode], 1000 * case + tape, temper, **{"instants": 200, "busy": 40, "spread_out": 60, **shape})
+        roles.update(fill.role for fill in plain.fills)
+        if roles.total() >= EACH:
+            break
+    assert roles[role] > EACH // 2

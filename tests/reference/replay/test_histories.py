@@ -1,0 +1,201 @@
+"""Bounds of the plain engine contain all queue histories of small random recordings, and single orders attain both ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from bellwether.replay.engine import ReplaySettings
+from bellwether.replay.rules import RuleSet, rule_set
+from bellwether.replay.rules.choices import Queue
+from bellwether.units import MicroDollars
+from tests.reference.replay import Reference
+from tests.reference.replay.both_engines import replay_both, tape_of
+from tests.reference.replay.engine import INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID
+from tests.reference.replay.histories import Histories
+from tests.reference.replay.orders import DOLLAR, GTC, IOC, POST_ONLY
+from tests.reference.replay.portfolio import Recording
+
+SECOND = 1_000_000_000
+FREE = replace(rule_set("polymarket-2020-10-01"), min_lots=1, lot_step=1)
+NO_FEES = (0, 0, 1, 0, 0, 1, 0)
+#: Rules and terms with fees rounded per fill, with and without accumulators, up and to the nearest unit.
+FEES = tuple(
+    (replace(rule_set(name), min_lots=1, lot_step=1), terms)
+    for name, terms in {
+        "kalshi-2025-07-01": (1, 7, 100, 1, 7, 400, 0),
+        "kalshi-2026-03-09": (1, 7, 100, 1, 700, 400, 0),
+        "kalshi-2026-05-28": (1, 700, 100, 1, 700, 400, 0),
+        "kalshi-2026-08-30-cents": (1, 7, 100, 1, 700, 4, 0),
+        "polymarket-2026-04-01": (3, 1, 40, 3, 900, 100, 0),
+    }.items()
+)
+#: Bids in the recordings, by side. A NO bid at 52 cents meets a YES bid at 48.
+PRICES = ((4_700, 4_800), (5_100, 5_200))
+MODELS: tuple[Queue, ...] = ("reconciled", "proportional", "power", "log", "optimistic")
+
+
+def recording(rng: Random, instants: int, largest: int, terms: tuple[int, ...]) -> Recording:
+    """Draw a small book that moves each half second: cuts and growth, prints with and without their cuts, gaps, crossing books, a result."""
+    levels: dict[tuple[int, int], int] = {}
+    events: list[tuple[int, int, int, int, int, int]] = []
+    now, valid, crossing = 0, True, rng.random() < 0.3
+
+    def add(kind: int, side: int = 0, price: int = 0, value: int = 0) -> None:
+        events.append((now, kind, 0, side, price, value))
+        if kind in (LEVEL, TRADED):
+            levels[side, price] = value
+
+    for side in (0, 1):
+        add(LEVEL, side, PRICES[side][0], rng.randint(largest // 2, largest))
+        add(LEVEL, side, PRICES[side][0] - 100, largest)
+    for _ in range(instants):
+        now += SECOND // 2
+        side = int(rng.random() < (0.4 if crossing else 0.15))
+        price = PRICES[side][rng.random() < (0.5 if crossing else 0.08)]
+        shown, chance = levels.get((side, price), 0), rng.random()
+        if chance < 0.03 or (not valid and chance < 0.4):
+            add(INVALID if valid else VALID)
+            valid = not valid
+        elif chance < 0.72:
+            add(
+                LEVEL,
+                side,
+                price,
+                rng.choice((rng.randint(0, largest), shown + 3, shown + 2, max(0, shown - 1), max(0, shown - 2), max(0, shown - 3))),
+            )
+        else:
+            price -= 100 * (rng.random() < 0.02)
+            lots = rng.randint(1, 2)
+            add(PRINT, side, price, lots)
+            if rng.random() < 0.7 and (side, price) in levels:
+                add(TRADED, side, price, max(0, levels[side, price] - lots))
+    now += SECOND
+    if rng.random() < 0.7:
+        add(SETTLE, value=rng.choice((0, 1_000_000, 437_219)))
+    grid = frozenset(range(100, DOLLAR, 100))
+    return Recording(events, ("T",), 0, [grid], [terms])
+
+
+def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int, ...]]]]:
+    """Draw calls at each decision before the replay: a single order, or streams of orders, cancels, amends and quotes."""
+    calls: list[list[tuple[str, tuple[int, ...]]]] = [[] for _ in range(steps)]
+    sent, constant = 0, rng.random() < 0.5
+
+    def order() -> tuple[str, tuple[int, ...]]:
+        side = int(rng.random() < 0.3)
+        return "place", (
+            0,
+            side,
+            0,
+            PRICES[side][rng.random() < 0.05],
+            rng.randint(1, 6),
+            rng.choice((GTC, GTC, GTC, POST_ONLY, POST_ONLY, IOC)),
+            0,
+        )
+
+    if kind == "single":
+        calls[0] = [("place", (0, 0, 0, PRICES[0][0], rng.randint(1, 6), POST_ONLY, 0))]
+        return calls
+    for step in calls:
+        if kind == "quotes":
+            sides = [rng.choice((PRICES[side][0], PRICES[side][0], PRICES[side][0], PRICES[side][1], 0, -1)) for side in (0, 1)]
+            step.append(("quote", (0, *sides, 2 if constant else rng.randint(1, 2))))
+        if sent < (3 if kind == "quotes" else 4) and rng.random() < 0.5:
+            step.append(order())
+            sent += 1
+        if kind in ("streams", "fees") and sent and rng.random() < 0.15:
+            number = rng.randrange(sent)
+            step.append(
+                rng.choice(
+                    (("cancel", (number,)), ("amend", (number, PRICES[0][0], rng.randint(1, 3))), ("amend", (number, PRICES[1][1], 1)))
+                )
+            )
+        if kind != "single" and rng.random() < 0.04:
+            step.append(("cancel_all", ()))
+    return calls
+
+
+def case(seed: int, kind: str) -> tuple[Recording, RuleSet, ReplaySettings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
+    rng = Random(seed)
+    rules, terms = rng.choice(FEES) if kind == "fees" else (FREE, NO_FEES)
+    made = recording(rng, rng.randint(8, 24), rng.randint(4, 9), terms)
+    latency = rng.choice((0, 0, SECOND // 4)) if kind == "streams" else 0
+    settings = ReplaySettings(
+        cadence=SECOND, sample_every=2 * SECOND, bankroll=MicroDollars(10**9), queue=rng.choice(MODELS), order_latency=latency
+    )
+    return made, rules, settings, iter(script(rng, 12, kind))
+
+
+def replayed(seed: int, kind: str) -> tuple[Reference, Histories]:
+    made, rules, settings, steps = case(seed, kind)
+    plain = Reference(made, rules, settings)
+    plain.journal = []
+    while plain.step():
+        for name, arguments in next(steps, []):
+            getattr(plain, name)(*arguments)
+    terms = made.fees[0] if kind == "fees" else ()
+    return plain, Histories(settings.bankroll, rules, terms).run(plain.journal, len(plain.orders))
+
+
+def bounds(plain: Reference) -> dict[int, tuple[int, int, int]]:
+    """Return the lots filled at least, by the main account and at most, of each order. A chain of quotes counts as its first resting order."""
+    totals: dict[int, tuple[int, int, int]] = {}
+    first: dict[int, int] = {}
+    for order in plain.orders:
+        if order.queued >= 0:
+            number = first.setdefault(id(order.chain), order.number) if order.chain else order.number
+            mine = order.lanes[0].filled, order.filled, order.lanes[1].filled
+            totals[number] = tuple(map(sum, zip(totals.get(number, (0, 0, 0)), mine, strict=True)))  # type: ignore[assignment]
+    return totals
+
+
+def check(plain: Reference, every: Histories, *, attained: bool) -> Any:
+    """Compare bounds with all histories. Returns True if any fill was uncertain."""
+    uncertain = False
+    found = every.filled()
+    for number, (least, main, most) in bounds(plain).items():
+        lowest, highest = found[number]
+        assert least <= lowest <= highest <= most, f"order {number}: {least} to {most} does not contain {lowest} to {highest}"
+        assert least <= main <= most, f"order {number}: the main model fills {main}, out of {least} to {most}"
+        assert not attained or (least, most) == (lowest, highest), f"order {number}: {least} to {most}, and attained {lowest} to {highest}"
+        uncertain = uncertain or least < most
+        if attained:
+            slow, fast = plain.orders[number].lanes
+            assert fast.done == every.earliest.get(number, -1)
+            assert slow.done == (every.latest.get(number, -1) if lowest == plain.orders[number].count else -1)
+    sampled = plain.samples
+    assert len(sampled) == len(every.samples)
+    for (at, _, main, _, low, high), (lowest, highest) in zip(sampled, every.samples, strict=True):
+        assert low <= lowest <= highest <= high, f"equity at {at}: {low} to {high} does not contain {lowest} to {highest}"
+        assert low <= main <= high
+        assert not attained or (low, high) == (lowest, highest), f"equity at {at}: {low} to {high}, and attained {lowest} to {highest}"
+    return uncertain
+
+
+SHARES = {"single": 4_000, "streams": 4_000, "quotes": 1_500, "fees": 1_000}
+
+
+@pytest.mark.parametrize("kind", SHARES)
+def test_bounds_contain_all_queue_histories(kind: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SHARES[kind]):
+        plain, every = replayed(seed, kind)
+        try:
+            seen["uncertain"] += check(plain, every, attained=kind == "single")
+        except AssertionError as error:
+            raise AssertionError(f"recording {seed} of {kind}: {error}") from None
+        seen["histories"] += len(every.states)
+    assert seen["uncertain"] > SHARES[kind] // 10
+
+
+@pytest.mark.parametrize("kind", ["single", "streams", "fees"])
+def test_the_compiled_engine_has_the_same_bounds(kind: str) -> None:
+    for seed in range(200):
+        made, rules, settings, steps = case(seed, kind)
+        replay_both(tape_of(made), rules, settings, lambda _, steps=steps: next(steps, []))

@@ -1,5 +1,0 @@
-"""A plain replay engine of lists, dicts and integers that processes one event at a time, to compare with the compiled engine."""
-
-from tests.replay.reference.engine import Reference
-
-__all__ = ["Reference"]

@@ -1,0 +1,313 @@
+"""Recorded data survives every interruption, and a second recorder never writes to the same place."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.recordings import framing
+from bellwether.recordings.catalogue import find_recording, list_recordings
+from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recording import Recording, RecordingStatus, TornSegment
+from bellwether.venues.kalshi.stream.frame import Frame
+from tests.shared import wait_until
+from tests.unit.recordings.frames import ABOUT, AT_ONCE, frames, recorded
+from tests.venues.stream.peer import A, delta, snapshot
+
+SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.one_of(st.none(), st.integers(0, 2**63 - 1)),
+    st.integers(1, 10**6),
+    st.integers(0, 2**50),
+    st.one_of(
+        st.binary(max_size=40),
+        st.text(max_size=40).map(lambda text: text.encode("utf-8", "surrogatepass")),
+        st.text(alphabet='{}",:\\\n\r\u2028é', max_size=30).map(lambda text: f"{{{text}}}".encode()),
+    ),
+)
+def test_a_line_gives_its_frame_back_byte_for_byte(at: int | None, connection: int, ordinal: int, data: bytes) -> None:
+    frame = Frame(at, connection, ordinal, data)
+    text = framing.format_frame(frame)
+    assert framing.parse_frame(text) == frame
+    assert text.count(b"\n") == 1
+    assert text.endswith(b"\n")
+
+
+def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None:
+    data = b'{ "type":"trade","msg":{"price":0.10} }'
+    text = framing.format_frame(Frame(5, 1, 2, data))
+    assert text == b'{"received_at":5,"connection":1,"ordinal":2,"frame":' + data + b"}\n"
+    assert json.loads(text)["frame"]["msg"] == {"price": 0.1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n",
+        b'{"type":"trade"}\n',
+        b'{"received_at":1,"connection":1,"ordinal":0,"frame":{"a":1}',
+        b'{"received_at":1,"connection":1,"ordinal":0,"text":{}}\n',
+    ],
+)
+def test_what_is_no_line_is_none(text: bytes) -> None:
+    assert framing.parse_frame(text) is None
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_read_back_in_order_and_the_end_is_told(tmp_path: Path) -> None:
+    written = frames(*SOME)
+    recording = recorded(tmp_path / "one", written)
+    assert list(recording.frames()) == written
+    assert recording.status is RecordingStatus.FINISHED
+    assert recording.about == ABOUT
+    assert recording.done is not None
+    assert recording.done["frames"] == 3
+    assert recording.done["reason"] == "test"
+    assert recording.done["segments"] == {"000001.ndjson": recording.segments[0].stat().st_size}
+    assert recording.torn == []
+
+
+def test_lines_reach_the_file_after_the_pace_and_no_later(tmp_path: Path) -> None:
+    now = [0.0]
+    with Recorder(tmp_path / "one", ABOUT, pace=WriteSchedule(flush_seconds=0.2), monotonic=lambda: now[0]) as recorder:
+        first, second, third = frames(*SOME)
+        recorder.write(first)
+        assert list(Recording(tmp_path / "one").frames()) == []
+        now[0] = 0.25
+        recorder.write(second)
+        assert list(Recording(tmp_path / "one").frames()) == [first, second]
+        recorder.write(third)
+        recorder.flush()
+        assert list(Recording(tmp_path / "one").frames()) == [first, second, third]
+        recorder.sync()
+
+
+def test_a_segment_is_begun_when_one_is_large(tmp_path: Path) -> None:
+    written = frames(*[delta(A, seq) for seq in range(1, 31)])
+    recording = recorded(tmp_path / "one", written, pace=replace(AT_ONCE, segment_bytes=1000))
+    assert len(recording.segments) > 3
+    assert all(path.stat().st_size < 1400 for path in recording.segments)
+    assert list(recording.frames()) == written
+
+
+def test_a_segment_is_begun_when_one_is_old_and_not_empty(tmp_path: Path) -> None:
+    now = [0.0]
+    first, second, _ = frames(*SOME)
+    with Recorder(tmp_path / "one", ABOUT, pace=replace(AT_ONCE, segment_seconds=60), monotonic=lambda: now[0]) as recorder:
+        recorder.write(first)
+        for now[0] in (61.0, 200.0, 300.0):
+            recorder.flush()
+        recorder.write(second)
+    recording = Recording(tmp_path / "one")
+    assert [path.name for path in recording.segments] == ["000001.ndjson", "000002.ndjson", "000003.ndjson"]
+    assert list(recording.frames()) == [first, second]
+
+
+def test_an_unfinished_recording_goes_on_in_a_new_segment_and_changes_no_old_one(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    broken_off = recorded(folder, frames(*SOME), finish=False)
+    before = broken_off.segments[0].read_bytes()
+    assert broken_off.status is RecordingStatus.INTERRUPTED
+    with Recorder(folder, replace(ABOUT, started_at="later")) as recorder:
+        assert recorder.next == (2, 3)
+        recorder.write(frames(snapshot(A, 1), connection=2, first=3)[0])
+    assert broken_off.segments[0].read_bytes() == before
+    assert [frame.ordinal for frame in broken_off.frames()] == [0, 1, 2, 3]
+    assert len(broken_off.segments) == 2
+    assert broken_off.about == ABOUT
+
+
+def test_a_torn_last_line_is_told_and_left_out_and_the_recording_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    recording = recorded(folder, frames(*SOME), finish=False)
+    with recording.segments[0].open("ab") as file:
+        file.write(b'{"received_at":1,"conn')
+    assert recording.torn == [TornSegment("000001.ndjson", 22)]
+    assert len(list(recording.frames())) == 3
+    with Recorder(folder, ABOUT) as recorder:
+        assert recorder.next == (2, 3)
+        recorder.write(frames(delta(A, 1), connection=2, first=3)[0])
+    assert [frame.ordinal for frame in recording.frames()] == [0, 1, 2, 3]
+    assert recording.torn == [TornSegment("000001.ndjson", 22)]
+
+
+def test_a_damaged_whole_line_names_file_and_line(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "one", frames(*SOME))
+    text = recording.segments[0].read_bytes().splitlines(keepends=True)
+    recording.segments[0].write_bytes(text[0] + b"garbage\n" + text[2])
+    with pytest.raises(LakeError, match=r"line 2 of .*000001\.ndjson"):
+        list(recording.frames())
+
+
+# --- one at a time ---------------------------------------------------------------------------------------------------
+
+
+def test_a_second_recorder_is_refused_while_the_first_writes(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    with Recorder(folder, ABOUT):
+        assert Recording(folder).status is RecordingStatus.RECORDING
+        with pytest.raises(ConfigError, match="another recorder is writing it"):
+            Recorder(folder, ABOUT)
+        assert Recording(folder).status is RecordingStatus.RECORDING
+    assert Recording(folder).status is RecordingStatus.INTERRUPTED
+    Recorder(folder, ABOUT).close()
+
+
+def test_a_finished_recording_and_one_of_other_events_are_not_continued(tmp_path: Path) -> None:
+    recorded(tmp_path / "done", frames(*SOME))
+    with pytest.raises(ConfigError, match="already finished; choose another name"):
+        Recorder(tmp_path / "done", ABOUT)
+    recorded(tmp_path / "open", frames(*SOME), finish=False)
+    with pytest.raises(ConfigError, match="begun for KXONE-26NOV21, not for KXTWO"):
+        Recorder(tmp_path / "open", replace(ABOUT, events=("KXTWO",)))
+    assert Recording(tmp_path / "open").status is RecordingStatus.INTERRUPTED
+
+
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "ä", "x" * 200, "-x", "CON", "nul.txt", "Com1", "dot."])
+def test_a_name_that_is_no_folders_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="naming a recording"):
+        Recorder(tmp_path / "recordings" / name if name else tmp_path / "x y", ABOUT)
+
+
+def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(tmp_path / "one", ABOUT, pace=AT_ONCE)
+    first, second, third = frames(*SOME)
+    recorder.write(first)
+
+    class Full:
+        closed = False
+
+        def write(self, view: memoryview) -> int:
+            if self.closed:
+                raise ValueError("I/O operation on closed file")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        def fileno(self) -> int:
+            raise ValueError("I/O operation on closed file")
+
+        def close(self) -> None:
+            self.closed = True
+
+    recorder._file.close()
+    monkeypatch.setattr(recorder, "_file", Full())
+    with pytest.raises(LakeError, match=r"000001\.ndjson: No space left on device"):
+        recorder.write(second)
+    for again in (lambda: recorder.write(third), recorder.flush, lambda: recorder.finish("every market has closed")):
+        with pytest.raises(LakeError, match="No space left"):
+            again()
+    recorder.close()
+    assert list(Recording(tmp_path / "one").frames()) == [first]
+    assert Recording(tmp_path / "one").status is RecordingStatus.INTERRUPTED
+
+
+def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(tmp_path / "one", ABOUT, pace=AT_ONCE)
+    first, second, _ = frames(*SOME)
+    recorder.write(first)
+
+    def broken(handle: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        with pytest.raises(LakeError, match=r"000001\.ndjson: Input/output error"):
+            recorder.sync()
+    for again in (lambda: recorder.write(second), lambda: recorder.finish("time was up")):
+        with pytest.raises(LakeError, match="Input/output error"):
+            again()
+    recorder.close()
+    assert Recording(tmp_path / "one").status is RecordingStatus.INTERRUPTED
+    with Recorder(tmp_path / "one", ABOUT) as later:
+        assert later.next.ordinal == 1
+
+
+# --- killed ----------------------------------------------------------------------------------------------------------
+
+BUSY = """
+import sys
+from pathlib import Path
+from bellwether.recordings.recorder import WriteSchedule, Recorder
+from bellwether.venues.kalshi.stream.frame import Frame
+from tests.unit.recordings.frames import ABOUT
+from tests.venues.stream.peer import A, delta
+import orjson
+with Recorder(Path(sys.argv[1]), ABOUT, pace=WriteSchedule(flush_seconds=0.001, flush_bytes=3000, segment_bytes=200_000)) as recorder:
+    connection, ordinal = recorder.next
+    while True:
+        recorder.write(Frame(ordinal, connection, ordinal, orjson.dumps(delta(A, ordinal + 1))))
+        ordinal += 1
+"""
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.ndjson"))
+
+
+@pytest.mark.slow
+def test_a_killed_recorder_leaves_whole_lines_and_a_restarted_one_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    seen = 0
+    for run in (1, 2, 3):
+        process = subprocess.Popen([sys.executable, "-c", BUSY, str(folder)], cwd=Path(__file__).parents[3])
+        wait_until(
+            lambda process=process, enough=seen + 400_000: process.poll() is not None or size(folder) >= enough, "400 kB are written"
+        )
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(60) == -signal.SIGKILL
+        recording = Recording(folder)
+        found = list(recording.frames())
+        assert recording.status is RecordingStatus.INTERRUPTED
+        assert [frame.ordinal for frame in found] == list(range(len(found)))
+        assert {frame.connection for frame in found} == set(range(1, run + 1))
+        assert all(json.loads(frame.data)["seq"] == frame.ordinal + 1 for frame in found)
+        seen = sum(path.stat().st_size for path in recording.segments)
+        assert seen - sum(torn.bytes for torn in recording.torn) == sum(len(framing.format_frame(frame)) for frame in found)
+    with Recorder(folder, ABOUT) as recorder:
+        recorder.finish("test")
+    assert Recording(folder).done["connections"] == 3
+
+
+# --- catalogue -------------------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_lists_recordings_with_their_status(tmp_path: Path) -> None:
+    root = tmp_path / "recordings"
+    assert list_recordings(root) == []
+    recorded(root / "b-done", frames(*SOME))
+    recorded(root / "c-open", frames(*SOME), finish=False)
+    (root / "a-folder").mkdir()
+    with Recorder(root / "d-running", ABOUT):
+        found = {recording.name: recording.status for recording in list_recordings(root)}
+    assert found == {"b-done": RecordingStatus.FINISHED, "c-open": RecordingStatus.INTERRUPTED, "d-running": RecordingStatus.RECORDING}
+    assert find_recording(root, "b-done").name == "b-done"
+    with pytest.raises(ConfigError, match=r"'a-folder': below .* there are b-done, c-open, d-running"):
+        find_recording(root, "a-folder")
+
+
+def test_a_damaged_description_is_named(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "one", frames(*SOME))
+    (recording.folder / "recording.json").write_text("{")
+    with pytest.raises(LakeError, match=r"recording\.json: it is not JSON"):
+        _ = recording.about
+    (recording.folder / "recording.json").write_text('{"venue":"kalshi"}')
+    with pytest.raises(LakeError, match="not written by this version"):
+        _ = recording.about

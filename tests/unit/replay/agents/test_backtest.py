@@ -1,0 +1,284 @@
+"""A backtest: when agents are called, how it ends, and reproducible results."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.replay import (
+    BUY,
+    CENT,
+    CONTRACT,
+    MICROS,
+    SECOND,
+    YES,
+    Agent,
+    AgentContext,
+    Backtest,
+    BacktestSettings,
+    CompiledAgent,
+    prepare,
+    requests,
+    run,
+)
+from bellwether.replay.agents.baselines import Passive, RandomAgent
+from bellwether.replay.agents.limits import RunStopped
+from bellwether.replay.engine.codes import Status
+from tests.unit.replay.agents.scenes import RULES, TRADE, CallRecorder, Scripted, at_step, market, settings
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def test_an_agent_is_started_asked_at_each_decision_and_told_of_the_end() -> None:
+    notes: list[Any] = []
+    backtest = run(market(), CallRecorder(notes), settings(cadence=200 * SECOND))
+    acts = [("act", step, 200 * step) for step in range(4)]
+    assert notes == [("start", 0, ("M-0",)), *acts, ("end", 1000 * MICROS)]
+    assert (backtest.steps, backtest.failure) == (4, None)
+
+
+def failing(error: BaseException | None = None, answer: Any = None) -> Callable[[AgentContext], Any]:
+    """Place and rest an order at the first decision, and fail at the third."""
+
+    def act(ctx: AgentContext) -> Any:
+        if ctx.step == 0:
+            ctx.buy("M-0", YES, 10 * CONTRACT)
+            ctx.buy("M-0", YES, 10 * CONTRACT, 44 * CENT)
+        if ctx.step == 2 and error is not None:
+            raise error
+        return answer if ctx.step == 2 else None
+
+    return act
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+FAILURES: list[tuple[str, Callable[[AgentContext], Any], str, str]] = [
+    ("an error that cannot be read", failing(Unreadable()), "Unreadable", "the error message could not be read"),
+    (
+        "an object at an address",
+        failing(answer=iter([])),
+        "TypeError",
+        "act returned <list_iterator object>; return None and send orders through ctx",
+    ),
+    ("signs that steer a terminal", failing(ValueError("a\x1b[31mb")), "ValueError", "a [31mb"),
+]
+
+
+@pytest.mark.parametrize(("act", "kind", "message"), [case[1:] for case in FAILURES], ids=[case[0] for case in FAILURES])
+def test_a_failure_ends_the_trading_and_the_rest_is_replayed_and_settled(
+    act: Callable[[AgentContext], Any], kind: str, message: str
+) -> None:
+    backtest = run(market(TRADE, (300, *TRADE[1:])), Scripted(act), settings())
+    failure = backtest.failure
+    assert failure is not None
+    assert (failure.type, failure.message, failure.step, failure.at) == (kind, message, 2, 120 * SECOND)
+    outcome = backtest.outcome
+    assert outcome.count(Status.CANCELLED) == 1, "what rested is cancelled"
+    assert not outcome.positions.any(), "what was held is settled"
+    bought = 10 * 480_000
+    assert outcome.pnl[0] == 10 * MICROS - bought - outcome.fees
+    assert outcome.samples[-1][0] == 601 * SECOND
+    assert str(failure) == f"{kind}: {message}".removesuffix(": ")
+
+
+@pytest.mark.parametrize(("base", "missing"), [(Agent, r"act\(self, ctx\)"), (CompiledAgent, "strategy")])
+def test_a_class_that_cannot_decide_is_refused_with_advice(base: type[Agent], missing: str) -> None:
+    empty = type("Empty", (base,), {})
+    with pytest.raises(ConfigError, match=f"Empty: it has no {missing}; write one"):
+        run(market(), empty(), settings())
+
+
+def test_a_failure_before_the_first_decision_and_after_the_last_is_told_apart() -> None:
+    class Late(Passive):
+        def end(self, ctx: AgentContext) -> None:
+            raise ValueError("late")
+
+    class Early(Passive):
+        def start(self, ctx: AgentContext, episode: Any) -> None:
+            raise ValueError("early")
+
+    early, late = (run(market(), cls(), settings()).failure for cls in (Early, Late))
+    assert early is not None
+    assert late is not None
+    assert (early.message, early.step, late.message, late.step) == ("early", -1, "late", 11)
+
+
+def test_a_program_that_is_interrupted_stops_and_so_does_a_run_without_a_result() -> None:
+    for error in (KeyboardInterrupt, RunStopped):
+        with pytest.raises(error):
+            run(market(), Scripted(failing(error())), settings())
+
+
+def forever(ctx: AgentContext) -> None:
+    while True:
+        pass
+
+
+def forever_without_hearing(ctx: AgentContext) -> None:
+    while True:
+        try:
+            while True:
+                ctx.cash  # noqa: B018
+        except Exception:
+            pass
+
+
+def stubborn(ctx: AgentContext) -> None:
+    """Ignore the exception that stops the agent, and end the step a little later."""
+    with contextlib.suppress(BaseException):
+        forever(ctx)
+
+
+@pytest.mark.parametrize("act", [forever, forever_without_hearing, stubborn])
+def test_an_agent_that_loops_is_stopped(act: Callable[[AgentContext], None]) -> None:
+    backtest = run(market(), Scripted(at_step(act, 3)), settings(seconds_per_step=0.1))
+    assert backtest.failure is not None
+    assert (backtest.failure.type, backtest.failure.step) == ("StepTimeout", 3)
+
+
+def test_an_agent_that_loops_is_stopped_in_any_thread() -> None:
+    found: list[Backtest] = []
+    thread = threading.Thread(target=lambda: found.append(run(market(), Scripted(forever), settings(seconds_per_step=0.1))))
+    thread.start()
+    thread.join(30)
+    assert [str(one.failure) for one in found] == ["StepTimeout: the step took longer than seconds_per_step"]
+
+
+TRACED = """
+import sys, time
+from bellwether.replay.agents.limits import StepLimit, StepTimeout
+
+for seconds, limit in ((0.0, StepLimit(60)), (1.0, StepLimit(0.1))):
+    with limit:
+        limit.begin()
+        try:
+            time.sleep(seconds)
+            limit.stop()
+        except StepTimeout:
+            limit.stop()
+sys.settrace(lambda *_: None)
+print((lambda: "traced")())
+"""
+
+
+def test_a_step_that_ended_with_an_error_leaves_nothing_for_a_tracer_to_wait_for() -> None:
+    done = subprocess.run([sys.executable, "-c", TRACED], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "traced\n", done.stderr
+
+
+def test_an_agent_that_waits_for_others_is_not_timed() -> None:
+    class Waiting(Scripted):
+        timed = False
+
+    backtest = run(market(), Waiting(at_step(lambda ctx: threading.Event().wait(0.2))), settings(seconds_per_step=0.05))
+    assert backtest.failure is None
+
+
+def test_a_million_orders_end_at_the_limits() -> None:
+    def act(ctx: AgentContext) -> None:
+        for _ in range(10**6):
+            ctx.buy("M-0", YES, 1, 40 * CENT)
+
+    by_budget = run(market(), Scripted(act), settings())
+    assert by_budget.failure is not None
+    assert (by_budget.failure.type, len(by_budget.outcome.orders)) == ("BudgetError", 100)
+    by_limit = run(market(), Scripted(at_step(send_many)), settings(calls_per_step=10**6, max_orders=500))
+    assert (len(by_limit.outcome.orders), by_limit.outcome.refused) == (500, 10**5 - 500)
+
+
+def send_many(ctx: AgentContext) -> None:
+    ctx.place_many(requests(0, YES, BUY, np.full(10**5, 40 * CENT), 1))
+
+
+def test_what_is_no_agent_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is not an agent"):
+        run(market(), object(), settings())  # type: ignore[arg-type]
+
+
+def test_an_object_that_has_run_is_made_anew() -> None:
+    class Learner(Agent):
+        api = 3
+
+        def __init__(self) -> None:
+            self.seen = 0
+
+        def act(self, ctx: AgentContext) -> None:
+            self.seen += 1
+            if self.seen == 1:
+                ctx.buy("M-0", YES, CONTRACT)
+
+    agent = Learner()
+    assert run(market(), agent, settings()).digest == run(market(), agent, settings()).digest == run(market(), Learner, settings()).digest
+    assert agent.seen == 11
+
+
+def test_a_tape_alone_needs_rules() -> None:
+    with pytest.raises(ConfigError, match="name them"):
+        run(market(), Passive(), BacktestSettings())
+
+
+def test_what_was_prepared_for_other_rules_is_refused() -> None:
+    with pytest.raises(ConfigError, match="prepare it again"):
+        run(prepare(market(), "kalshi-2025-07-01"), Passive(), settings())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("calls_per_step", 0),
+        ("seconds_per_step", float("nan")),
+        ("seed", 2**63),
+        ("bankroll", -1),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        BacktestSettings(**{name: value})
+
+
+def test_the_backtest_says_what_it_was_made_with() -> None:
+    backtest = run(market(), RandomAgent(max_size=2), settings(seed=3))
+    assert (backtest.episode, backtest.venue, backtest.agent, backtest.seed) == ("tape", "kalshi", "random-agent", 3)
+    assert (backtest.rules.name, backtest.settings.queue, backtest.settings.execution) == (RULES, backtest.rules.queue, "maker_taker")
+    assert backtest.parameters == '{"max_position": 10, "max_size": 2, "trade_probability": 0.1}'
+    assert backtest.bankroll == 1000 * MICROS
+
+
+def test_the_digest_of_settings_tells_all_apart_that_can_change_a_result() -> None:
+    base = BacktestSettings()
+    others = [replace(base, seed=1), replace(base, cadence=1), replace(base, calls_per_step=7), replace(base, queue="trade_only")]
+    assert len({base.digest(), *(other.digest() for other in others)}) == 5
+    assert replace(base, seconds_per_step=1.0).digest() == base.digest()
+
+
+def test_the_seed_decides_what_is_drawn() -> None:
+    def digests(seed: int) -> set[str]:
+        return {run(market(TRADE), RandomAgent(trade_probability=0.9), settings(seed=seed, cadence=10 * SECOND)).digest for _ in range(2)}
+
+    assert len(digests(1)) == len(digests(2)) == 1
+    assert digests(1) != digests(2)
+
+
+def test_an_agent_that_catches_every_refusal_and_goes_on_calling_is_given_up() -> None:
+    def act(ctx: AgentContext) -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                ctx.markets()
+
+    failure = run(market(), Scripted(act), settings()).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("RunawayAgent", 0)

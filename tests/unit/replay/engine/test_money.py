@@ -1,0 +1,80 @@
+"""Fees of the compiled engine, compared with exact arithmetic, and conservation of money."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import isqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.replay.engine.accounts import prorate
+from bellwether.replay.engine.arrays import new_markets
+from bellwether.replay.engine.codes import Role
+from bellwether.replay.engine.fees import fill_fee, trade_fee
+from bellwether.replay.engine.state import MARKET
+from bellwether.replay.rules import rule_set, rule_sets
+from bellwether.replay.rules.fees import Accumulator
+from bellwether.replay.rules.fees import trade_fee as exact_fee
+from bellwether.replay.rules.ruleset import RuleSet
+from tests.unit.replay.engine.small_tapes import BOOK, KALSHI_FEES, tape
+
+#: Kinds of terms with their rates.
+TERMS = [(0, 0, 1), (1, 7, 100), (1, 7, 400), (1, 1_234, 10**7), (2, 7, 100), (3, 1, 40), (4, 1, 4), (5, 7, 400), (6, 1, 4), (7, 7, 100)]
+TERMS += [(8, 7, 100), (9, 1, 4), (9, 997, 4_000), (10, 1, 40), (10, 1000, 10**7 + 1)]
+
+
+def market(fees: tuple[int, ...], rules: RuleSet) -> np.ndarray:
+    """Return a row of the markets with these terms."""
+    return new_markets(tape(*BOOK, fees=fees), rules).view(MARKET)[0, 0]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    terms=st.sampled_from(TERMS),
+    price=st.integers(1, 9_999),
+    lots=st.integers(1, 10**9) | st.integers(1, 5_000),
+    rules=st.sampled_from(sorted(rule_sets())),
+)
+def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: int, lots: int, rules: str) -> None:
+    chosen = rule_set(rules)
+    if terms[0] == 2:
+        lots, price = lots % 10**6 // 100 * 100 + 100, price // 10 * 10 or 10
+        if chosen.fee_unit != 10_000:
+            return
+    exact = exact_fee(chosen, [*terms, *terms], Decimal(lots) / 100, Decimal(price) / 10_000, "taker")
+    assert trade_fee(market((*terms, *terms, 0), chosen), int(Role.TAKER), price, lots) == exact * 10**6
+
+
+@settings(deadline=None, max_examples=300)
+@given(price=st.integers(1, 9_999), lots=st.integers(1, 2 * 10**9), num=st.integers(1, 1000), den=st.integers(1, 10**8))
+def test_a_fee_by_square_roots_is_that_of_whole_numbers(price: int, lots: int, num: int, den: int) -> None:
+    """The largest k with (k − 1/2)² ≤ (num × lots / den)² × price × (10000 − price) / unit², with integer square roots."""
+    row = market((9, num, den, 0, 0, 1, 0), rule_set("polymarket-2026-04-01"))
+    unit = int(row["fee_unit"])
+    square, step = (num * lots) ** 2 * price * (10_000 - price), unit * den
+    units = (isqrt(4 * square) + step) // (2 * step) if square >= step * step else 0
+    assert trade_fee(row, int(Role.TAKER), price, lots) == units * unit
+
+
+@pytest.mark.parametrize("rules", [name for name, rules in rule_sets().items() if rules.balance_unit])
+def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
+    chosen, generator = rule_set(rules), np.random.default_rng(3)
+    row = market(KALSHI_FEES, chosen)
+    assert row["rebate_unit"] > 0
+    exact, rounding = Accumulator(chosen), 0
+    for price, lots, action in zip(
+        generator.integers(1, 10_000, 400), generator.integers(1, 400, 400), generator.integers(0, 2, 400), strict=True
+    ):
+        trade = exact_fee(chosen, KALSHI_FEES, Decimal(int(lots)) / 100, Decimal(int(price)) / 10_000, "taker")
+        revenue = Decimal(int(price * lots)).scaleb(-6)
+        fee, rounding = fill_fee(row, int(Role.TAKER), int(action), int(price), int(lots), 0, rounding)
+        assert fee == exact.add(revenue if action else -revenue, trade).net * 10**6
+        assert rounding == exact.held * 10**6
+
+
+@given(total=st.integers(0, 10**16), part=st.integers(0, 10**9), whole=st.integers(1, 10**9))
+def test_shares_of_a_basis_do_not_overflow(total: int, part: int, whole: int) -> None:
+    assert prorate(total, min(part, whole), whole) == total * min(part, whole) // whole

@@ -1,0 +1,168 @@
+"""A session from its first decision to its result: its state, accepted calls, and refused calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
+from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
+from bellwether.replay.units import BUY, NO, SECOND, YES
+from tests.unit.replay.engine.small_tapes import BOOK, FREE, ORIGINAL, finish, life, printed, session, tape
+
+ENDS = (life(10, CLOSE), life(10, SETTLE, 10**6))
+
+
+def test_decisions_follow_the_grid_until_the_last_market_closes() -> None:
+    opened = Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=4 * SECOND))
+    seen = []
+    while opened.step():
+        seen.append((opened.step_index, opened.now // SECOND))
+    assert (seen, opened.steps, opened.over) == ([(0, 0), (1, 4), (2, 8)], 3, True)
+
+
+def test_views_follow_the_replay_and_cannot_be_written() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    best, positions = opened.best, opened.positions
+    opened.place(0, YES, BUY, 0, 3_000, Tif.IOC)
+    assert (best.tolist(), positions.tolist(), opened.displayed(0, NO, 5_200)) == ([[4_500, 5_200]], [[3_000, 0]], 2_000)
+    for view in (best, positions, opened.status, opened.orders, opened.fills, opened.samples):
+        with pytest.raises(ValueError, match="read-only"):
+            view[...] = 0
+
+
+def test_a_result_is_refused_before_the_end() -> None:
+    with pytest.raises(ConfigError, match="step 0 of 11"):
+        session(tape(*BOOK, *ENDS)).result()
+
+
+def test_nothing_is_taken_after_the_end() -> None:
+    opened = session(tape(*BOOK, printed(20, YES, 4_500, 100)))
+    order = opened.place(0, YES, BUY, 4_400, 100)
+    finish(opened)
+    assert (opened.place(0, YES, BUY, 4_400, 100), opened.cancel(order), opened.amend(order, 4_300, 100)) == (-1, False, Reason.NOT_RESTING)
+    assert (opened.refused, len(opened.orders), opened.orders[order, O_STATUS]) == (1, 1, Status.RESTING)
+
+
+@pytest.mark.parametrize(
+    "request_", [(0, YES, BUY, 4500.0, 100), (0, YES, BUY, "4_500", 100), (0, YES, BUY, 4_500, 2**64), (None, YES, BUY, 4_500, 100)]
+)
+def test_what_is_no_whole_number_is_no_order(request_: tuple) -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    with pytest.raises(ConfigError, match="integers"):
+        opened.place(*request_)
+    assert len(opened.orders) == 0
+
+
+def test_many_requests_must_be_whole_numbers_of_seven_columns() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    for wrong in (np.zeros((1, 6), np.int64), np.zeros((1, 7)), np.zeros(7, np.int64)):
+        with pytest.raises(ConfigError, match=r"shape \(n, 7\)"):
+            opened.place_many(wrong)
+
+
+def test_codes_that_do_not_exist_are_rejected_orders() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    wrong = [
+        (9, YES, BUY, 4_000, 100),
+        (-3, YES, BUY, 4_000, 100),
+        (0, 2, BUY, 4_000, 100),
+        (0, YES, -1, 4_000, 100),
+        (0, YES, BUY, 4_000, 100, 7),
+    ]
+    numbers = [opened.place(*request) for request in wrong]
+    reasons = [Reason(opened.orders[number, O_REASON]) for number in numbers]
+    assert reasons == [Reason.BAD_TICKER, Reason.BAD_TICKER, Reason.BAD_REQUEST, Reason.BAD_REQUEST, Reason.BAD_REQUEST]
+    assert all(reason.text for reason in reasons)
+
+
+def test_one_by_one_and_many_at_once_are_the_same() -> None:
+    requests = np.array(
+        [[0, side, action, price, 300, tif, 0] for side in (0, 1) for action in (0, 1) for price in (0, 4_300, 4_900) for tif in range(4)]
+    )
+    one, many = session(tape(*BOOK, *ENDS)), session(tape(*BOOK, *ENDS))
+    numbers = [one.place(*row) for row in requests.tolist()]
+    assert many.place_many(requests).tolist() == numbers
+    kept = many.resting()
+    assert [one.cancel(order) for order in numbers] == many.cancel_many(numbers).tolist()
+    assert len(kept) and len(many.resting()) == 0
+    assert finish(one).result().digest() == finish(many).result().digest()
+
+
+def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
+    empty = Tape(np.zeros(0, np.int64), np.zeros(0, np.int64), ("T0",), 5, 5)
+    opened = Session(empty, FREE, ReplaySettings())
+    assert not opened.step()
+    assert (opened.steps, opened.result().samples[:, S_TS].tolist()) == (0, [5])
+
+
+def test_quotes_stay_at_their_price_and_move_to_another() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    assert opened.quote_many(np.array([[4_400, 5_100]]), 100, 10) == 8
+    assert opened.quote_many(np.array([[4_400, 5_000]]), 100, 10) == 8
+    assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, 2], [0, 2])
+    assert opened.quote_many(np.array([[-1, 0]]), 100, 10) == 9
+    assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, -1], [0])
+
+
+def test_quotes_end_with_the_calls_for_them() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    assert opened.quote_many(np.array([[4_400, 5_100]]), 100, 1) == -1
+    assert opened.resting().tolist() == [0]
+    assert opened.quote(0, 4_300, 5_100, 100, 3) == 0
+    assert opened.orders[opened.resting(), O_PRICE].tolist() == [4_300, 5_100]
+
+
+def test_quotes_under_way_are_not_sent_twice() -> None:
+    opened = session(tape(*BOOK, *ENDS), order_latency=3 * SECOND)
+    for prices in ([4_400, 5_100], [4_400, 5_100], [4_300, 5_100], [4_300, 5_100]):
+        opened.quote_many(np.array([prices]), 100)
+        opened.step()
+    assert opened.orders[:, O_PRICE].tolist() == [4_400, 5_100, 4_300]
+    for _ in range(3):
+        opened.step()
+    assert opened.resting().tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("prices", [np.zeros((2, 2), np.int64), np.zeros(2, np.int64), np.zeros((1, 2))])
+def test_quotes_for_other_markets_than_there_are_are_refused(prices: np.ndarray) -> None:
+    with pytest.raises(ConfigError, match="quoting"):
+        session(tape(*BOOK, *ENDS)).quote_many(prices, 100)
+
+
+def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
+    with pytest.raises(ConfigError, match="more than"):
+        Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=10))
+    rows = tape(*BOOK, *ENDS, rows_ts=np.zeros(1, np.int64), rows_end=np.array([4]))
+    with pytest.raises(ConfigError, match="data_latency"):
+        Session(rows, ORIGINAL, ReplaySettings(data_latency=1))
+    with pytest.raises(ConfigError, match="decides at book rows"):
+        Session(rows, ORIGINAL, ReplaySettings(response_latency=1))
+
+
+def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
+    opened = finish(session(tape(*BOOK, life(6, CLOSE), printed(125, YES, 4_000, 1))))
+    assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120, 125]
+    opened = finish(session(tape(*BOOK, printed(120, YES, 4_000, 1)), cadence=500 * SECOND))
+    assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cadence": 0}, {"bankroll": -1}, {"queue": "fifo"}, {"max_orders": 1.5}, {"execution": "maker"}, {"order_latency": True}]
+)
+def test_settings_say_what_is_wrong(wrong: dict) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        ReplaySettings(**wrong)
+
+
+def test_equal_settings_have_one_digest() -> None:
+    assert ReplaySettings().digest() == ReplaySettings(cadence=5 * SECOND).digest() != ReplaySettings(cadence=6 * SECOND).digest()
+
+
+@pytest.mark.parametrize("word", [pack(LEVEL, 1, YES, 5, 100), pack(LEVEL, 0, YES, 102, 100), -1], ids=["ticker", "level", "sign"])
+def test_events_of_markets_and_levels_that_a_tape_does_not_have_are_refused(word: int) -> None:
+    wrong = Tape(np.array([0, SECOND]), np.array([pack(LEVEL, 0, YES, 45, 100), word]), ("T0",), 0, SECOND)
+    with pytest.raises(ConfigError, match="event 1 is of ticker"):
+        Session(wrong, FREE, ReplaySettings())

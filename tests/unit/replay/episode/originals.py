@@ -1,0 +1,168 @@
+"""One small episode in each variant of the original's format."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.unit.replay.episode.folders import TIME, at
+
+TICKERS = ["KXT-A", "KXT-B"]
+#: seconds, sequence, ticker, YES bids, NO bids: cents and contracts
+ROWS: list[tuple[float, int, str, list[tuple[int, int]], list[tuple[int, int]]]] = [
+    (0, 10, "KXT-A", [(45, 100), (40, 200)], [(52, 50), (50, 150)]),
+    (0, 11, "KXT-B", [], [(95, 100)]),
+    (5, 12, "KXT-A", [(40, 200), (45, 70)], [(52, 50), (50, 150)]),
+    (6, 13, "KXT-A", [(40, 200), (45, 70)], [(52, 50), (50, 150)]),
+    (7, 14, "KXT-A", [(45, 70)], [(50, 150)]),
+    (9, 15, "KXT-B", [], []),
+]
+#: seconds, id, ticker, taker, price on the taker's side, contracts
+TRADES = [(5, "a", "KXT-A", "no", 55, 30), (7, "b", "KXT-A", "yes", 48, 50), (9, "c", "KXT-B", "yes", 5, 100)]
+
+
+Levels = list[tuple[int, int]]
+
+
+def write_metadata(folder: Path, tickers: list[str], settled: dict[str, Any], *, end: str = "2026-01-20T00:10:00.395561+00:00") -> None:
+    """Write metadata.json and settlement.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    metadata: dict[str, Any] = {
+        "episode_id": "KXT",
+        "event_slug": "KXT",
+        "tickers": tickers,
+        "start_ts": "2026-01-20T00:00:00+00:00",
+        "end_ts": end,
+        "initial_bankroll_cents": 100_000,
+        "fee_model_version": "kalshi_oct_2025",
+        "execution_mode": "maker_taker",
+        "observation_depth": -1,
+        "has_trades_tape": True,
+        "description": "Episode for KXT",
+    }
+    (folder / "metadata.json").write_text(json.dumps(metadata))
+    (folder / "settlement.json").write_text(json.dumps(settled))
+
+
+def _described(folder: Path, *, first_version: bool = False) -> None:
+    settled: dict[str, Any] = {
+        "KXT-A": {"result": "YES", "settled_ts": "2026-01-20T00:09:00+00:00"},
+        "KXT-B": {"result": None, "settled_ts": None},
+    }
+    if first_version:
+        settled = {"settlements": [{"ticker": ticker, **values} for ticker, values in settled.items()]}
+    write_metadata(folder, TICKERS, settled)
+
+
+def levels_of(levels: Levels, price: str = "price_cents") -> list[dict[str, Any]]:
+    return [{price: cents / 100 if price == "price" else cents, "size": size} for cents, size in levels]
+
+
+def trade_table(trades: list[tuple[float, str, str, str, int, int]]) -> pa.Table:
+    seconds, ids, tickers, takers, prices, counts = zip(*trades, strict=True)
+    return pa.table(
+        {
+            "ts": pa.array([at(second) for second in seconds]).view(TIME),
+            "trade_id": list(ids),
+            "ticker": list(tickers),
+            "side": ["yes"] * len(ids),
+            "taker_side": list(takers),
+            "price_cents": list(prices),
+            "count": list(counts),
+        }
+    )
+
+
+def _trades() -> pa.Table:
+    return trade_table(TRADES)
+
+
+def book_table(
+    rows: list[tuple[float, int, str, Levels, Levels]], form: Callable[[Levels], Any], kind: pa.DataType, time: str = "ts"
+) -> pa.Table:
+    seconds, sequence, tickers, yes, no = zip(*rows, strict=True)
+    return pa.table(
+        {
+            time: pa.array([at(second) for second in seconds]).view(TIME),
+            "sequence_id": list(sequence),
+            "ticker": list(tickers),
+            "yes_bids": pa.array([form(levels) for levels in yes], kind),
+            "no_bids": pa.array([form(levels) for levels in no], kind),
+        }
+    )
+
+
+def _book(form: Callable[[Levels], Any], kind: pa.DataType, time: str = "ts") -> pa.Table:
+    return book_table(ROWS, form, kind, time)
+
+
+def struct_of(price: str, number: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct([(price, number), ("size", pa.int64())]))
+
+
+def structs(folder: Path) -> None:
+    _described(folder)
+    pq.write_table(_book(levels_of, struct_of("price_cents", pa.int64())), folder / "orderbook.parquet")
+    pq.write_table(_trades(), folder / "trades.parquet")
+
+
+def large_lists_of_small_integers(folder: Path) -> None:
+    _described(folder)
+    kind = pa.large_list(pa.struct([("size", pa.int16()), ("price", pa.int8())]))
+    table = _book(lambda levels: [{"price": cents, "size": size} for cents, size in levels], kind)
+    pq.write_table(table, folder / "orderbook.parquet", row_group_size=2, compression="gzip")
+    pq.write_table(_trades(), folder / "trades.parquet")
+
+
+def first_version(folder: Path) -> None:
+    """Column `timestamp`, dollar floats, settlements as a list."""
+    _described(folder, first_version=True)
+    table = _book(lambda levels: levels_of(levels, "price"), struct_of("price", pa.float64()), "timestamp")
+    pq.write_table(table, folder / "orderbook.parquet")
+    pq.write_table(_trades().rename_columns(["timestamp", *_trades().schema.names[1:]]), folder / "trades.parquet")
+
+
+def json_text(folder: Path) -> None:
+    _described(folder)
+    pq.write_table(_book(lambda levels: json.dumps(levels_of(levels)), pa.string()), folder / "orderbook.parquet")
+    pq.write_table(_trades(), folder / "trades.parquet")
+
+
+def json_dollars(folder: Path) -> None:
+    _described(folder)
+    pq.write_table(_book(lambda levels: json.dumps(levels_of(levels, "price"), indent=1), pa.large_string()), folder / "orderbook.parquet")
+    pq.write_table(_trades(), folder / "trades.parquet")
+
+
+def _csv(folder: Path, opened: Callable[[Path], Any], ending: str) -> None:
+    _described(folder)
+    with opened(folder / f"orderbook.csv{ending}") as file:
+        rows = csv.writer(file)
+        rows.writerow(["timestamp", "sequence_id", "ticker", "yes_bids", "no_bids"])
+        for second, sequence, ticker, yes, no in ROWS:
+            text = f"2026-01-20 00:00:{second:02d}+00:00" if second != 6 else "2026-01-20T00:00:06.000000Z"
+            rows.writerow([text, sequence, ticker, json.dumps(levels_of(yes)), json.dumps(levels_of(no))])
+    with opened(folder / f"trades.csv{ending}") as file:
+        rows = csv.writer(file)
+        rows.writerow(["ts", "trade_id", "ticker", "side", "taker_side", "price_cents", "count"])
+        for second, name, ticker, taker, price, count in TRADES:
+            rows.writerow([f"2026-01-20T00:00:{second:02d}.000000+00:00", name, ticker, "yes", taker, price, count])
+
+
+def plain_csv(folder: Path) -> None:
+    _csv(folder, lambda path: path.open("w", newline=""), "")
+
+
+def zipped_csv(folder: Path) -> None:
+    _csv(folder, partial(gzip.open, mode="wt", newline=""), ".gz")
+
+
+FORMS = (structs, large_lists_of_small_integers, first_version, json_text, json_dollars, plain_csv, zipped_csv)

@@ -1,0 +1,196 @@
+"""The original's format in each variant, and the side and unit of its prices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay.episode import Gap, build_draft, load, load_original, validate, write
+from bellwether.replay.tape import build_tape
+from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, unpack
+from tests.unit.replay.episode.folders import at
+from tests.unit.replay.episode.originals import FORMS, structs
+
+YES, NO = 0, 1
+
+
+@pytest.mark.parametrize("form", FORMS[1:], ids=lambda form: form.__name__)
+def test_every_form_says_the_same(tmp_path: Path, form: object) -> None:
+    structs(tmp_path / "structs")
+    form(tmp_path / "form")  # type: ignore[operator]
+    assert load(tmp_path / "form").digest == load(tmp_path / "structs").digest
+
+
+def test_snapshots_become_what_changed(tmp_path: Path) -> None:
+    structs(tmp_path)
+    book = load(tmp_path).content.book
+    kind, ticker, side, price, value = unpack(book.words)
+    assert (kind == LEVEL).all()
+    changes = list(zip(ticker.tolist(), side.tolist(), price.tolist(), value.tolist(), strict=True))
+    rows = [changes[start:end] for start, end in zip([0, *book.end.tolist()], book.end.tolist(), strict=False)]
+    assert rows == [
+        [(0, YES, 4000, 20_000), (0, YES, 4500, 10_000), (0, NO, 5000, 15_000), (0, NO, 5200, 5_000)],
+        [(1, NO, 9500, 10_000)],
+        [(0, YES, 4500, 7_000)],
+        [],
+        [(0, YES, 4000, 0), (0, NO, 5200, 0)],
+        [(1, NO, 9500, 0)],
+    ]
+
+
+def test_it_becomes_an_episode_of_this_format_with_the_same_content(tmp_path: Path) -> None:
+    structs(tmp_path / "original")
+    original = load_original(tmp_path / "original")
+    written = write(tmp_path / "native", build_draft(original))
+    assert written.digest == original.digest == load(tmp_path / "native").digest
+    for tie in ("aligned", "books_first"):
+        first, second = (build_tape(episode.content, episode.digest, tie) for episode in (original, written))
+        assert first.digest == second.digest
+        assert all((getattr(first, name) == getattr(second, name)).all() for name in ("ts", "event", "rows_ts", "rows_end", "grids"))
+    assert len(first.rows_ts) == 6
+
+
+def _locked(folder: Path) -> Path:
+    """Return the original with its YES bids of 45 cents at 48 from second 5 to 7, which locks the NO bids at 52."""
+    structs(folder)
+    table = pq.read_table(folder / "orderbook.parquet")
+    bids = table["yes_bids"].to_pylist()
+    for row in (2, 3):
+        bids[row][1]["price_cents"] = 48
+    pq.write_table(table.set_column(3, "yes_bids", pa.array(bids, table["yes_bids"].type)), folder / "orderbook.parquet")
+    return folder
+
+
+def test_a_full_book_that_is_locked_cannot_be_trusted(tmp_path: Path) -> None:
+    episode = load_original(_locked(tmp_path / "original"), cache=tmp_path / "cache")
+    assert episode.metadata.gaps == (Gap("KXT-A", at(5), at(7), "locked book"),)
+    kind, *_ = unpack(episode.content.book.words)
+    assert kind[episode.content.book.end[1] : episode.content.book.end[2]].tolist() == [INVALID, *[LEVEL] * 2]
+    assert kind[episode.content.book.end[3] : episode.content.book.end[4]][-1] == VALID
+    assert load_original(tmp_path / "original", cache=tmp_path / "cache").metadata.gaps == episode.metadata.gaps
+    written = write(tmp_path / "native", build_draft(episode))
+    assert (written.digest, written.metadata.gaps) == (episode.digest, episode.metadata.gaps)
+    assert validate(tmp_path / "native").is_valid
+
+
+def test_a_locked_full_book_is_traded_as_the_original_does_under_its_rules(tmp_path: Path) -> None:
+    """The original has no gaps, so the tape marks none."""
+    episode = load_original(_locked(tmp_path))
+    kind, *_ = unpack(build_tape(episode.content, episode.digest, "books_first").event)
+    assert not {INVALID, VALID} & set(kind.tolist())
+    kind, *_ = unpack(build_tape(episode.content, episode.digest, "aligned").event)
+    assert {INVALID, VALID} <= set(kind.tolist())
+
+
+def _priced(folder: Path, prices: list[int]) -> Path:
+    structs(folder)
+    table = pq.read_table(folder / "trades.parquet")
+    pq.write_table(table.set_column(5, "price_cents", pa.array(prices)), folder / "trades.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(("prices", "convention"), [([55, 48, 5], "taker"), ([45, 48, 5], "yes")])
+def test_the_side_of_the_prices_is_the_one_that_agrees_with_the_books(tmp_path: Path, prices: list[int], convention: str) -> None:
+    episode = load_original(_priced(tmp_path, prices))
+    assert episode.trade_price == episode.metadata.source["trade_price"] == convention
+    assert episode.content.trades.price.tolist() == [4500, 4800, 500]
+
+
+@pytest.mark.parametrize("prices", [[55, 48, 5], [45, 48, 5]])
+def test_an_original_that_was_checked_before_is_read_alike(tmp_path: Path, prices: list[int]) -> None:
+    folder = _priced(tmp_path / "original", prices)
+    first, again = (load_original(folder, cache=tmp_path / "cache") for _ in range(2))
+    assert "content" not in again.__dict__
+    assert (again.metadata, again.trade_price, again.digest) == (first.metadata, first.trade_price, first.digest)
+    assert again.content.trades.price.tolist() == first.content.trades.price.tolist()
+
+
+def test_the_side_of_the_prices_can_be_said(tmp_path: Path) -> None:
+    _priced(tmp_path, [45, 48, 5])
+    assert load_original(tmp_path, "taker").content.trades.price.tolist() == [5500, 4800, 500]
+    assert load_original(tmp_path, "taker").digest != load_original(tmp_path, "yes").digest
+    with pytest.raises(ConfigError, match="trade_price is 'no'"):
+        load_original(tmp_path, "no")
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ([{"price_cents": 45, "size": -1}], ["row 2", "in yes_bids", "a size of -1 contracts"]),
+        ([{"price_cents": 100, "size": 1}], ["row 2", "100 cents is not on the market's price grid"]),
+        ([{"price_cents": 45, "size": 1}, {"price_cents": 45, "size": 2}], ["row 2", "45 cents is set twice"]),
+        ([{"price_cents": None, "size": 1}], ["row 2", "a level of yes_bids is None"]),
+        (None, ["row 2", "yes_bids is None"]),
+        ([{"price_cents": 60, "size": 1}], ["row 2", "KXT-A crosses", "YES bid 60 and NO bid 52"]),
+    ],
+)
+def test_a_wrong_level_is_named(tmp_path: Path, levels: object, said: list[str]) -> None:
+    structs(tmp_path)
+    table = pq.read_table(tmp_path / "orderbook.parquet")
+    column = table.column("yes_bids").to_pylist()
+    column[2] = levels
+    pq.write_table(table.set_column(3, "yes_bids", pa.array(column, table.schema.field(3).type)), tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError) as refusal:
+        load(tmp_path)
+    assert all(text in str(refusal.value) for text in ["orderbook.parquet", *said]), str(refusal.value)
+    assert not validate(tmp_path).is_valid
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "{}",
+        '[{"price_cents": 45}]',
+        '[{"price_cents": "45", "size": 1}]',
+        '[{"price_cents": 45, "size": 0.001}]',
+        '[{"price_cents": 45, "size": 1},]',
+    ],
+)
+def test_json_that_is_no_level_is_named(tmp_path: Path, text: str) -> None:
+    from tests.unit.replay.episode.originals import json_text
+
+    json_text(tmp_path)
+    table = pq.read_table(tmp_path / "orderbook.parquet")
+    column = table.column("no_bids").to_pylist()
+    column[3] = text
+    pq.write_table(table.set_column(4, "no_bids", pa.array(column)), tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError, match="row 3") as refusal:
+        load(tmp_path)
+    assert "no_bids" in str(refusal.value)
+
+
+def test_a_row_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    structs(tmp_path)
+    table = pq.read_table(tmp_path / "orderbook.parquet").take([0, 1, 1, 2])
+    pq.write_table(table, tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError, match=r"row 2: it is the same as row 1 \(sequence_id 11\)"):
+        load(tmp_path)
+
+
+def test_levels_without_a_size_are_no_levels(tmp_path: Path) -> None:
+    structs(tmp_path / "plain")
+    structs(tmp_path / "padded")
+    table = pq.read_table(tmp_path / "padded" / "orderbook.parquet")
+    column = [[*levels, {"price_cents": 2, "size": 0}] for levels in table.column("yes_bids").to_pylist()]
+    pq.write_table(table.set_column(3, "yes_bids", pa.array(column, table.schema.field(3).type)), tmp_path / "padded" / "orderbook.parquet")
+    assert load(tmp_path / "padded").digest == load(tmp_path / "plain").digest
+
+
+def test_unsorted_rows_are_named_across_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.replay.episode import books
+
+    structs(tmp_path)
+    monkeypatch.setattr(books, "BATCH", 2)
+    digest = load(tmp_path).digest
+    monkeypatch.undo()
+    assert digest == load(tmp_path).digest
+    monkeypatch.setattr(books, "BATCH", 2)
+    table = pq.read_table(tmp_path / "orderbook.parquet").take([0, 1, 2, 4, 3, 5])
+    pq.write_table(table, tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError, match="row 4: ts is '2026-01-20T00:00:06"):
+        load(tmp_path)

@@ -1,0 +1,303 @@
+"""Episodes are written completely, with reproducible bytes, and read back unchanged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay.episode import (
+    Episode,
+    EpisodeDraft,
+    Gap,
+    GridChange,
+    Market,
+    Metadata,
+    Phase,
+    Series,
+    Settlement,
+    build_draft,
+    load,
+    write,
+)
+from bellwether.replay.episode.reader import _receipt
+from bellwether.replay.tape.layout import unpack
+from tests.unit.replay.episode.folders import BOOK, TRADES, Native, at, book_table, change_value, series_table, trade_table
+
+DRAFT = EpisodeDraft(
+    metadata=Metadata(
+        episode_id="KXTEST",
+        start=at(0) - 1,
+        end=at(600),
+        markets=(
+            Market(
+                "KXTEST-A", title='<b>"A"</b>', fee={"type": "quadratic", "multiplier": "0.5"}, lifecycle=(Phase(at(10), "halt", "stream"),)
+            ),
+            Market("KXTEST-B", open_time=at(-60), close_time=at(599), price_ranges=((0, 1000, 10), (1000, 10_000, 50))),
+        ),
+        event_slug="KXTEST-26",
+        title="Événement",
+        mutually_exclusive=True,
+        rules="pmb-2026-01",
+        bankroll=250_000_000,
+        execution_mode="taker_only",
+        description="of a test",
+        source={"recording": "r", "digests": ["x"]},
+        gaps=(Gap("KXTEST-A", at(100), None, "a message was lost"), Gap("KXTEST-B", at(1), at(2) + 1, "")),
+        exogenous=(Series("spx", "points"),),
+    ),
+    book=book_table([*BOOK, (100, 6, "KXTEST-A", "invalid", None, None, None)]),
+    trades=trade_table(TRADES),
+    settlements=[Settlement("KXTEST-B", "SCALAR", 123_456, at(600) + 123, "hand"), Settlement("KXTEST-A", "VOID", None, at(600))],
+    exogenous=series_table([(0, "spx", 4000.25), (1, "spx", 4000.5)]),
+)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    written = write(tmp_path / "episode", DRAFT)
+    read = load(tmp_path / "episode")
+    for episode in (written, read):
+        assert (episode.id, episode.folder) == ("KXTEST", tmp_path / "episode")
+        assert episode.metadata == DRAFT.metadata
+        assert set(episode.settlements) == set(DRAFT.settlements)
+        assert [values.tolist() for values in episode.exogenous["spx"]] == [[at(0), at(1)], [4000.25, 4000.5]]
+    assert written.digest == read.digest == json.loads((tmp_path / "episode" / "metadata.json").read_text())["digest"]
+    assert pq.read_table(tmp_path / "episode" / "orderbook.parquet").equals(DRAFT.book)
+    assert read.counts() == ({"KXTEST-A": 4, "KXTEST-B": 2}, {"KXTEST-A": (2, 8_000), "KXTEST-B": (0, 0)})
+
+
+def test_the_same_bytes_are_written_again(tmp_path: Path) -> None:
+    chunked = replace(DRAFT, book=pa.concat_tables([DRAFT.book.slice(0, 3), DRAFT.book.slice(3)]))
+    encoded = replace(DRAFT, book=DRAFT.book.set_column(2, "ticker", DRAFT.book.column("ticker").dictionary_encode()))
+    for name, draft in (("a", DRAFT), ("b", chunked), ("c", encoded), ("a", DRAFT)):
+        write(tmp_path / name, draft)
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "abc"]
+    assert files[0] == files[1] == files[2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def test_a_refused_draft_leaves_what_was_there(tmp_path: Path) -> None:
+    write(tmp_path / "episode", DRAFT)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "episode").iterdir()}
+    wrong = replace(DRAFT, book=book_table(change_value(BOOK, 6, 6, -1)))
+    with pytest.raises(SchemaError, match=f"{tmp_path}/episode is refused.*row 6: lots is -1"):
+        write(tmp_path / "episode", wrong)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "episode").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["episode"]
+
+
+def test_a_draft_without_a_column_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"writing trades\.parquet: column lots is missing"):
+        write(tmp_path / "episode", replace(DRAFT, trades=DRAFT.trades.drop_columns(["lots"])))
+    with pytest.raises(SchemaError, match=r"writing orderbook\.parquet"):
+        write(tmp_path / "episode", replace(DRAFT, book=DRAFT.book.set_column(6, "lots", pa.array(["many"] * len(DRAFT.book)))))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="contains something other than an episode"):
+        write(tmp_path, DRAFT)
+    with pytest.raises(ConfigError, match="contains something other than an episode"):
+        write(tmp_path / "thesis.txt", DRAFT)
+    (tmp_path / "empty").mkdir()
+    assert write(tmp_path / "empty", DRAFT).id == "KXTEST"
+
+
+def test_a_gap_is_kept_when_written_anew(tmp_path: Path) -> None:
+    rows = [
+        *BOOK,
+        (100, 6, "KXTEST-A", "invalid", None, None, None),
+        (101, 7, "KXTEST-A", "level", "yes", 300, 1),
+        (110, 8, "KXTEST-A", "snapshot_start", None, None, None),
+        (110, 8, "KXTEST-A", "level", "yes", 450, 7_000),
+    ]
+    first = load(Native(book=rows).write(tmp_path / "first"))
+    assert write(tmp_path / "second", build_draft(first)).digest == first.digest
+
+
+@pytest.mark.parametrize("options", [{"compression": "none", "row_group_size": 2}, {"use_dictionary": False, "data_page_version": "2.0"}])
+def test_the_digest_does_not_depend_on_the_encoding(tmp_path: Path, options: dict[str, object]) -> None:
+    assert digest(tmp_path / "a", options=options) == digest(tmp_path / "b")
+
+
+def digest(folder: Path, **changes: object) -> str:
+    return load(Native(**changes).write(folder)).digest  # type: ignore[arg-type]
+
+
+def test_the_digest_does_not_depend_on_what_only_describes(tmp_path: Path) -> None:
+    native = Native()
+    native.metadata |= {"episode_id": "OTHER", "title": None, "description": "other", "rules": "pmb-2026-01", "initial_bankroll_cents": 1}
+    native.metadata["markets"][0] |= {"title": "other"}
+    native.settlement["KXTEST-A"]["source"] = "hand"
+    assert load(native.write(tmp_path / "a")).digest == digest(tmp_path / "b")
+
+
+def test_the_digest_depends_on_all_that_a_result_can_depend_on(tmp_path: Path) -> None:
+    def described(**values: object) -> Native:
+        native = Native()
+        native.metadata |= values
+        return native
+
+    def marketed(**values: object) -> Native:
+        native = Native()
+        native.metadata["markets"][0] |= values
+        return native
+
+    def settled(**values: object) -> Native:
+        native = Native()
+        native.settlement["KXTEST-B"] |= values
+        return native
+
+    natives = [
+        Native(),
+        Native(book=change_value(BOOK, 6, 6, 6_999)),
+        Native(book=change_value(BOOK, 6, 1, 33)),
+        Native(book=change_value(BOOK, 8, 0, 61)),
+        Native(trades=change_value(TRADES, 0, 5, 2_999)),
+        Native(trades=change_value(TRADES, 0, 3, "yes")),
+        Native(trades=change_value(TRADES, 0, 1, "t9")),
+        described(start_ts="2026-01-20T00:00:00.000000001Z"),
+        described(end_ts="2026-01-20T00:11:00Z"),
+        described(gaps=[{"ticker": "KXTEST-A", "from": "2026-01-20T00:00:01Z", "to": None, "cause": "x"}]),
+        marketed(fee={"type": "quadratic", "multiplier": "2"}),
+        marketed(price_ranges=[["0", "1", "0.001"]]),
+        marketed(lifecycle=[]),
+        settled(result="VOID", value=None),
+        settled(settled_ts="2026-01-20T00:12:00Z"),
+    ]
+    digests = [load(native.write(tmp_path / str(number))).digest for number, native in enumerate(natives)]
+    assert len(set(digests)) == len(natives)
+
+
+def test_full_snapshots_give_the_same_episode_as_changes(tmp_path: Path) -> None:
+    """An episode with full snapshots in this project's format, in tenths of a cent and lots."""
+    books: dict[str, dict[tuple[str, int], int]] = {}
+    rows = []
+    changes = [row for row in BOOK if row[3] == "level"]
+    messages = sorted({row[:3] for row in changes}, key=lambda message: message[1])
+    for seconds, sequence, ticker in messages:
+        book = books.setdefault(ticker, {})
+        book |= {(row[4], row[5]): row[6] for row in changes if row[1] == sequence}
+        sides = [
+            [{"price_mills": price, "lots": lots} for (of, price), lots in book.items() if of == side and lots] for side in ("yes", "no")
+        ]
+        rows.append((at(seconds), sequence, ticker, *sides))
+    level = pa.list_(pa.struct([("price_mills", pa.int32()), ("lots", pa.int32())]))
+    names = ("ts", "sequence_id", "ticker", "yes_bids", "no_bids")
+    types = (pa.timestamp("ns", "UTC"), pa.int64(), pa.string(), level, level)
+    table = pa.table({name: pa.array([row[i] for row in rows], types[i]) for i, name in enumerate(names)})
+    folder = Native().write(tmp_path / "snapshots")
+    pq.write_table(table, folder / "orderbook.parquet")
+    assert load(folder).digest == digest(tmp_path / "changes")
+
+
+@pytest.mark.parametrize(
+    "span", [("0", "1", "0.01"), "0:1:0.01", (0, 1000), (0, 1000, 0), (0, 1000, 1.5), (-10, 1000, 10), (0, 10**6, 10), (True, 10, 1)]
+)
+def test_a_price_range_that_is_none_is_refused_at_once(span: Any) -> None:
+    with pytest.raises(SchemaError, match=r"making the market KXA: price_ranges has .*; give \(start, end, step\) in whole units"):
+        Market("KXA", price_ranges=(span,))
+
+
+class TestReceipts:
+    def episode(self, tmp_path: Path) -> Path:
+        return Native().write(tmp_path / "episode")
+
+    def test_the_same_bytes_are_not_checked_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from bellwether.replay.episode import reader
+
+        folder, cache = self.episode(tmp_path), tmp_path / "cache"
+        first = load(folder, cache=cache)
+        monkeypatch.setattr(reader, "read_book", lambda *_: pytest.fail("the book was read again"))
+        again = load(folder, cache=cache)
+        assert (again.digest, again.metadata, again.settlements) == (first.digest, first.metadata, first.settlements)
+
+    def test_a_series_is_read_without_the_books(self, tmp_path: Path) -> None:
+        write(tmp_path / "episode", DRAFT)
+        load(tmp_path / "episode", cache=tmp_path / "cache")
+        again = load(tmp_path / "episode", cache=tmp_path / "cache")
+        assert again.exogenous["spx"][1].tolist() == [4000.25, 4000.5]
+        assert "content" not in again.__dict__
+
+    def test_other_bytes_are_checked(self, tmp_path: Path) -> None:
+        folder, cache = self.episode(tmp_path), tmp_path / "cache"
+        load(folder, cache=cache)
+        Native(book=change_value(BOOK, 6, 6, -1)).write(folder)
+        with pytest.raises(SchemaError, match="row 6"):
+            load(folder, cache=cache)
+
+    def test_content_that_changed_behind_its_back_is_refused(self, tmp_path: Path) -> None:
+        folder, cache = self.episode(tmp_path), tmp_path / "cache"
+        load(folder, cache=cache)
+        again: Episode = load(folder, cache=cache)
+        Native(book=change_value(BOOK, 6, 6, 6_000)).write(folder)
+        with pytest.raises(SchemaError, match="changed since it was loaded"):
+            _ = again.content
+
+    def test_a_damaged_receipt_is_none(self, tmp_path: Path) -> None:
+        folder, cache = self.episode(tmp_path), tmp_path / "cache"
+        first = load(folder, cache=cache)
+        (receipt,) = cache.iterdir()
+        written = receipt.read_bytes()
+        for place in range(8 * len(written)):
+            damaged = bytearray(written)
+            damaged[place // 8] ^= 1 << place % 8
+            receipt.write_bytes(damaged)
+            assert _receipt(cache, receipt.stem) is None
+        load(Native(book=change_value(BOOK, 6, 6, 6_000)).write(tmp_path / "other"), cache=cache)
+        (other,) = set(cache.iterdir()) - {receipt}
+        for damaged in (b"{", written[:-1], written[:-32], b"", other.read_bytes()):
+            receipt.write_bytes(damaged)
+            assert load(folder, cache=cache).digest == first.digest
+            assert receipt.read_bytes() == written
+
+
+def test_prices_of_a_hundredth_of_a_cent_and_changes_of_the_grid_are_kept(tmp_path: Path) -> None:
+    quarter = ((0, 10_000, 25),)
+    market = replace(DRAFT.metadata.markets[0], grid_changes=(GridChange(at(20), quarter, "tick_size_change"),))
+    metadata = replace(DRAFT.metadata, markets=(market, DRAFT.metadata.markets[1]))
+    fine = book_table(BOOK).append_column(
+        "price_centicents", pa.array([None if row[5] is None else 10 * row[5] for row in BOOK], pa.int32())
+    )
+    late = book_table([(300, 7, "KXTEST-A", "level", "yes", 0, 500)]).append_column("price_centicents", pa.array([4525], pa.int32()))
+    draft = replace(DRAFT, metadata=metadata, book=pa.concat_tables([fine, late]).drop_columns("price_mills"))
+    episode = write(tmp_path / "episode", draft)
+    assert load(tmp_path / "episode").metadata == metadata
+    stored = json.loads((tmp_path / "episode" / "metadata.json").read_text())
+    assert stored["format"] == "bellwether-episode/2" and stored["digest"] == episode.digest
+    assert stored["markets"][0]["grid_changes"][0]["price_ranges"] == [["0", "1", "0.0025"]] and "grid_changes" not in stored["markets"][1]
+    assert pq.read_schema(tmp_path / "episode" / "orderbook.parquet").names[5] == "price_centicents"
+    assert unpack(episode.content.book.words)[3].max() == 9550 and 4525 in unpack(episode.content.book.words)[3]
+    again = write(tmp_path / "again", build_draft(episode))
+    assert (again.digest, again.metadata) == (episode.digest, metadata)
+
+
+def test_an_episode_in_tenths_of_a_cent_keeps_its_format_and_digest(tmp_path: Path) -> None:
+    """The digest of version 0.3 for the same content."""
+    episode = write(tmp_path / "episode", DRAFT)
+    assert episode.digest == "f6d31b2521f9ab225832c1799200c357b465dc81257bb6da47cc8a440fe0fbf2"
+    stored = json.loads((tmp_path / "episode" / "metadata.json").read_text())
+    assert stored["format"] == "bellwether-episode/1"
+    assert pq.read_schema(tmp_path / "episode" / "trades.parquet").names[4] == "yes_price_mills"
+
+
+def test_a_price_finer_than_a_hundredth_of_a_cent_and_a_grid_change_out_of_order_are_refused(tmp_path: Path) -> None:
+    for changes, message in (
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "0.00005"]]}], "grid_changes\\[0\\].price_ranges"),
+        ([{"at": f"2026-01-20T00:00:0{second}Z", "price_ranges": [["0", "1", "0.01"]]} for second in (5, 5)], "in chronological order"),
+        ([{"at": "2026-01-20T00:00:05Z"}], "price_ranges is None"),
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "1"]]}], "no price between 0 and a dollar"),
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "0.5", "0.7"]]}], "no price between 0 and a dollar"),
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": []}], "no price between 0 and a dollar"),
+    ):
+        native = Native()
+        native.metadata["markets"][0]["grid_changes"] = changes
+        with pytest.raises(SchemaError, match=message):
+            load(native.write(tmp_path / "episode"))

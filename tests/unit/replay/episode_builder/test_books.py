@@ -1,0 +1,364 @@
+"""Books of recordings become exact changes of levels, with marks where they are invalid."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bellwether.errors import SchemaError
+from bellwether.recordings.recording import RecordingRequest
+from bellwether.replay.episode import Gap, write
+from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
+from bellwether.replay.episode_builder.gaps import BookLoss, cut_gaps
+from tests.unit.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, nanoseconds_at, rows
+from tests.venues.stream.peer import A, B, delta, snapshot
+
+
+def test_a_snapshot_starts_a_book_and_deltas_set_levels() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.4150", by="2.50", **at(1)), delta(A, 3, by="-10.00", side="no", **at(2))))
+    assert rows(draft) == [
+        (1, "snapshot_start", None, None, None),
+        (1, "level", "yes", 400, 1000),
+        (1, "level", "no", 400, 1000),
+        (1, "level", "yes", 415, 250),
+        (2, "level", "no", 400, 0),
+    ]
+    assert draft.book["sequence_id"].to_pylist() == [0, 0, 0, 1, 2]
+    assert draft.metadata.tickers == (A, B)
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": [["0.0010", "0.01"]]},
+        {"yes_dollars": [["0.40", 10]], "no_dollars": [["0.001", "0.01"]]},
+        {"yes": [[40, 10]], "no_dollars_fp": [["0.001", "0.010"]], "yes_dollars": None},
+    ],
+)
+def test_current_transitional_and_old_fields_say_the_same(sides: Json) -> None:
+    assert levels(built(frames(snapshot(A, 1, **sides), delta(B, 2, **at(1))))) == {("yes", 400): 1000, ("no", 1): 1}
+
+
+def test_a_snapshot_that_agrees_with_its_book_changes_nothing() -> None:
+    again = snapshot(A, 3, yes_dollars_fp=[["0.4000", "11.00"]], no_dollars_fp=[["0.4000", "10.00"]])
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again, delta(A, 4, **at(2))))
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level")]
+    assert draft.metadata.gaps == ()
+    assert (draft.metadata.source["snapshots_that_agree"], draft.metadata.source["snapshots_that_differ"]) == (1, 0)
+
+
+def test_a_snapshot_that_differs_from_its_book_makes_all_since_the_last_agreement_a_gap() -> None:
+    agreed = snapshot(A, 3, yes_dollars_fp=[["0.4000", "11.00"]], no_dollars_fp=[["0.4000", "10.00"]])
+    other = snapshot(A, 5, yes_dollars_fp=[["0.4000", "4.00"], ["0.3000", "1.00"]])
+    said = [snapshot(A, 1), delta(A, 2, **at(1)), agreed, delta(A, 4, **at(2)), other, delta(A, 6, **at(3))]
+    draft = built(frames(*said))
+    assert rows(draft)[3:] == [
+        (1, "level", "yes", 400, 1100),
+        (1, "invalid", None, None, None),
+        (2, "snapshot_start", None, None, None),
+        (2, "level", "yes", 400, 400),
+        (2, "level", "yes", 300, 100),
+        (3, "level", "yes", 400, 500),
+    ]
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(2), "snapshot at frame 4 differs in 3 levels"),)
+    assert draft.metadata.source["snapshots_that_differ"] == 1
+
+
+def test_a_skipped_number_invalidates_every_book_of_the_subscription_until_its_snapshot() -> None:
+    draft = built(
+        frames(
+            snapshot(A, 1),
+            snapshot(B, 2),
+            delta(A, 3, **at(1)),
+            delta(A, 5, **at(3)),
+            snapshot(A, 6, yes_dollars_fp=[["0.2000", "1.00"]]),
+            delta(A, 7, price="0.2000", **at(4)),
+        )
+    )
+    assert rows(draft)[4:] == [
+        (1, "invalid", None, None, None),
+        (3, "snapshot_start", None, None, None),
+        (3, "level", "yes", 200, 100),
+        (4, "level", "yes", 200, 200),
+    ]
+    assert rows(draft, B)[-1] == (1, "invalid", None, None, None)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(3), "gap"), Gap(B, nanoseconds_at(1), None, "gap"))
+    assert draft.metadata.source["unapplied"] == 1
+
+
+def test_a_lost_connection_invalidates_until_the_snapshot_of_the_next() -> None:
+    before = frames(snapshot(A, 1), delta(A, 2, **at(1)), received=True)
+    draft = built([*before, *frames(snapshot(A, 1), delta(A, 2, **at(9)), connection=2, first=7, received=True)])
+    # The frame of second 9 was received at 8.5, because the receiver's clock is half a second behind.
+    assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (8, "snapshot_start"), (8, "level"), (8, "level"), (9, "level")]
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(8), "break"),)
+
+
+def test_holes_of_a_partial_recording_are_expected() -> None:
+    draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, **at(2))), about=PARTIAL)
+    assert [kind for _, kind, *_ in rows(draft)] == ["snapshot_start", "level", "level", "level", "level"]
+    assert draft.metadata.gaps == ()
+
+
+def test_a_level_below_zero_shows_that_something_was_lost() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, by="-11.00", **at(1)), delta(A, 3, **at(2)), snapshot(A, 4), delta(A, 5, **at(3))))
+    assert [kind for _, kind, *_ in rows(draft)[3:]] == ["invalid", "snapshot_start", "level", "level", "level"]
+    assert [gap.cause for gap in draft.metadata.gaps] == ["level below zero at frame 1"]
+    assert draft.metadata.source["below_zero"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (delta(A, 2, price="0.40005"), "frame 1 has price_dollars '0.40005'"),
+        (delta(A, 2, price="1.0000"), "frame 1 has price_dollars '1.0000'"),
+        (delta(A, 2, by="99999999.00"), "frame 1 has delta_fp '99999999.00'"),
+        (delta(A, 2, side="maybe"), "frame 1 has side 'maybe'"),
+        (snapshot(A, 2, yes_dollars_fp=[["0.4000", "-1.00"]]), r"frame 1 has yes_dollars_fp \['0.4000', '-1.00'\]"),
+        (snapshot(A, 2, yes_dollars_fp=[["0.40", "1"], ["0.400", "2"]]), "each price appears once"),
+        (snapshot(A, 2, yes=[[40.5, 1]]), "frame 1 has yes 40.5"),
+    ],
+)
+def test_a_frame_that_cannot_be_kept_exactly_ends_the_book_until_its_next_snapshot(body: Json, said: str) -> None:
+    draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), {**body, "seq": 4}, delta(A, 5, **at(2)), snapshot(A, 6)))
+    [gap] = draft.metadata.gaps
+    assert (gap.ticker, gap.start, gap.end) == (A, nanoseconds_at(1), nanoseconds_at(2))
+    assert re.search(said.replace("frame 1", "frame 3"), gap.cause)
+    assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (2, "snapshot_start"), (2, "level"), (2, "level")]
+    assert [draft.metadata.source[name] for name in ("malformed", "unapplied", "uncovered")] == [1, 2, 0]
+
+
+UNREADABLE = snapshot(A, 1, yes_dollars_fp=[[0.4, 10.0]])
+
+
+@pytest.mark.parametrize(
+    ("first", "cause"),
+    [
+        ([UNREADABLE], "frame 0 has yes_dollars_fp 0.4"),
+        ([UNREADABLE, UNREADABLE | {"seq": 2}], "frame 0 has yes_dollars_fp 0.4"),
+        ([], "no snapshot"),
+    ],
+)
+def test_a_book_is_a_gap_up_to_its_first_readable_snapshot(first: list[Json], cause: str, tmp_path: Path) -> None:
+    seq = len(first)
+    said = [*first, delta(A, seq + 1, **at(1)), snapshot(B, seq + 2), delta(B, seq + 3, **at(2)), delta(A, seq + 4, **at(3))]
+    draft = built(frames(*said))
+    [gap] = draft.metadata.gaps
+    assert (gap.ticker, gap.start, gap.end) == (A, nanoseconds_at(1), None)
+    assert gap.cause.startswith(cause) and "; frame" not in gap.cause
+    assert rows(draft) == [(1, "invalid", None, None, None)]
+    assert draft.metadata.source["uncovered"] == draft.metadata.source["unapplied"] == len(first) + 2
+    with pytest.raises(SchemaError, match=f"{A} has no book, only a gap: {cause}"):
+        write(tmp_path / "episode", draft)
+
+    later = built(frames(*said, snapshot(A, seq + 5), delta(A, seq + 6, **at(5))))
+    assert [(gap.start, gap.end) for gap in later.metadata.gaps] == [(nanoseconds_at(1), nanoseconds_at(3))]
+    assert [row[:2] for row in rows(later)] == [(1, "invalid"), (3, "snapshot_start"), (3, "level"), (3, "level"), (5, "level")]
+    assert later.metadata.source["uncovered"] == 0
+    write(tmp_path / "later", later)
+
+
+def test_other_messages_blank_lines_and_other_markets_change_nothing() -> None:
+    said: list[Json | bytes] = [snapshot(A, 1), delta(A, 2, **at(1))]
+    noise: list[Json | bytes] = [
+        b"",
+        b" ",
+        {"type": "ticker", "sid": 3, "seq": 1, "msg": {"market_ticker": A, "ts": 4_000_000_000}},
+        {"type": "news", "msg": "of old"},
+        {"type": "subscribed", "msg": {"channel": "trade", "sid": 2}},
+        snapshot("KXOTHER-1-X", 1, sid=9),
+    ]
+    assert built(frames(*said, *noise)).book.equals(built(frames(*said)).book)
+
+
+def polled(second: int, yes: list[list[str]], ticker: str = A) -> Json:
+    return {
+        "type": "orderbook_rest",
+        "request": "GET /markets/orderbooks",
+        "fetched_at": at(second)["ts"],
+        "msg": {"orderbooks": [{"ticker": ticker, "orderbook_fp": {"yes_dollars": yes, "no_dollars": None}}, "odd"]},
+    }
+
+
+def test_polled_books_are_snapshots_whose_changes_are_kept() -> None:
+    trades = {"trades": [{**trade, "ticker": A, "count_fp": "1.00", "taker_side": "yes", "yes_price_dollars": "0.4000"} for trade in news]}
+    page = {"type": "trade_rest", "fetched_at": at(5)["ts"], "msg": trades}
+    draft = built(frames(polled(0, [["0.40", "2.00"]]), polled(5, [["0.40", "1.00"]]), page, page, polled(10, [["0.40", "1.00"]])))
+    assert rows(draft) == [(0, "snapshot_start", None, None, None), (0, "level", "yes", 400, 200), (5, "level", "yes", 400, 100)]
+    assert draft.trades["trade_id"].to_pylist() == ["older", "newer"]
+    assert draft.trades["ts"].cast("int64").to_pylist() == [nanoseconds_at(5), nanoseconds_at(5)]
+
+
+news = [{"trade_id": "newer", "created_time": at(4)["ts"]}, {"trade_id": "older", "created_time": at(3)["ts"]}]
+
+
+def test_a_book_that_an_instant_leaves_crossed_is_invalid_until_it_is_mended() -> None:
+    said = [
+        snapshot(A, 1),
+        snapshot(B, 2),
+        delta(A, 3, price="0.6500", **at(1)),
+        delta(B, 4, **at(2)),
+        delta(A, 5, price="0.2000", **at(3)),
+        delta(A, 6, price="0.6500", by="-1.00", **at(4)),
+        delta(A, 7, price="0.2000", **at(5)),
+    ]
+    draft = built(frames(*said))
+    assert rows(draft)[3:] == [
+        (1, "level", "yes", 650, 100),
+        (1, "invalid", None, None, None),
+        (4, "snapshot_start", None, None, None),
+        (4, "level", "yes", 400, 1000),
+        (4, "level", "yes", 200, 100),
+        (4, "level", "no", 400, 1000),
+        (5, "level", "yes", 200, 200),
+    ]
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(4), "crossed book"),)
+    assert draft.book["ts"].to_pylist() == sorted(draft.book["ts"].to_pylist())
+    assert "invalid" not in [kind for _, kind, *_ in rows(draft, B)]
+
+
+def test_a_book_that_stays_locked_where_losses_do_not_show_in_the_numbers_was_wrong_since_its_snapshot() -> None:
+    said = [
+        snapshot(A, 4),
+        delta(A, 9, **at(1)),
+        delta(A, 12, price="0.6000", **at(2)),
+        delta(A, 15, **at(2.5)),
+        delta(A, 16, **at(3.5)),
+        delta(A, 20, price="0.6000", by="-1.00", **at(4)),
+        snapshot(A, 21),
+        delta(A, 25, **at(5)),
+    ]
+    draft = built(frames(*said), about=PARTIAL)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(4), "locked book from frame 2 on; locked book"),)
+    assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid", *SHOWN, "level"]
+    momentary = [*said[:3], delta(A, 15, price="0.6000", by="-1.00", **at(2.5)), delta(A, 16, **at(9))]
+    assert built(frames(*momentary), about=PARTIAL).metadata.gaps == (Gap(A, nanoseconds_at(2), nanoseconds_at(2.5), "locked book"),)
+
+
+SHOWN = ["snapshot_start", "level", "level"]
+
+
+# --- frames that are of no valid book ------------------------------------------------------------------------------------------
+
+
+def test_changes_of_a_subscription_that_gave_no_snapshot_end_the_book() -> None:
+    """The snapshot may be filed under another subscription. Otherwise the book would keep its initial state."""
+    draft = built(frames(snapshot(A, 1, sid=0), delta(A, 2, sid=2, **at(1)), delta(A, 3, sid=2, **at(2))))
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), None, "subscription"),)
+    assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid"]
+    assert (draft.metadata.source["unapplied"], draft.metadata.source["uncovered"]) == (2, 0)
+
+
+def test_changes_of_a_replaced_subscription_are_needless_where_the_new_one_goes_on() -> None:
+    lost = [snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 4, **at(2)), snapshot(A, 1, sid=3)]
+    both = [delta(A, 5, **at(3)), delta(A, 2, sid=3, **at(3)), delta(A, 3, sid=3, **at(4))]
+    draft = built(frames(*lost, *both))
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(2), "gap"),)
+    assert levels(draft) == {("yes", 400): 1200, ("no", 400): 1000}
+    assert (draft.metadata.source["superseded"], draft.metadata.source["unapplied"]) == (1, 1)
+
+
+def test_a_frame_that_comes_twice_is_taken_once() -> None:
+    twice = delta(A, 2, **at(1))
+    draft = built(frames(snapshot(A, 1), twice, twice, delta(A, 3, **at(2))))
+    assert levels(draft)["yes", 400] == 1200
+    assert (draft.metadata.gaps, draft.metadata.source["repeated"], draft.metadata.source["unapplied"]) == ((), 1, 0)
+
+
+def test_two_frames_of_one_number_end_the_books_of_their_subscription() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 2, by="7.00", **at(2)), delta(A, 3, **at(3))))
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "repeated")]
+
+
+def test_a_frame_that_came_late_ends_a_book_of_a_partial_recording_at_its_own_time() -> None:
+    draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, **at(5)), delta(A, 11, **at(3))), about=PARTIAL)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(3), None, "late"),)
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (3, "invalid")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        ({"type": "unsubscribed", "sid": 1, "seq": 4}, "unsubscribed"),
+        ({"type": "ok", "sid": 1, "seq": 4, "msg": {"market_tickers": [B]}}, "unsubscribed"),
+        ({"type": "error", "sid": 1, "seq": 4, "msg": {"code": 25, "msg": "Subscription buffer overflow"}}, "error 25"),
+    ],
+)
+def test_a_market_that_is_unsubscribed_has_no_book_from_its_last_frame_on(answer: Json, cause: str) -> None:
+    draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), answer, snapshot(A, 5), delta(A, 6, **at(9))))
+    assert [gap for gap in draft.metadata.gaps if gap.ticker == A] == [Gap(A, nanoseconds_at(1), nanoseconds_at(1), cause)]
+    assert bool([gap for gap in draft.metadata.gaps if gap.ticker == B]) == (answer["type"] != "ok")
+
+
+def test_a_frame_that_cannot_be_read_at_all_is_of_the_subscription_that_lacks_a_number() -> None:
+    said = [snapshot(A, 1), snapshot(B, 1, sid=2), delta(A, 2, **at(1)), delta(B, 2, sid=2, **at(1)), b'{"type":"orderbook_del']
+    on = [delta(A, 3, **at(2)), delta(B, 4, sid=2, **at(3))]
+    assert {gap.ticker for gap in built(frames(*said, *on)).metadata.gaps} == {B}
+    assert {gap.ticker for gap in built(frames(*said)).metadata.gaps} == {A, B}
+
+
+def test_a_stream_without_numbers_is_followed_in_order_of_arrival() -> None:
+    said = [snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, **at(2))]
+    for body in said:
+        del body["seq"], body["sid"]
+    draft = built(frames(*said))
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1200, ())
+    cut = built(frames(*said, b"torn", delta(A, 4, **at(3))))
+    assert [gap.start for gap in cut.metadata.gaps] == [nanoseconds_at(2)]
+
+
+# --- a book on two subscriptions -----------------------------------------------------------------------------------------------
+
+
+def again(lots: str = "11.00") -> Json:
+    """Return a snapshot on another subscription."""
+    return snapshot(A, 1, sid=3, yes_dollars_fp=[["0.4000", lots]], no_dollars_fp=[["0.4000", "10.00"]])
+
+
+@pytest.mark.parametrize("about", [ABOUT, PARTIAL])
+def test_a_snapshot_asked_for_on_another_subscription_checks_the_book_which_goes_on(about: RecordingRequest) -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), delta(A, 3, **at(2)), delta(A, 4, **at(9))), about=about)
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level"), (9, "level")]
+    assert (draft.metadata.gaps, draft.metadata.source["snapshots_that_agree"]) == ((), 1)
+
+
+@pytest.mark.parametrize("about", [ABOUT, PARTIAL])
+def test_a_new_subscription_takes_a_book_over(about: RecordingRequest) -> None:
+    later = [delta(A, seq, sid=3, **at(second)) for seq, second in ((2, 2), (3, 2.5), (4, 4), (5, 5))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *later), about=about)
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level"), (2.5, "level"), (4, "level"), (5, "level")]
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1500, ())
+
+
+@pytest.mark.parametrize("about", [ABOUT, PARTIAL])
+def test_what_two_subscriptions_say_is_counted_once(about: RecordingRequest) -> None:
+    both = [delta(A, 3, **at(2)), delta(A, 2, sid=3, **at(2)), delta(A, 3, sid=3, **at(3)), delta(A, 4, **at(3)), delta(A, 5, **at(9))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *both, delta(A, 4, sid=3, **at(9))), about=about)
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1400, ())
+
+
+@pytest.mark.parametrize("lots", ["10.00", "12.00"])
+def test_a_snapshot_may_be_a_step_behind_or_ahead_of_the_other_subscription(lots: str) -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(lots), delta(A, 3, **at(1.5)), delta(A, 4, **at(9))), about=PARTIAL)
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1300, ())
+    assert draft.metadata.source["snapshots_that_agree"] == 1
+
+
+@pytest.mark.parametrize("on", [[], [delta(A, 3, **at(2)), delta(A, 4, **at(9)), delta(A, 5, **at(10))]])
+def test_a_closing_snapshot_on_another_subscription_that_differs_makes_the_whole_book_a_gap(on: list[Json]) -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again("50.00"), *on), about=PARTIAL)
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "subscriptions differ")]
+    assert draft.metadata.source["uncovered"] == 0
+
+
+def test_what_is_lost_at_an_instant_invalidates_a_snapshot_of_that_instant() -> None:
+    """A snapshot lies between two changes of one instant, and the later change is lost. Only the time of the loss is known."""
+    rows = [(0, SNAPSHOT_START), (0, LEVEL), (2, SNAPSHOT_START), (2, LEVEL), (5, SNAPSHOT_START)]
+    columns = {name: np.array([{"time": place, "kind": kind}.get(name, 0) for place, kind in rows], np.int64) for name in BOOK}
+    times = np.array([10, 20, 20, 20, 30, 40], np.int64)
+    found = cut_gaps(columns, times, [BookLoss(0, since=1, until=5, cause="lost", by_time=True)], frames=9)
+    shown = [(int(at), int(kind)) for at, kind in zip(found.ts, found.columns["kind"], strict=True)]
+    assert shown == [(10, SNAPSHOT_START), (10, LEVEL), (20, SNAPSHOT_START), (20, LEVEL), (20, INVALID), (40, SNAPSHOT_START)]

@@ -1,0 +1,474 @@
+"""Agents that attack from a separate process: they reach nothing and cannot stop the backtest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from tempfile import mkdtemp
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from bellwether.errors import ConfigError
+from bellwether.replay import CENT, AgentSource, Backtest, Isolation, run
+from bellwether.replay.engine.codes import O_COUNT
+from bellwether.replay.isolation import filesystem
+from bellwether.replay.isolation.filesystem import visible_files
+from bellwether.settings import settings as settings_of
+from cli.main import main
+from tests.unit.replay.agents.scenes import market, settings
+from tests.unit.replay.episode.folders import Native
+
+FILE = Path(__file__).parent / "hostile" / "agents.py"
+LOOT = 777
+LIMITS = Isolation(memory=1 << 30, seconds_per_run=30)
+#: Real seconds of a decision: enough on a busy machine, and few for an endless decision.
+SECONDS, FEW_SECONDS = 20.0, 1.5
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the system forbids it on Linux alone")
+
+
+def source(attack: str, target: str = "") -> AgentSource:
+    return AgentSource(f"{FILE}:Hostile", {"attack": attack, "target": target})
+
+
+def attacked(attack: str, target: str = "", seconds: float = SECONDS) -> Backtest:
+    return run(market(), source(attack, target), settings(seconds_per_step=seconds), isolated=LIMITS)
+
+
+#: Attack -> type of the failure that ends trading (None: trading continues), and the number of orders sent.
+HARMLESS: dict[str, tuple[str | None, int]] = {
+    "read_attributes": (None, 1),
+    "walk_the_collector": (None, 1),
+    "walk_frames": (None, 1),
+    "walk_modules": (None, 1),
+    "write_to_views": (None, 2),
+    "reset_the_budget": ("BudgetError", 101),
+    "loop": ("StepTimeout", 1),
+    "loop_in_c": ("StepTimeout", 1),
+    "call_forever": ("StepTimeout", 1),
+    "send_and_never_read": ("StepTimeout", 1),
+    "send_a_huge_frame": ("MalformedMessage", 1),
+    "write_to_the_wire": ("MalformedMessage", 1),
+    "close_the_wire": ("ProcessEnded", 1),
+    "allocate": ("MemoryError", 1),
+    "write_to_stdout": (None, 1),
+    "send_strange_orders": (None, 5),
+    "interrupt": ("KeyboardInterrupt", 1),
+    "stop_the_run": ("RunStopped", 1),
+    "read_secrets": (None, 1),
+}
+#: `test_isolated` tests messages that the connection refuses.
+NONSENSE = [["place", 0, 0, 0, 45 * CENT, 1.5, 1, 0, ""], ["loaded", "again", "{}", "timed", "on_fill", 3], "long"]
+
+
+@pytest.mark.parametrize("attack", HARMLESS)
+def test_an_attack_is_harmless(attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VENUE_SECRET", "hunter2")
+    kind, sent = HARMLESS[attack]
+    backtest = attacked(attack, seconds=FEW_SECONDS if kind == "StepTimeout" else SECONDS)
+    failure, orders = backtest.failure, backtest.outcome.orders
+    assert (None if failure is None else failure.type) == kind, failure
+    assert LOOT not in orders[:, O_COUNT], "it succeeded"
+    assert len(orders) == sent
+    assert backtest.outcome.pnl[0] == 0, "no order of these fills"
+
+
+def test_a_returned_value_is_no_order() -> None:
+    backtest = run(market(), AgentSource(f"{FILE}:Returns"), settings(), isolated=LIMITS)
+    assert backtest.failure is not None
+    assert (backtest.failure.type, len(backtest.outcome.orders)) == ("TypeError", 0)
+
+
+@pytest.mark.parametrize("message", NONSENSE, ids=lambda message: orjson.dumps(message).decode()[:40])
+def test_an_invalid_message_ends_the_agent_by_name(message: object) -> None:
+    failure = attacked("send_nonsense", "long" if message == "long" else orjson.dumps(message).decode()).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("MalformedMessage", 1)
+
+
+def test_what_it_patches_is_its_own() -> None:
+    from bellwether.replay.agents import gateway, interface
+
+    before = interface.SimulatorProxy, gateway.Gateway
+    assert attacked("patch").failure is not None
+    assert (interface.SimulatorProxy, gateway.Gateway) == before
+    assert run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=True).failure is None
+
+
+@pytest.mark.parametrize("attack", ["open_files", "connect_out", "read_secrets", "walk_frames", "walk_the_collector", "walk_modules"])
+def test_in_this_process_the_same_attacks_succeed(attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves that the attacks work and that isolation is what stops them."""
+    monkeypatch.setenv("VENUE_SECRET", "hunter2")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        target = str(server.getsockname()[1]) if attack == "connect_out" else str(Native().write(tmp_path / "KXTEST-26JAN20"))
+        backtest = run(market(), source(attack, target), settings())
+    assert LOOT in backtest.outcome.orders[:, O_COUNT]
+
+
+@linux
+def test_files_and_network_are_out_of_reach(tmp_path: Path) -> None:
+    folder = Native().write(tmp_path / "KXTEST-26JAN20")
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for attack, target in (("open_files", str(folder)), ("connect_out", str(server.getsockname()[1]))):
+            backtest = attacked(attack, target)
+            assert (backtest.failure, len(backtest.outcome.orders)) == (None, 1)
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir()) == before
+
+
+@linux
+@pytest.mark.parametrize("attack", ["kill_the_parent", "read_the_parent", "fork"])
+def test_other_processes_are_out_of_reach(attack: str) -> None:
+    backtest = attacked(attack)
+    assert (backtest.failure, len(backtest.outcome.orders)) == (None, 1)
+
+
+@linux
+def test_no_process_is_left() -> None:
+    before = _agents()
+    assert attacked("start_threads").failure is None
+    late = attacked("sleep", seconds=FEW_SECONDS).failure
+    assert late is not None
+    assert late.type == "StepTimeout"
+    assert _agents() <= before
+
+
+def _agents() -> set[str]:
+    """Return the child processes that run an isolated agent."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command, status = (entry / "cmdline").read_text(), (entry / "stat").read_text()
+            except OSError:
+                continue
+            if "bellwether.replay.isolation.child" in command and status.rpartition(")")[2].split()[1] == str(os.getpid()):
+                found.add(entry.name)
+    return found
+
+
+def test_a_run_has_a_limit_too() -> None:
+    failure = run(market(), source("sleep"), settings(), isolated=Isolation(seconds_per_run=2.0)).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("RunTimeout", 1)
+
+
+@pytest.mark.parametrize(
+    ("attack", "message"), [("end_at_once", "its process ended with code 0"), ("crash", "its process was ended by SIGSEGV")]
+)
+def test_the_failure_states_how_the_process_ended(attack: str, message: str) -> None:
+    failure = attacked(attack).failure
+    assert failure is not None
+    assert (failure.type, failure.message) == ("ProcessEnded", message)
+
+
+# What namespaces hide
+
+
+def episode_next_to(folder: Path) -> tuple[str, Path]:
+    """Write an agent's file to a folder that also has an episode, a home, results and a link."""
+    folder.mkdir()
+    shutil.copy(FILE, folder / "agents.py")
+    (folder / "weights.json").write_text("[1, 2]")
+    (folder / ".env").write_text("VENUE_SECRET=hunter2")
+    (folder / "out").mkdir()
+    (folder / "out" / "backtests.csv").write_text("pnl\n1\n")
+    episode = Native().write(folder / "episodes" / "KXTEST-26JAN20") / "settlement.json"
+    assert episode.is_file()
+    (folder / "link").symlink_to(episode)
+    return f"{folder / 'agents.py'}:Hostile", episode
+
+
+#: Attack -> its target, computed from the settlement's path and the name of a shared memory.
+HIDDEN: dict[str, Callable[[Path, str], object]] = {
+    "stat_it": lambda settlement, memory: settlement,
+    "list_around": lambda settlement, memory: settlement,
+    "walk_up_with_dots": lambda settlement, memory: settlement,
+    "follow_a_link": lambda settlement, memory: settlement,
+    "search_everywhere": lambda settlement, memory: settlement,
+    "read_mountinfo": lambda settlement, memory: "",
+    "list_processes": lambda settlement, memory: os.getpid(),
+    "use_inherited_descriptors": lambda settlement, memory: "",
+    "look_into_shared_memory": lambda settlement, memory: memory,
+    "attach_system_v_memory": lambda settlement, memory: 0,
+    "connect_to_an_abstract_socket": lambda settlement, memory: "bellwether-test",
+    "use_a_socket_pair": lambda settlement, memory: "bellwether-test",
+    "list_interfaces": lambda settlement, memory: "",
+    "name_the_host": lambda settlement, memory: socket.gethostname(),
+    "name_the_user": lambda settlement, memory: os.getuid(),
+    "own_the_parent_by_a_file": lambda settlement, memory: os.getpid(),
+    "kill_the_first_process": lambda settlement, memory: "",
+    "call_the_kernel": lambda settlement, memory: "",
+    "execute_from_memory": lambda settlement, memory: "",
+    "change_its_own_files": lambda settlement, memory: "",
+    "read_devices": lambda settlement, memory: "",
+    "read_the_system": lambda settlement, memory: "",
+    "raise_its_limits": lambda settlement, memory: "",
+}
+
+
+@linux
+@pytest.mark.parametrize("attack", HIDDEN)
+def test_the_rest_of_the_machine_is_hidden(attack: str, tmp_path: Path) -> None:
+    reference, settlement = episode_next_to(tmp_path / "mine")
+    memory = SharedMemory(create=True, size=64)
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("\0bellwether-test")
+            server.listen()
+            source = AgentSource(reference, {"attack": attack, "target": str(HIDDEN[attack](settlement, memory.name))})
+            backtest = run(market(), source, settings(seconds_per_step=SECONDS), isolated=LIMITS)
+    finally:
+        memory.close()
+        memory.unlink()
+    assert (backtest.failure, len(backtest.outcome.orders)) == (None, 1), "it succeeded"
+
+
+@linux
+@pytest.mark.parametrize("attack", ["stat_it", "follow_a_link", "read_mountinfo", "list_processes", "name_the_host", "read_the_system"])
+def test_in_this_process_nothing_is_hidden(attack: str, tmp_path: Path) -> None:
+    reference, settlement = episode_next_to(tmp_path / "mine")
+    source = AgentSource(reference, {"attack": attack, "target": str(HIDDEN[attack](settlement, ""))})
+    assert LOOT in run(market(), source, settings()).outcome.orders[:, O_COUNT]
+
+
+@linux
+def test_an_agent_sees_its_folder_without_episodes_homes_and_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference, _ = episode_next_to(tmp_path / "mine")
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "mine" / "home"))
+    (tmp_path / "mine" / "home" / "sandbox").mkdir(parents=True)
+    (tmp_path / "mine" / "home" / "sandbox" / "tape").write_text("x")
+    (tmp_path / "mine" / "episodes" / "notes.txt").write_text("x")
+    settings_of.cache_clear()
+    try:
+        files, _ = visible_files(reference)
+    finally:
+        settings_of.cache_clear()
+    own = {str(Path(path).relative_to(tmp_path / "mine")) for path in files if Path(path).is_relative_to(tmp_path / "mine")}
+    assert own == {"agents.py", "weights.json", "episodes/notes.txt"}
+
+
+def test_an_agent_in_an_episode_is_refused(tmp_path: Path) -> None:
+    folder = Native().write(tmp_path / "KXTEST-26JAN20")
+    shutil.copy(FILE, folder / "agents.py")
+    with pytest.raises(ConfigError, match=r"contains settlement\.json, the outcome of an episode; move the agent"):
+        run(market(), AgentSource(f"{folder / 'agents.py'}:Hostile", {"attack": "sleep"}), settings(), isolated=True)
+
+
+def test_an_agent_in_a_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    shutil.copy(FILE, tmp_path / "agents.py")
+    settings_of.cache_clear()
+    try:
+        with pytest.raises(ConfigError, match="is part of a home of Bellwether"):
+            visible_files(f"{tmp_path / 'agents.py'}:Hostile")
+    finally:
+        settings_of.cache_clear()
+
+
+def test_a_folder_that_is_too_large_to_check_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filesystem, "_MOST_ENTRIES", 3)
+    reference, _ = episode_next_to(tmp_path / "mine")
+    with pytest.raises(ConfigError, match="has more than 3 files"):
+        visible_files(reference)
+
+
+@linux
+def test_a_process_that_leaves_its_group_ends_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    late = attacked("outlive_the_run", seconds=FEW_SECONDS).failure
+    assert late is not None
+    assert late.type == "StepTimeout"
+    assert [command for command in _commands() if str(tmp_path) in command] == []
+
+
+def _commands() -> Iterator[str]:
+    """Return the command lines of all processes. Those of agents contain paths of this test."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            with suppress(OSError):
+                yield (entry / "cmdline").read_text()
+
+
+# Failures while it is loaded
+
+LOADING = """
+import os, stat, time
+from bellwether.replay import Agent
+def is_socket(one):
+    try:
+        return stat.S_ISSOCK(os.fstat(one).st_mode)
+    except OSError:
+        return False
+def wire():
+    return next(one for one in range(3, 256) if is_socket(one))
+{imported}
+class Fails(Agent):
+    def __init__(self):
+        {made}
+    def act(self, ctx):
+        pass
+"""
+#: Contents of the file -> type of the failure.
+BEFORE = {
+    "raise ValueError('no')": "ValueError",
+    "raise SystemExit(3)": "SystemExit",
+    "raise KeyboardInterrupt": "KeyboardInterrupt",
+    "time.sleep(10**6)": "StepTimeout",
+    "exec('while True: pass')": "StepTimeout",
+    "os._exit(7)": "ProcessEnded",
+    "os.abort()": "ProcessEnded",
+    "bytearray(10 << 30)": "MemoryError",
+    "os.close(wire()); time.sleep(10**6)": "ProcessEnded",
+    "os.write(wire(), b'x' * 100); time.sleep(10**6)": "MalformedMessage",
+    "from bellwether.errors import ConfigError; raise ConfigError('stop')": "ConfigError",
+    "import no_such_module": "ModuleNotFoundError",
+}
+
+
+@pytest.mark.parametrize("where", ["imported", "made"])
+@pytest.mark.parametrize("code", BEFORE)
+def test_an_agent_that_fails_while_it_is_loaded_fails_alone(code: str, where: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine" / "fails.py"
+    file.parent.mkdir()
+    file.write_text(LOADING.format(**{"imported": "", "made": "pass", where: code}))
+    seconds = FEW_SECONDS if BEFORE[code] == "StepTimeout" else SECONDS
+    begun = time.monotonic()
+    backtest = run(market(), AgentSource(f"{file}:Fails"), settings(seconds_per_step=seconds), isolated=LIMITS)
+    assert time.monotonic() - begun < SECONDS + 20
+    assert backtest.failure is not None
+    assert (backtest.failure.type, backtest.failure.step) == (BEFORE[code], -1)
+    assert (backtest.agent, len(backtest.outcome.orders), backtest.outcome.pnl[0]) == ("fails", 0, 0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("where", ["imported", "made"])
+def test_the_others_of_a_command_run_to_the_end(where: str, jobs: int, tmp_path: Path) -> None:
+    episode, file = Native().write(tmp_path / "KXTEST-26JAN20"), tmp_path / "mine" / "fails.py"
+    file.parent.mkdir()
+    file.write_text(LOADING.format(**{"imported": "", "made": "pass", where: "time.sleep(10**6)"}))
+    words = ["backtest", "--agent", f"{file}:Fails", "--agent", "passive", "--episode", str(episode), "--decision-seconds", "3"]
+    result = CliRunner().invoke(main, [*words, "--isolated", "--jobs", str(jobs), "--json"])
+    assert result.exit_code == 1, result.output
+    rows = {row["agent"]: row["failure"] for row in orjson.loads(result.stdout)}
+    assert rows["passive"] is None
+    assert rows["fails"].startswith("StepTimeout")
+
+
+# Systems without namespaces
+
+_RUN = """
+from bellwether.replay import AgentSource, Isolation, run
+from tests.unit.replay.agents.scenes import market, settings
+done = run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=Isolation(partial=PARTIAL))
+print(done.failure, done.confinement)
+"""
+
+
+def without_namespaces(*, partial: bool) -> str:
+    """Return the output of a run on a system that refuses namespaces, like a container."""
+    inner = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --inh-caps -all --no-new-privs "$@"'
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", inner, "sh", sys.executable, "-c", _RUN.replace("PARTIAL", str(partial))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FILE.parents[5])
+    return (done.stdout + done.stderr).strip()
+
+
+@linux
+@pytest.mark.skipif(shutil.which("unshare") is None or shutil.which("setpriv") is None, reason="util-linux is not installed")
+def test_a_system_without_namespaces_is_refused_unless_partial_isolation_is_accepted() -> None:
+    refused = without_namespaces(partial=False)
+    assert "this system provides no namespaces of its own" in refused.splitlines()[-1]
+    assert "--isolation partial" in refused
+    accepted = without_namespaces(partial=True)
+    assert accepted.startswith("None kept from it: ")
+    assert accepted.endswith("this system cannot keep from it: names, sizes and times of files")
+
+
+def test_the_command_accepts_partial_isolation(tmp_path: Path) -> None:
+    episode = Native().write(tmp_path / "KXTEST-26JAN20")
+    result = CliRunner().invoke(main, ["backtest", "--agent", "passive", "--episode", str(episode), "--isolation", "partial"])
+    assert result.exit_code == 0, result.output
+    assert "Isolated agents: kept from it: " in result.output
+
+
+_START = """
+from bellwether.replay import AgentSource, Isolation
+from bellwether.replay.isolation.host import IsolatedAgent
+with IsolatedAgent(AgentSource(REFERENCE), Isolation(), 60.0) as agent:
+    print(agent.loaded.name, agent.confinement.open)
+"""
+
+
+@linux
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+def test_a_normal_user_can_isolate() -> None:
+    file = Path(mkdtemp(dir="/tmp")) / "mine" / "agents.py"
+    cache = file.parents[1] / "cache"
+    try:
+        file.parent.mkdir()
+        cache.mkdir()
+        shutil.copy(FILE, file)
+        for path, mode in ((file.parents[1], 0o755), (file.parent, 0o755), (cache, 0o777)):
+            path.chmod(mode)
+        environment = {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PATH": "/usr/bin:/bin",
+            "NUMBA_CACHE_DIR": str(cache),
+            "HOME": "/nonexistent",
+        }
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        system = f"/usr/bin/python3.{sys.version_info.minor}"
+        for python in (sys.executable, system):
+            runs = [*user, python, "-c", "import numpy, polars, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"]
+            if Path(python).exists() and subprocess.run(runs, env=environment, capture_output=True, check=False).returncode == 0:
+                break
+        else:
+            pytest.skip("no interpreter that another user can read")
+        program = _START.replace("REFERENCE", repr(f"{file}:Returns"))
+        done = subprocess.run([*user, python, "-c", program], env=environment, capture_output=True, text=True, check=False, cwd="/")
+        assert done.stdout == "returns ()\n", done.stderr
+    finally:
+        shutil.rmtree(file.parents[1])
+
+
+def test_a_package_is_shown_without_its_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "traders"
+    (package / "models").mkdir(parents=True)
+    for path in ("__init__.py", "mine.py", "models/weights.json"):
+        (package / path).write_text("")
+    Native().write(package / "data" / "KXTEST-26JAN20")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files, _ = visible_files("traders.mine:Mine")
+    shown = {str(Path(path).relative_to(package)) for path in files if Path(path).is_relative_to(package)}
+    assert shown == {"__init__.py", "mine.py", "models"}
+
+
+_KILLED = """
+import os, signal, sys
+from bellwether.replay import AgentSource, Isolation
+from bellwether.replay.isolation.host import IsolatedAgent
+sys.path.append(sys.argv[1])
+with IsolatedAgent(AgentSource("bellwether.replay.agents.baselines:Passive"), Isolation(), 60.0):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@linux
+def test_no_agent_outlives_a_simulator_that_is_killed(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False, cwd=FILE.parents[5])
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + SECONDS
+    while left := [command for command in _commands() if str(tmp_path) in command]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)

@@ -1,0 +1,54 @@
+"""Backtests for tests: an agent that sends random orders of every kind on random tapes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, requests, run
+from bellwether.replay.units import CENT, CONTRACT, MICROS, SECOND
+from tests.reference.replay.random_tapes import Shape, random_tape
+
+RULES = ("kalshi-2026-05-28", "pmb-2026-01")
+
+
+class RandomTrader(Agent):
+    """Send one to three random orders at most decisions, and fail at decision `fails`."""
+
+    api = 3
+
+    def __init__(self, fails: int = -1) -> None:
+        self.fails = fails
+
+    def act(self, ctx: AgentContext) -> None:
+        draw = ctx.random
+        if ctx.step == self.fails:
+            raise ValueError("the <b>market</b> | is\nclosed")
+        for _ in range(draw.randint(0, 3)):
+            price = CENT * draw.randint(10, 90)
+            tif = draw.choice((0, 1, 1, 1, 2, 3))
+            ctx.place_many(requests(draw.randrange(2), draw.randint(0, 1), draw.randint(0, 1), price, CONTRACT * draw.randint(1, 30), tif))
+        if draw.random() < 0.1:
+            ctx.cancel_all()
+
+
+@cache
+def backtest_random(rules: str = RULES[0], seed: int = 0, fails: int = -1, latency: int = 0) -> Backtest:
+    """Return a backtest of `Anything`."""
+    settings = BacktestSettings(
+        rules=rules,
+        cadence=3 * SECOND,
+        sample_every=5 * SECOND,
+        bankroll=500 * MICROS,
+        seed=seed,
+        execution="maker_taker",
+        queue="trade_only" if rules.startswith("pmb") else "proportional",
+        order_latency=latency,
+    )
+    return run(random_tape(seed, Shape(instants=600, rows=rules.startswith("pmb"))), RandomTrader(fails), settings)
+
+
+def rows_of(backtest: Backtest, name: str, *columns: int) -> list[list[int]]:
+    """Return columns of the engine's orders, fills or samples as lists of Python integers."""
+    return np.asarray(getattr(backtest.outcome, name))[:, columns].tolist()

@@ -1,0 +1,431 @@
+"""From an episode to its tape, under both tie rules."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.replay.arrow import array_of
+from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
+from bellwether.replay.episode.content import BookColumns, Content, Trades
+from bellwether.replay.rules import fee_terms, rule_set, rules_for
+from bellwether.replay.tape import Tape, build_tape, cache, load_tape
+from bellwether.replay.tape.layout import (
+    HALT,
+    INVALID,
+    KINDS,
+    LEVEL,
+    SETTLE,
+    VALID,
+    pack,
+    unpack,
+)
+from bellwether.replay.units import DOLLAR, MAX_LOTS, MILL, NO, YES
+from tests.unit.replay.episode.folders import Native
+
+Event = tuple[int, ...]
+
+
+def content(
+    rows: list[tuple[int, int, list[int]]],
+    prints: list[Event] = [],  # noqa: B006
+    *,
+    markets: tuple[Market, ...] = (Market("A"), Market("B")),
+    settlements: tuple[Settlement, ...] | None = None,
+    end: int = 10**12,
+) -> Content:
+    """Build content. rows: ts, ticker, words. prints: ts, ticker, passive side, price in tenths of a cent, lots."""
+    ts, ticker, words = ([row[index] for row in rows] for index in range(3))
+    book = BookColumns(
+        ts,  # type: ignore[arg-type]
+        list(range(len(rows))),  # type: ignore[arg-type]
+        ticker,  # type: ignore[arg-type]
+        np.cumsum([len(part) for part in words]),
+        [word for part in words for word in part],  # type: ignore[arg-type]
+    )
+    columns = [np.array([one[index] for one in prints], np.int64) for index in range(5)]
+    price = np.where(columns[2] == YES, MILL * columns[3], DOLLAR - MILL * columns[3])
+    trades = Trades(columns[0], array_of(np.arange(len(prints))), columns[1], 1 - columns[2], price, columns[4])
+    known = settlements or tuple(Settlement(market.ticker) for market in markets)
+    return Content(Metadata("E", 0, end, markets), known, book, trades, {})
+
+
+def events(tape: Tape) -> list[tuple[Any, ...]]:
+    """Return (ts, kind, ticker, side, price in tenths of a cent, value) of each event, with the kind by name."""
+    kinds, tickers, sides, numbers, values = unpack(tape.event)
+    firsts = np.cumsum([0, *(len(levels) for levels in tape.levels[:-1])])
+    prices = np.where(numbers > 0, tape.prices[firsts[tickers] + numbers] // MILL, 0)
+    columns = [column.tolist() for column in (kinds, tickers, sides, prices, values)]
+    return [(ts, KINDS[kind], *rest) for ts, kind, *rest in zip(tape.ts.tolist(), *columns, strict=True)]
+
+
+def level(side: int, price: int, lots: int, ticker: int = 0) -> int:
+    return pack(LEVEL, ticker, side, MILL * price, lots)
+
+
+def aligned(*args: Any, **kwargs: Any) -> list[tuple[Any, ...]]:
+    """Return the events of the aligned tape without the close at the recording's end."""
+    return [event for event in events(build_tape(content(*args, **kwargs), "")) if event[:2] != (10**12, "close")]
+
+
+class TestAligned:
+    def test_a_print_stands_directly_before_the_cut_that_it_made(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 100), level(NO, 500, 10)]), (5, 0, [level(YES, 450, 60)]), (6, 0, [level(NO, 500, 20)])]
+        assert aligned(rows, [(7, 0, YES, 450, 40)]) == [
+            (0, "level", 0, YES, 450, 100),
+            (0, "level", 0, NO, 500, 10),
+            (5, "print", 0, YES, 450, 40),
+            (5, "traded", 0, YES, 450, 60),
+            (6, "level", 0, NO, 500, 20),
+        ]
+
+    def test_a_cut_that_is_larger_than_its_prints_is_split(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 100)]), (5, 0, [level(YES, 450, 10)])]
+        assert aligned(rows, [(5, 0, YES, 450, 40), (5, 0, YES, 450, 20)])[1:] == [
+            (5, "print", 0, YES, 450, 40),
+            (5, "print", 0, YES, 450, 20),
+            (5, "traded", 0, YES, 450, 40),
+            (5, "level", 0, YES, 450, 10),
+        ]
+
+    def test_what_a_print_leaves_of_a_smaller_cut_stays_where_it_was(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 30)]), (5, 0, [level(YES, 450, 0)])]
+        assert aligned(rows, [(6, 0, YES, 450, 40)])[1:] == [
+            (5, "print", 0, YES, 450, 30),
+            (5, "traded", 0, YES, 450, 0),
+            (6, "print", 0, YES, 450, 10),
+        ]
+
+    def test_rows_end_behind_their_events_and_rows_without_any_count(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 30)]), (3, 0, []), (5, 0, [level(YES, 450, 0)]), (7, 1, [])]
+        tape = build_tape(content(rows, [(6, 0, YES, 450, 40)]), "")
+        assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 3, 5, 7], [1, 1, 3, 5])
+
+
+class TestLifecycle:
+    BOOK = ((0, 0, [level(YES, 450, 100), level(NO, 450, 70)]),)
+
+    def market(self, *phases: tuple[int, str], **times: int) -> tuple[Market, ...]:
+        return (Market("A", lifecycle=tuple(Phase(at, event) for at, event in phases), **times),)  # type: ignore[arg-type]
+
+    def life(self, **kwargs: Any) -> list[Event]:
+        found = events(build_tape(content(list(self.BOOK), **kwargs), ""))
+        return [event[:2] for event in found if event[1] not in ("level", "traded", "print")]
+
+    def test_halts_opens_close_and_settlement_come_last_in_their_instant(self) -> None:
+        markets = self.market((5, "halt"), (7, "open"), (9, "close"))
+        rows = [*self.BOOK, (5, 0, [level(YES, 450, 90)]), (9, 0, [level(YES, 450, 80)])]
+        settled = (Settlement("A", "YES", 1_000_000, 12),)
+        found = events(build_tape(content(rows, [(9, 0, NO, 450, 5)], markets=markets, settlements=settled), ""))
+        assert [event[:2] for event in found[2:]] == [
+            (5, "level"),
+            (5, "halt"),
+            (7, "open"),
+            (9, "level"),
+            (9, "print"),
+            (9, "close"),
+            (12, "settle"),
+        ]
+        assert found[-1] == (12, "settle", 0, 0, 0, 1_000_000)
+
+    def test_nothing_of_a_market_follows_its_close(self) -> None:
+        rows = [
+            *self.BOOK,
+            (9, 1, [level(YES, 450, 5, 1)]),
+            (10, 0, [level(YES, 450, 0), level(NO, 450, 0)]),
+            (11, 1, [level(YES, 450, 6, 1)]),
+        ]
+        markets = (Market("A", close_time=9), Market("B"))
+        found = events(build_tape(content(rows, [(10, 0, YES, 450, 40)], markets=markets), ""))
+        assert [event[:3] for event in found] == [
+            (0, "level", 0),
+            (0, "level", 0),
+            (9, "level", 1),
+            (9, "close", 0),
+            (11, "level", 1),
+            (10**12, "close", 1),
+        ]
+
+    def test_a_book_that_is_wiped_at_the_close_stays_as_it_was(self) -> None:
+        wiped = [*self.BOOK, (9, 0, [level(YES, 450, 0)]), (9, 0, [level(NO, 450, 0)])]
+        assert [e[1] for e in events(build_tape(content(wiped, markets=self.market((9, "close"))), ""))] == ["level", "level", "close"]
+        cut = [*self.BOOK, (9, 0, [level(YES, 450, 0)])]
+        assert [e[1] for e in events(build_tape(content(cut, markets=self.market((9, "close"))), ""))] == [
+            "level",
+            "level",
+            "level",
+            "close",
+        ]
+
+    @pytest.mark.parametrize(
+        ("times", "settled", "end", "expected"),
+        [
+            ({"close_time": 50}, ("NO", 0, 90), 20, [(20, "close"), (90, "settle")]),
+            ({"close_time": 50}, ("VOID", None, 20), 10**12, [(20, "void")]),
+            ({}, ("YES", 1_000_000, None), 20, [(20, "close")]),
+            ({"open_time": 6}, ("YES", 1_000_000, None), 20, [(0, "halt"), (6, "open"), (20, "close")]),
+            ({"lifecycle": (Phase(6, "open"),)}, ("YES", 1_000_000, None), 20, [(0, "halt"), (6, "open"), (20, "close")]),
+            ({"open_time": 50}, ("YES", 1_000_000, None), 20, [(0, "halt"), (20, "close")]),
+            ({"lifecycle": (Phase(50, "open"),)}, ("YES", 1_000_000, None), 20, [(0, "halt"), (20, "close")]),
+        ],
+        ids=["recording ends first", "void closes", "never settles", "opens", "phase opens", "opens too late", "phase opens too late"],
+    )
+    def test_times_of_a_market(self, times: dict[str, Any], settled: Any, end: int, expected: list[Event]) -> None:
+        assert self.life(markets=(Market("A", **times),), settlements=(Settlement("A", *settled),), end=end) == expected
+
+
+WORDS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from([400, 401]), st.integers(0, 6)), max_size=3, unique_by=lambda word: word[:2])
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), WORDS), max_size=15)
+PRINTS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 1), st.sampled_from([400, 401]), st.integers(1, 5)), max_size=12
+)
+TIMES = st.none() | st.integers(1, 25)
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> Content:
+    def timed(steps: list[Any]) -> list[Any]:
+        times = np.cumsum([step[0] for step in steps]).tolist()
+        return [(at, *step[1:]) for at, step in zip(times, steps, strict=True)]
+
+    shown: dict[Event, int] = {}
+    rows = []
+    for at, ticker, words in timed(draw(ROWS)):
+        changed = [word for word in sorted(words) if shown.get((ticker, *word[:2]), 0) != word[2]]
+        shown |= {(ticker, *word[:2]): word[2] for word in changed}
+        rows.append((at, ticker, [level(side, price, lots, ticker) for side, price, lots in changed]))
+    markets = tuple(Market(ticker, close_time=draw(TIMES)) for ticker in "AB")
+    settled = tuple(Settlement(ticker, "YES", 1_000_000, draw(TIMES)) for ticker in "AB")
+    return content(rows, timed(draw(PRINTS)), markets=markets, settlements=settled, end=draw(st.integers(1, 30)))
+
+
+def books(found: list[tuple[Any, ...]]) -> dict[int, dict[Event, int]]:
+    """Return the book at the end of each instant."""
+    shown: dict[Event, int] = {}
+    after = {}
+    for ts, kind, *key, value in found:
+        if kind in ("level", "traded"):
+            shown[tuple(key)] = value
+        after[ts] = {level: size for level, size in shown.items() if size}
+    return after
+
+
+@settings(max_examples=60, deadline=None)
+@given(contents())
+def test_an_aligned_tape_says_what_the_episode_says(episode: Content) -> None:
+    found = events(build_tape(episode, ""))
+    assert [event[0] for event in found] == sorted(event[0] for event in found)
+    closes: dict[int, int] = {}
+    shown: dict[Event, int] = {}
+    due: tuple[Event, int] = ((), 0)
+    loose: Counter[Event] = Counter()
+    order = {name: number for number, name in enumerate(KINDS)}
+    for at, (ts, kind, ticker, *key, value) in enumerate(found):
+        level_of = (ticker, *key)
+        if order[kind] >= HALT:
+            closes.setdefault(ticker, ts)
+            assert at + 1 == len(found) or found[at + 1][0] > ts or order[found[at + 1][1]] >= order[kind]
+            continue
+        assert ticker not in closes
+        made = due[1] if due[0] == (ts, *level_of) else 0
+        if kind == "traded":
+            # Cuts that the preceding prints did not make were made by earlier prints.
+            loose[level_of] -= shown[level_of] - value
+            assert loose[level_of] >= 0
+            assert shown[level_of] - value >= made
+        loose[level_of] += value if kind == "print" else 0
+        due = ((ts, *level_of), made + value) if kind == "print" else ((), 0)
+        if kind in ("level", "traded"):
+            shown[level_of] = value
+    assert set(closes) == {0, 1}
+    _books_agree(episode, found, closes)
+    _prints_agree(episode, found, closes)
+
+
+def _books_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[int, int]) -> None:
+    plain = books(events(build_tape(episode, "", "books_first")))
+    mine = books(found)
+    for ticker, close in closes.items():
+        for ts in sorted(set(mine) & set(plain)):
+            if ts < close:
+                assert {k: v for k, v in mine[ts].items() if k[0] == ticker} == {k: v for k, v in plain[ts].items() if k[0] == ticker}
+
+
+def _prints_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[int, int]) -> None:
+    side, price = episode.trades.passive
+    given: dict[Event, int] = {}
+    for ts, *key, lots in zip(episode.trades.ts, episode.trades.ticker, side, price // MILL, episode.trades.lots, strict=True):
+        if ts <= closes[int(key[0])]:
+            given[tuple(map(int, key))] = given.get(tuple(map(int, key)), 0) + int(lots)
+    printed: dict[Event, int] = {}
+    for _, kind, *key, value in found:
+        if kind == "print":
+            printed[tuple(key)] = printed.get(tuple(key), 0) + value
+    # Prints after the close are kept if they belong to earlier cuts.
+    assert all(printed.get(key, 0) >= lots for key, lots in given.items())
+
+
+def test_books_first_knows_no_gaps_and_no_lifecycle() -> None:
+    rows = [
+        (0, 0, [level(YES, 450, 30)]),
+        (5, 0, [pack(INVALID, 0, 0, 0, 0)]),
+        (6, 0, [level(YES, 450, 0), pack(VALID, 0, 0, 0, 0)]),
+        (7, 0, []),
+    ]
+    market = Market("A", open_time=3, close_time=6, lifecycle=(Phase(4, "halt"), Phase(5, "open")))
+    settled = (Settlement("A", "VOID", None, 8),)
+    tape = build_tape(content(rows, [(7, 0, YES, 450, 1)], markets=(market,), settlements=settled), "", "books_first")
+    assert [event[:2] for event in events(tape)] == [(0, "level"), (6, "level"), (7, "print"), (8, "void")]
+    assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 6, 7], [1, 2, 2])
+
+
+class TestTapeOf:
+    RULES = rules_for("kalshi", date(2026, 1, 20))
+
+    def test_rules_choose_order_and_fees(self, tmp_path: Path) -> None:
+        episode = load(Native().write(tmp_path))
+        mine, original = load_tape(episode, self.RULES), load_tape(episode, rule_set("pmb-2026-01"))
+        assert mine.digest != original.digest
+        assert (mine.event == build_tape(episode.content, episode.digest, "aligned").event).all()
+        assert (original.event == build_tape(episode.content, episode.digest, "books_first").event).all()
+        for tape, rules in ((mine, self.RULES), (original, rule_set("pmb-2026-01"))):
+            assert (tape.fees == [fee_terms(rules, market.fee) for market in episode.metadata.markets]).all()
+
+    def test_the_grid_is_the_markets(self, tmp_path: Path) -> None:
+        native = Native()
+        native.metadata["markets"][1]["price_ranges"] = [["0", "1", "0.01"]]
+        native.book = [row for row in native.book if row[5] != 955]
+        tape = load_tape(load(native.write(tmp_path)), self.RULES)
+        allowed = [
+            (levels[np.flatnonzero(row[: len(levels)])] // MILL).tolist() for levels, row in zip(tape.levels, tape.grids, strict=True)
+        ]
+        assert allowed[0] == [*range(1, 100), *range(100, 900, 10), *range(900, 1000)]
+        assert allowed[1] == list(range(10, 1000, 10))
+
+    def test_a_kept_tape_is_the_built_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        episode = load(Native().write(tmp_path / "episode"))
+        first = load_tape(episode, self.RULES, tmp_path / "tapes")
+        (file,) = (tmp_path / "tapes").iterdir()
+        written = file.read_bytes()
+        monkeypatch.setitem(load_tape.__globals__, "build_tape", lambda *_: pytest.fail("the tape was built again"))
+        again = load_tape(episode, self.RULES, tmp_path / "tapes")
+        for name in ("ts", "event", "rows_ts", "rows_end", "grids", "prices", "fees"):
+            assert (getattr(first, name) == getattr(again, name)).all(), name
+        assert (again.tickers, again.start, again.end, again.digest) == (first.tickers, first.start, first.end, first.digest)
+        assert str(again.event.flags.writeable) == "False" and again.event.base is not None
+        cache.write_tape(file, first)
+        assert file.read_bytes() == written
+
+    def test_a_kept_tape_serves_other_fees(self, tmp_path: Path) -> None:
+        episode = load(Native().write(tmp_path / "episode"))
+        rules = (self.RULES, rules_for("kalshi", date(2026, 11, 1)), rule_set("pmb-2026-01"))
+        kept = [load_tape(episode, of, tmp_path / "tapes") for of in rules]
+        assert len(list((tmp_path / "tapes").iterdir())) == 2
+        assert kept[0].digest == kept[1].digest != kept[2].digest
+
+    def test_a_damaged_file_is_built_again(self, tmp_path: Path) -> None:
+        episode = load(Native().write(tmp_path / "episode"))
+        whole = load_tape(episode, self.RULES, tmp_path / "tapes")
+        (file,) = (tmp_path / "tapes").iterdir()
+        written = file.read_bytes()
+        cache.write_tape(file, replace(whole, digest="0" * 64))
+        for damaged in (file.read_bytes(), b"", written[:1000], written[:20], written[:-1], written + b"\0", written[32:], _former(whole)):
+            file.write_bytes(damaged)
+            assert cache.read_tape(file, whole.digest) is None
+            assert (load_tape(episode, self.RULES, tmp_path / "tapes").event == whole.event).all()
+            assert file.read_bytes() == written
+
+    def test_no_flipped_bit_of_a_file_is_used(self, tmp_path: Path) -> None:
+        whole = load_tape(load(Native().write(tmp_path / "episode")), self.RULES, tmp_path / "tapes")
+        (file,) = (tmp_path / "tapes").iterdir()
+        assert cache.read_tape(file, whole.digest) is not None
+        written = np.frombuffer(file.read_bytes(), np.uint8)
+        draw = np.random.default_rng(20261126)
+        for trial in range(600):
+            damaged = written.copy()
+            for place in draw.integers(8 * len(written), size=1 if trial % 2 else 200):
+                damaged[place // 8] ^= 1 << place % 8
+            file.write_bytes(damaged)
+            assert cache.read_tape(file, whole.digest) is None
+
+
+def _former(tape: Tape) -> bytes:
+    """Write a cached tape in the format of version 0.2: an Arrow file without a checksum, with another event."""
+    about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest}
+    columns = {name: getattr(tape, name).reshape(-1) for name in ("ts", "rows_ts", "rows_end", "grids", "prices")} | {
+        "event": tape.event ^ 1
+    }
+    batch = pa.record_batch(
+        {
+            name: pa.array([values.tolist()], pa.large_list(pa.uint8() if name == "grids" else pa.int64()))
+            for name, values in columns.items()
+        }
+    )
+    batch = batch.replace_schema_metadata({"tape": json.dumps(about)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("tie", ["aligned", "books_first"])
+def test_a_market_whose_first_book_is_empty_has_a_book(tie: str) -> None:
+    rows = [(1, 1, []), (2, 0, [level(YES, 450, 100)]), (3, 1, [level(NO, 500, 100, 1)]), (4, 1, [])]
+    tape = build_tape(content(rows), "digest", tie)
+    levels = [event for event in events(tape) if event[1] == "level"]
+    assert levels == [(1, "level", 1, YES, 10, 0), (2, "level", 0, YES, 450, 100), (3, "level", 1, NO, 500, 100)]
+    assert tape.rows_end.tolist() == [1, 2, 3, 3]
+
+
+def test_settlements_of_one_instant_are_in_the_order_of_the_markets() -> None:
+    settled = (Settlement("A", "YES", 1_000_000, 5), Settlement("B", "NO", 0, 5))
+    tape = build_tape(content([(0, 0, [level(YES, 450, 30)])], settlements=settled), "", "books_first")
+    assert [unpack(word)[:2] for word in tape.event.tolist()][1:] == [(SETTLE, 0), (SETTLE, 1)]
+
+
+# Packed events, and tapes made by hand
+
+
+def test_fields_lie_where_the_layout_says() -> None:
+    assert pack(2, 0, 0, 0, 0) == 2
+    assert pack(0, 0, 1, 0, 0) == 1 << 4
+    assert pack(0, 0, 0, 1, 0) == 1 << 5
+    assert pack(0, 1, 0, 0, 0) == 1 << 19
+    assert pack(0, 0, 0, 0, 1) == 1 << 32
+
+
+def test_compiled_code_packs_alike() -> None:
+    compiled = numba.njit(lambda word: pack(*unpack(word)))
+    word = pack(2, 7, 1, 999, MAX_LOTS)
+    assert compiled(word) == word
+
+
+def tape(**changes: object) -> Tape:
+    return Tape(**{"ts": [1, 2], "event": [0, 1], "tickers": ("A", "B"), "start": 0, "end": 9, **changes})  # type: ignore[arg-type]
+
+
+def test_all_arrays_are_of_one_type_to_compiled_code() -> None:
+    strided = np.arange(4)[::2]
+    made = tape(ts=strided, event=strided.astype(np.int32))
+    assert {str(numba.typeof(values)) for values in (made.ts, made.event, made.rows_ts, made.rows_end)} == {"readonly array(int64, 1d, C)"}
+    with pytest.raises(ValueError, match="read-only"):
+        made.event[0] = 5
+
+
+@pytest.mark.parametrize(
+    "changes", [{"ts": [1]}, {"rows_ts": [1]}, {"levels": (np.arange(0, DOLLAR + 1, MILL),) * 3}, {"fees": np.zeros((2, 3))}]
+)
+def test_columns_that_do_not_fit_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"differ in length|do not fit"):
+        tape(**changes)

@@ -1,0 +1,340 @@
+"""Portfolios: several episodes with one bankroll, one clock and one agent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.pages.model import Facts
+from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
+from bellwether.replay.agents.market_maker import MarketMaker
+from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
+from bellwether.replay.portfolio import combine
+from bellwether.replay.results.tear_sheet import tear_sheet
+from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
+from bellwether.replay.units import MICROS, MILL, SECOND
+from tests.reference.replay.both_engines import shift
+from tests.reference.replay.test_engine import BY_SHARES, KALSHI, RICH
+from tests.reference.replay.test_portfolios import SUBCENT, random_tape
+from tests.unit.replay.episode.folders import Native
+from tests.unit.replay.results.tapes import Event, tape
+
+KALSHI_RULES, POLYMARKET_RULES = "kalshi-2026-05-28", "polymarket-2026-04-01"
+
+
+def part(name: str, made: Tape, rules: str = KALSHI_RULES, **changed: Any) -> Prepared:
+    """Return an episode of one tape whose markets have its name."""
+    found = prepare(replace(made, tickers=tuple(f"{name}-{ticker}" for ticker in made.tickers)), rules)
+    return replace(found, info=replace(found.info, id=name, **changed), digest=f"digest of {name}")
+
+
+def random_part(name: str, seed: int, rules: str, start: int, fees: tuple[int, ...]) -> Prepared:
+    shape = replace(SUBCENT, fees=fees, instants=250, trades=0.6)
+    return part(name, shift(random_tape(seed, shape), start * SECOND), rules)
+
+
+class Apart(Agent):
+    """Trade each market from the time and knowledge of that market alone."""
+
+    api = 3
+
+    def start(self, ctx: AgentContext, episode: Any) -> None:
+        self.sent: dict[str, list[Any]] = {ticker: [] for ticker in episode.tickers}
+
+    def act(self, ctx: AgentContext) -> None:
+        for market in ctx.markets():
+            if not market.is_active:
+                continue
+            draw = Random(f"{market.ticker} {ctx.now_ns}")
+            for order in self.sent[market.ticker][-3:]:
+                if draw.random() < 0.2:
+                    ctx.cancel(order)
+            price, side = market.yes_bid, draw.choice((YES, NO))
+            lots = 500 + draw.randrange(3000)
+            if draw.random() < 0.3:
+                ctx.buy(market.ticker, side, lots)
+            elif price is not None:
+                own = price if side == YES else DOLLAR - price
+                self.sent[market.ticker].append(
+                    ctx.buy(market.ticker, side, lots, min(max(own - MILL * draw.randrange(-1, 4), MILL), DOLLAR - MILL))
+                )
+
+
+SETTINGS = BacktestSettings(cadence=SECOND, bankroll=RICH, calls_per_step=100_000)
+
+
+def episodes() -> list[Prepared]:
+    """Return two simultaneous episodes of two venues, and one that begins after both."""
+    return [
+        random_part("KXONE", 1, KALSHI_RULES, 0, KALSHI),
+        random_part("poly-two", 2, POLYMARKET_RULES, 30, BY_SHARES),
+        random_part("KXTHREE", 3, "kalshi-2026-03-09", 4000, KALSHI),
+    ]
+
+
+@pytest.mark.parametrize("changed", [{}, {"order_latency": SECOND // 3, "data_latency": SECOND // 2}, {"band": "rerun"}], ids=str)
+def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[str, Any]) -> None:
+    settings = replace(SETTINGS, **{"band": "fills", **changed})
+    alone = [run(one, Apart(), settings) for one in episodes()]
+    together = run(episodes(), Apart(), settings)
+    assert together.failure is None
+    main, low, high = (sum(one.outcome.pnl[end] for one in alone) for end in range(3))
+    if settings.band == "rerun":
+        # The worst queue model may differ by episode. The portfolio uses one queue model for all.
+        assert together.outcome.pnl[0] == main
+        assert low <= together.outcome.pnl[1] <= main <= together.outcome.pnl[2] <= high
+    else:
+        assert together.outcome.pnl == (main, low, high)
+    assert together.outcome.fees == sum(one.outcome.fees for one in alone)
+    assert len(together.outcome.fills) == sum(len(one.outcome.fills) for one in alone) > 500
+    first = 0
+    for one in alone:
+        codes = together.outcome.fills[:, F_TICKER]
+        own = together.outcome.fills[(codes >= first) & (codes < first + len(one.tape.tickers))]
+        own = np.delete(own - np.eye(own.shape[1], dtype=np.int64)[F_TICKER] * first, F_ORDER, axis=1)
+        assert np.array_equal(own, np.delete(one.outcome.fills, F_ORDER, axis=1))
+        first += len(one.tape.tickers)
+    for one in alone:
+        for row in one.market_pnl.iter_rows(named=True):
+            assert together.market_pnl.filter(ticker=row["ticker"])["pnl"].item() == row["pnl"]
+
+
+def test_markets_of_a_portfolio_add_up_to_it() -> None:
+    done = run(episodes(), Apart(), SETTINGS)
+    summary = done.summary.row(0, named=True)
+    assert done.market_pnl["pnl"].sum() == summary["pnl"]
+    assert done.market_pnl["fees"].sum() == summary["fees"]
+    assert done.market_pnl.height == sum(len(one.tape.tickers) for one in episodes())
+    assert summary["episode"] == done.episode == "KXONE+poly-two+KXTHREE"
+    assert summary["rules"] == "kalshi-2026-05-28+polymarket-2026-04-01+kalshi-2026-03-09"
+    assert done.episodes == ("KXONE", "poly-two", "KXTHREE")
+    sheet = tear_sheet(done)
+    assert sheet.title == "apart in KXONE+poly-two+KXTHREE"
+    (facts,) = [part for part in sheet.sections[0].parts if isinstance(part, Facts)]
+    assert ("Episodes", "KXONE, poly-two, KXTHREE") in [(name, cell.text) for name, cell in facts.rows]
+    assert done.equity["equity"].to_list()[-1] == summary["final_equity"]
+    assert {"KXONE-T0", "poly-two-T1", "KXTHREE-T0"} <= set(done.fills["ticker"]) & set(done.orders["ticker"])
+
+
+def test_each_market_keeps_its_least_size_and_its_fees() -> None:
+    fees: dict[str, int] = {}
+
+    class Small(Agent):
+        api = 3
+
+        def act(self, ctx: AgentContext) -> None:
+            if ctx.step == 1:
+                for market in ctx.markets():
+                    for lots in (499, 500):
+                        order = ctx.buy(market.ticker, YES, lots)
+                        fees[f"{market.ticker} {lots}"] = -1 if order.status == "rejected" else order.fees
+
+    made = [with_fees(quoted("KXA"), KALSHI), with_fees(quoted("poly", POLYMARKET_RULES), BY_SHARES)]
+    done = run(made, Small(), BacktestSettings(cadence=SECOND))
+    # At 50 cents: 7 % of a quarter of 4.99 and 5 dollars, rounded to 0.0001; 2.5 % of a quarter of 5, rounded to 0.00001; less than 5
+    # shares are no order.
+    assert fees == {"KXA-M-0 499": 87_400, "KXA-M-0 500": 87_500, "poly-M-0 499": -1, "poly-M-0 500": 31_250}
+    assert done.outcome.fills[:, F_FEE].sum() == sum(fee for fee in fees.values() if fee > 0)
+
+
+def quoted(name: str, rules: str = KALSHI_RULES, start: int = 0, settles: int = 100) -> Prepared:
+    """Return a market of a hundred contracts at 50 cents on both sides that closes after 90 seconds and pays YES at `settles`."""
+    events: list[Event] = [
+        (start, LEVEL, 0, YES, 490, 100 * CONTRACT),
+        (start, LEVEL, 0, NO, 500, 100 * CONTRACT),
+        (start + 90, CLOSE, 0, 0, 0, 0),
+        (start + settles, SETTLE, 0, 0, 0, MICROS),
+    ]
+    return part(name, tape(*events, start=start, end=start + settles), rules)
+
+
+def with_fees(one: Prepared, fees: tuple[int, ...]) -> Prepared:
+    return replace(one, tape=replace(one.tape, fees=np.array([fees], np.int64)))
+
+
+class Spender(Agent):
+    """Buy ten contracts of YES of each trading market at each decision."""
+
+    api = 3
+
+    def act(self, ctx: AgentContext) -> None:
+        for market in ctx.markets():
+            if market.is_active:
+                ctx.buy(market.ticker, YES, 10 * CONTRACT, 50 * CENT, "ioc")
+
+
+def test_a_settlement_frees_cash_for_the_other_episodes_at_its_time() -> None:
+    first, second = quoted("KXA", settles=100), quoted("KXB", start=60)
+    done = run([first, second], Spender(), BacktestSettings(cadence=10 * SECOND, bankroll=5 * MICROS))
+    fills = done.outcome.fills[:, [F_TICKER, F_TS]].tolist()
+    # The five dollars are in the first market until second 100. Its payout of ten pays for two purchases in the second.
+    assert fills[0] == [0, 0]
+    assert [ticker for ticker, _ in fills] == [0, 1, 1]
+    assert [at // SECOND for _, at in fills[1:]] == [100, 110]
+    rejected = done.outcome.orders[:, O_STATUS] == Status.REJECTED
+    assert rejected.sum() == len(done.outcome.orders) - 3
+    assert done.outcome.pnl[0] == 5 * MICROS + 2 * 5 * MICROS
+
+
+def test_the_agent_sees_every_market_and_whose_it_is() -> None:
+    seen: list[Any] = []
+
+    class Looks(Agent):
+        api = 3
+
+        def start(self, ctx: AgentContext, episode: Any) -> None:
+            seen.append((episode.id, episode.venue, episode.tickers, episode.bankroll))
+
+        def act(self, ctx: AgentContext) -> None:
+            if ctx.now_ns // SECOND in (0, 60, 95):
+                seen.append([market.is_active for market in ctx.markets()])
+
+    run([quoted("poly", POLYMARKET_RULES, start=60), quoted("KXA")], Looks(), BacktestSettings(cadence=5 * SECOND))
+    assert seen[0] == ("KXA+poly", "kalshi+polymarket", ("KXA-M-0", "poly-M-0"), 1000 * MICROS)
+    assert seen[1:] == [[True, False], [True, True], [False, True]]
+
+
+def test_trades_of_all_episodes_are_told_by_their_time() -> None:
+    def traded(name: str, *seconds: int) -> Prepared:
+        one = quoted(name)
+        events: list[Event] = [(at, PRINT, 0, YES, 490, 100 * (at + 1)) for at in seconds]
+        book: list[Event] = [(0, LEVEL, 0, YES, 490, 10_000), (0, LEVEL, 0, NO, 500, 10_000)]
+        return replace(one, tape=replace(tape(*book, *events, end=100), tickers=one.tape.tickers))
+
+    heard: list[tuple[int, str, int]] = []
+
+    class Hears(Agent):
+        api = 3
+
+        def act(self, ctx: AgentContext) -> None:
+            pass
+
+        def on_trade(self, ctx: AgentContext, trade: Any) -> None:
+            heard.append((trade.time_ns // SECOND, trade.ticker, trade.lots))
+
+    run([traded("KXB", 3, 7, 9), traded("KXA", 1, 7)], Hears(), BacktestSettings(cadence=50 * SECOND))
+    assert heard == [(1, "KXA-M-0", 200), (3, "KXB-M-0", 400), (7, "KXA-M-0", 800), (7, "KXB-M-0", 800), (9, "KXB-M-0", 1000)]
+
+
+def test_an_isolated_agent_trades_a_portfolio_as_one_in_this_process() -> None:
+    made = [quoted("KXA"), quoted("poly", POLYMARKET_RULES, start=30)]
+    settings = BacktestSettings(cadence=10 * SECOND)
+    there, here = (run(made, MarketMaker(size=5), settings, isolated=isolated) for isolated in (True, False))
+    assert len(there.outcome.orders) > 2
+    assert there.digest == here.digest
+
+
+def test_the_order_in_which_episodes_are_given_makes_no_difference() -> None:
+    made = episodes()
+    forth, back = (run(parts, Apart(), SETTINGS) for parts in (made, made[::-1]))
+    assert forth.digest == back.digest
+    assert forth.episode == back.episode
+    assert forth.episode_digest == back.episode_digest
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ((lambda: quoted("KXA"), lambda: quoted("KXA")), "the episode KXA appears twice"),
+        (
+            (lambda: quoted("KXA"), lambda: replace(quoted("KXA"), info=replace(quoted("KXA").info, id="KXA-again"))),
+            "the market KXA-M-0 is in KXA and in KXA-again",
+        ),
+        ((lambda: quoted("KXA"), lambda: quoted("KXB", "pmb-2026-01")), "decisions = 'grid' and pmb-2026-01 'book_rows'"),
+        (
+            (lambda: replace(quoted("KXA"), world="sandbox"), lambda: replace(quoted("KXB"), world="live")),
+            "different worlds: KXB is of live, KXA is of sandbox",
+        ),
+        (
+            (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), execution="taker_only")),
+            "KXA has execution_mode maker_taker, but KXB has taker_only.*name one with --execution",
+        ),
+        (
+            (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), info=replace(quoted("KXB").info, bankroll=5))),
+            "KXA has bankroll 1000000000, but KXB has 5.*name one with --bankroll",
+        ),
+        ((lambda: quoted("KXA"), lambda: quoted("KXB+KXC")), r"the name of the episode KXB\+KXC contains \+"),
+        ((), "the list of episodes is empty"),
+    ],
+)
+def test_what_makes_no_portfolio(parts: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        combine([make() for make in parts])
+
+
+def test_a_bankroll_and_an_execution_of_the_run_need_no_agreement() -> None:
+    other = replace(quoted("KXB"), execution="taker_only", info=replace(quoted("KXB").info, bankroll=5))
+    done = run([quoted("KXA"), other], Spender(), BacktestSettings(bankroll=7 * MICROS, execution="maker_taker"))
+    assert (done.bankroll, done.settings.execution) == (7 * MICROS, "maker_taker")
+
+
+def test_a_series_that_several_episodes_have_is_one_series() -> None:
+    def with_points(name: str, *points: tuple[int, float]) -> Prepared:
+        ts, values = np.array([at for at, _ in points], np.int64), np.array([value for _, value in points])
+        return replace(quoted(name), exogenous={"BTC": (ts, values)})
+
+    joined = combine([with_points("KXA", (1, 10.0), (2, 20.0), (3, 30.0)), with_points("KXB", (2, 20.0), (3, 30.0), (5, 50.0))])
+    assert [column.tolist() for column in joined.exogenous["BTC"]] == [[1, 2, 3, 5], [10, 20, 30, 50]]
+    apart = combine([with_points("KXA", (1, 10.0)), with_points("KXB", (5, 50.0))])
+    assert apart.exogenous["BTC"][0].tolist() == [1, 5]
+    assert combine([with_points("KXA", (1, 10.0)), with_points("KXB")]).exogenous["BTC"][0].tolist() == [1]
+    with pytest.raises(ConfigError, match="different values of the series BTC"):
+        combine([with_points("KXA", (1, 10.0), (3, 30.0)), with_points("KXB", (2, 20.0), (4, 40.0))])
+
+
+def folder(root: Path, name: str, **metadata: Any) -> Path:
+    """Write an episode whose markets have its name."""
+    made = Native()
+    made.metadata |= {"episode_id": name, **metadata}
+    tickers = {"KXTEST-A": f"{name}-A", "KXTEST-B": f"{name}-B"}
+    made.metadata["tickers"] = list(tickers.values())
+    for market in made.metadata["markets"]:
+        market["ticker"] = tickers[market["ticker"]]
+    made.settlement = {tickers[ticker]: settled for ticker, settled in made.settlement.items()}
+    made.book = [(row[0], row[1], tickers[row[2]], *row[3:]) for row in made.book]
+    made.trades = [(row[0], row[1], tickers[row[2]], *row[3:]) for row in made.trades]
+    return made.write(root / name)
+
+
+def test_episodes_of_folders_are_traded_together(tmp_path: Path) -> None:
+    made = [load(folder(tmp_path, name)) for name in ("KXB-26JAN20", "KXA-26JAN20")]
+    done: Backtest = run(made, Spender(), BacktestSettings(cadence=SECOND))
+    assert done.episode == "KXA-26JAN20+KXB-26JAN20"
+    assert done.bankroll == 500 * MICROS
+    assert done.tape.tickers == ("KXA-26JAN20-A", "KXA-26JAN20-B", "KXB-26JAN20-A", "KXB-26JAN20-B")
+    assert set(done.fills["ticker"]) == set(done.tape.tickers)
+    assert done.summary["pnl"].item() == done.market_pnl["pnl"].sum() != Decimal(0)
+
+
+def test_the_world_of_an_episode_is_that_of_its_home(tmp_path: Path) -> None:
+    made = [prepare(load(folder(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "sandbox")]
+    assert [one.world for one in made] == ["live", "sandbox"]
+    generated = prepare(load(folder(tmp_path, "KXMADE", source={"recorded": "import: sandbox"})))
+    assert generated.world == "sandbox"
+    with pytest.raises(ConfigError, match="different worlds"):
+        combine([made[0], generated])
+    assert combine([made[0], prepare(load(folder(tmp_path, "KXELSE")))]).world == "live"
+
+
+def test_the_example_of_the_page_trades_on_both_venues() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "replay.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    cheap = quoted("poly", POLYMARKET_RULES)
+    dear: list[Event] = [(0, LEVEL, 0, YES, 560, 100 * CONTRACT), (0, LEVEL, 0, NO, 400, 100 * CONTRACT), (90, CLOSE, 0, 0, 0, 0)]
+    known: dict[str, Any] = {
+        "kalshi": quoted("KXA"),
+        "polymarket": replace(cheap, tape=replace(tape(*dear, end=90), tickers=cheap.tape.tickers)),
+    }
+    exec(compile(example, "replay.md", "exec"), known)
+    done = known["done"]
+    assert done.episode == "KXA+poly"
+    assert done.failure is None
+    assert done.fills.select("ticker", "side").rows() == [("KXA-M-0", "yes"), ("poly-M-0", "no")]
