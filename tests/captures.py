@@ -15,7 +15,7 @@ from bellwether.recordings.gap_report import GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import Episode, EpisodeDraft, load, write
 from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids
-from tests.recordings.book_replay import BookCheck, check_books
+from tests.unit.recordings.book_replay import BookCheck, check_books
 
 T = TypeVar("T")
 

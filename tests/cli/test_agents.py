@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli.main import main
-from tests.replay.episode.folders import Native
+from tests.unit.replay.episode.folders import Native
 
 
 def new(*words: str | Path) -> Result:

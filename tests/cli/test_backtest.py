@@ -20,8 +20,8 @@ from bellwether.replay.agents.baselines import BuyAndHold
 from bellwether.replay.results.folder import read_backtests
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 from cli.main import main
-from tests.replay.episode.folders import Native
-from tests.replay.test_portfolio import folder
+from tests.unit.replay.episode.folders import Native
+from tests.unit.replay.test_portfolio import folder
 
 MAKER = ("--agent", "market-maker", "--param", "size=1", "--cadence", "5")
 

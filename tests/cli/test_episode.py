@@ -17,9 +17,9 @@ from bellwether.replay.episode_builder import load_listings_with_overrides, pars
 from bellwether.replay.episode_builder.listings import fee_at
 from bellwether.settings import settings
 from cli.main import main
-from tests.recordings.frames import recorded
-from tests.replay.episode.folders import Native
-from tests.replay.episode_builder.streams import ABOUT, at, frames, trade
+from tests.unit.recordings.frames import recorded
+from tests.unit.replay.episode.folders import Native
+from tests.unit.replay.episode_builder.streams import ABOUT, at, frames, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 

@@ -13,7 +13,7 @@ from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode_builder import build_recording
 from tests.captures import Captures
-from tests.recordings.book_replay import check_books
+from tests.unit.recordings.book_replay import check_books
 
 pytestmark = pytest.mark.real
 
