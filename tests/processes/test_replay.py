@@ -7,21 +7,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from bellwether.replay import BacktestSettings, run
 from bellwether.replay.agents.baselines import RandomAgent
 from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.units import SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
-from tests.unit.replay.engine.small_tapes import LIVE, busy_tape
-from tests.unit.replay.engine.test_growth import follow
+from tests.unit.replay.engine.small_tapes import LIVE, busy_tape, follow
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ("kalshi-2025-07-01", "pmb-2026-01")
-#: Print the heavy libraries imported by the package and by an isolated agent's process, then the digests.
-CHILD = """
+#: Print the heavy libraries imported by the package and by an isolated agent's process.
+IMPORTS = """
 import json, sys
 
 def heavy(*names):
@@ -31,10 +32,7 @@ import bellwether.replay
 found = [heavy("numpy", "numba", "pyarrow")]
 import bellwether.replay.isolation.child
 found.append(heavy("numba", "polars", "pandas", "pydantic", "duckdb", "altair", "click", "rich", "dagster", "pyarrow"))
-from bellwether.replay import run
-found.append(heavy("polars", "pandas", "pydantic", "duckdb", "altair", "click", "rich", "dagster"))
-from tests.processes.test_replay import digests
-print(json.dumps([*found, digests()]))
+print(json.dumps(found))
 """
 
 
@@ -48,11 +46,20 @@ def digests() -> list[str]:
     return [*(one.digest for one in runs), opened.result().digest()]
 
 
-def test_another_process_imports_little_and_gives_the_same_bytes() -> None:
-    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", CHILD], env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+def run_python(code: str, **environment: str) -> Any:
+    """Return the JSON that a program prints in another process."""
+    inherited = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run([sys.executable, "-c", code], env=inherited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    package, isolated, simulator, there = json.loads(done.stdout)
-    assert (package, isolated, simulator) == ([], [], [])
-    assert there == digests()
+    return json.loads(done.stdout)
+
+
+def test_the_package_and_an_agents_process_import_little() -> None:
+    assert run_python(IMPORTS) == [[], []]
+
+
+@pytest.mark.nightly
+def test_another_process_with_another_hash_seed_gives_the_same_bytes() -> None:
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    code = "import json; from tests.processes.test_replay import digests; print(json.dumps(digests()))"
+    assert run_python(code, PYTHONHASHSEED=seed) == digests()

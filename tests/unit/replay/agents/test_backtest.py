@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,9 +31,7 @@ from bellwether.replay import (
 from bellwether.replay.agents.baselines import Passive, RandomAgent
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.engine.codes import Status
-from tests.unit.replay.agents.scenes import RULES, TRADE, CallRecorder, Scripted, at_step, market, settings
-
-ROOT = Path(__file__).resolve().parents[4]
+from tests.unit.replay.agents.scenes import TRADE, CallRecorder, Scripted, at_step, market, settings
 
 
 def test_an_agent_is_started_asked_at_each_decision_and_told_of_the_end() -> None:
@@ -95,13 +90,6 @@ def test_a_failure_ends_the_trading_and_the_rest_is_replayed_and_settled(
     assert str(failure) == f"{kind}: {message}".removesuffix(": ")
 
 
-@pytest.mark.parametrize(("base", "missing"), [(Agent, r"act\(self, ctx\)"), (CompiledAgent, "strategy")])
-def test_a_class_that_cannot_decide_is_refused_with_advice(base: type[Agent], missing: str) -> None:
-    empty = type("Empty", (base,), {})
-    with pytest.raises(ConfigError, match=f"Empty: it has no {missing}; write one"):
-        run(market(), empty(), settings())
-
-
 def test_a_failure_before_the_first_decision_and_after_the_last_is_told_apart() -> None:
     class Late(Passive):
         def end(self, ctx: AgentContext) -> None:
@@ -115,6 +103,19 @@ def test_a_failure_before_the_first_decision_and_after_the_last_is_told_apart() 
     assert early is not None
     assert late is not None
     assert (early.message, early.step, late.message, late.step) == ("early", -1, "late", 11)
+
+
+def test_what_cannot_be_run_is_refused() -> None:
+    wrong: list[tuple[Any, Any, BacktestSettings]] = [
+        (market(), object(), settings()),
+        (market(), type("NoAct", (Agent,), {})(), settings()),
+        (market(), type("NoStrategy", (CompiledAgent,), {})(), settings()),
+        (market(), Passive(), BacktestSettings()),
+        (prepare(market(), "kalshi-2025-07-01"), Passive(), settings()),
+    ]
+    for source, agent, chosen in wrong:
+        with pytest.raises(ConfigError):
+            run(source, agent, chosen)
 
 
 def test_a_program_that_is_interrupted_stops_and_so_does_a_run_without_a_result() -> None:
@@ -158,28 +159,6 @@ def test_an_agent_that_loops_is_stopped_in_any_thread() -> None:
     assert [str(one.failure) for one in found] == ["StepTimeout: the step took longer than seconds_per_step"]
 
 
-TRACED = """
-import sys, time
-from bellwether.replay.agents.limits import StepLimit, StepTimeout
-
-for seconds, limit in ((0.0, StepLimit(60)), (1.0, StepLimit(0.1))):
-    with limit:
-        limit.begin()
-        try:
-            time.sleep(seconds)
-            limit.stop()
-        except StepTimeout:
-            limit.stop()
-sys.settrace(lambda *_: None)
-print((lambda: "traced")())
-"""
-
-
-def test_a_step_that_ended_with_an_error_leaves_nothing_for_a_tracer_to_wait_for() -> None:
-    done = subprocess.run([sys.executable, "-c", TRACED], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout == "traced\n", done.stderr
-
-
 def test_an_agent_that_waits_for_others_is_not_timed() -> None:
     class Waiting(Scripted):
         timed = False
@@ -204,11 +183,6 @@ def send_many(ctx: AgentContext) -> None:
     ctx.place_many(requests(0, YES, BUY, np.full(10**5, 40 * CENT), 1))
 
 
-def test_what_is_no_agent_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is not an agent"):
-        run(market(), object(), settings())  # type: ignore[arg-type]
-
-
 def test_an_object_that_has_run_is_made_anew() -> None:
     class Learner(Agent):
         api = 3
@@ -226,16 +200,6 @@ def test_an_object_that_has_run_is_made_anew() -> None:
     assert agent.seen == 11
 
 
-def test_a_tape_alone_needs_rules() -> None:
-    with pytest.raises(ConfigError, match="name them"):
-        run(market(), Passive(), BacktestSettings())
-
-
-def test_what_was_prepared_for_other_rules_is_refused() -> None:
-    with pytest.raises(ConfigError, match="prepare it again"):
-        run(prepare(market(), "kalshi-2025-07-01"), Passive(), settings())
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -248,14 +212,6 @@ def test_what_was_prepared_for_other_rules_is_refused() -> None:
 def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name):
         BacktestSettings(**{name: value})
-
-
-def test_the_backtest_says_what_it_was_made_with() -> None:
-    backtest = run(market(), RandomAgent(max_size=2), settings(seed=3))
-    assert (backtest.episode, backtest.venue, backtest.agent, backtest.seed) == ("tape", "kalshi", "random-agent", 3)
-    assert (backtest.rules.name, backtest.settings.queue, backtest.settings.execution) == (RULES, backtest.rules.queue, "maker_taker")
-    assert backtest.parameters == '{"max_position": 10, "max_size": 2, "trade_probability": 0.1}'
-    assert backtest.bankroll == 1000 * MICROS
 
 
 def test_the_digest_of_settings_tells_all_apart_that_can_change_a_result() -> None:

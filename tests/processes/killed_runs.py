@@ -1,4 +1,4 @@
-"""Kill runs in the middle: `python -m tests.unit.replay.llm.killed_runs FOLDER REQUESTS...`.
+"""Kill runs in the middle: `python -m tests.processes.killed_runs FOLDER REQUESTS...`.
 
 The run in FOLDER/N is killed without cleanup when it sends request N. The program prints the exit code of each, as from `os.waitstatus_to_exitcode`.
 """

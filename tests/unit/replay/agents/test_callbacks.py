@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay import (
     CENT,
     CONTRACT,
+    DOLLAR,
     MINUTE,
     NO,
     SECOND,
@@ -21,6 +23,7 @@ from bellwether.replay import (
     AgentContext,
     AgentSource,
     Backtest,
+    CompiledAgent,
     Fill,
     OrderUpdate,
     Trade,
@@ -28,15 +31,20 @@ from bellwether.replay import (
     run,
 )
 from bellwether.replay.agents.market_maker import MarketMaker
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import ReplaySettings, Session, arrays
+from bellwether.replay.engine import kernel as k
+from bellwether.replay.engine.agent_view import arrival_time
 from bellwether.replay.engine.clock import AT_DECISION, AT_NEWS
-from bellwether.replay.engine.codes import F_PRICE, F_TS, O_ARRIVED, O_SENT, Status
+from bellwether.replay.engine.codes import F_PRICE, F_TS, O_ARRIVED, O_SENT, Status, Tif
+from bellwether.replay.engine.kernel import strategy
+from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.engine.state import SERIES
 from bellwether.replay.rules import rule_set
 from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, TRADED, Tape, unpack
 from tests.reference.replay.random_tapes import Shape, random_tape
-from tests.unit.replay.agents.scenes import RULES, TRADE, market, settings
+from tests.unit.replay.agents.scenes import RULES, TRADE, market, settings, traded
 
-SAMPLE_AGENTS = Path(__file__).parents[1] / "isolation" / "sample_agents.py"
+SAMPLE_AGENTS = Path(__file__).parent / "sample_agents.py"
 Callback = Callable[[AgentContext, Any], Any]
 
 
@@ -146,19 +154,12 @@ def test_a_callback_has_the_calls_of_a_decision_and_reads_since_the_last_one() -
 
 
 @pytest.mark.parametrize(
-    ("agent", "isolated", "said"),
-    [
-        ("FailsAtFill", False, "ZeroDivisionError"),
-        ("FailsAtOrder", True, "ZeroDivisionError"),
-        ("ReturnsAtTrade", False, "TypeError: on_trade returned 'M-0'"),
-        ("ReturnsAtTrade", True, "TypeError: on_trade returned 'M-0'"),
-    ],
+    ("agent", "kind"), [("FailsAtFill", "ZeroDivisionError"), ("FailsAtOrder", "ZeroDivisionError"), ("ReturnsAtTrade", "TypeError")]
 )
-def test_an_error_of_a_callback_ends_the_run_there(agent: str, isolated: bool, said: str) -> None:
-    failure = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:{agent}"), settings(), isolated=isolated).failure
+def test_an_error_of_a_callback_ends_the_run_there(agent: str, kind: str) -> None:
+    failure = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:{agent}"), settings()).failure
     assert failure is not None
-    assert str(failure).startswith(said)
-    assert (failure.step, failure.at) == (1, 90 * SECOND)
+    assert (failure.type, failure.step, failure.at) == (kind, 1, 90 * SECOND)
 
 
 def order_updates(tape: Tape, do: dict[str, Callback], **changed: Any) -> list[Any]:
@@ -268,7 +269,7 @@ def test_every_change_of_the_best_prices_is_told_once_at_the_end_of_its_instant(
 
 def test_an_agent_can_trade_on_what_a_book_shows() -> None:
     moves = (90, LEVEL, 0, NO, 54 * CENT, 20 * CONTRACT)
-    backtest = run(market(moves), AgentSource(f"{SAMPLE_AGENTS}:TakesACheapOffer"), settings(), isolated=True)
+    backtest = run(market(moves), AgentSource(f"{SAMPLE_AGENTS}:TakesACheapOffer"), settings())
     assert backtest.failure is None, backtest.failure.traceback
     assert (backtest.outcome.fills[:, F_TS] // SECOND).tolist() == [90]
     assert backtest.outcome.fills[:, F_PRICE].tolist() == [46 * CENT]
@@ -292,14 +293,13 @@ LATENCY: dict[str, int] = {}
 COUNTS: dict[str, int] = {}
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
-    "way", [{}, {"order_latency": SECOND}, {"data_latency": SECOND // 4, "order_latency": SECOND}, {"rules": "pmb-2026-01"}]
+    ("seed", "way"), enumerate([{}, {"order_latency": SECOND}, {"data_latency": SECOND // 4, "order_latency": SECOND}]), ids=str
 )
 def test_being_told_changes_no_fill_and_misses_none(seed: int, way: dict[str, Any]) -> None:
     chosen = settings(cadence=5 * SECOND, **way)
     lives = seed % 2 == 0
-    source = prepare(random_tape(seed, Shape(rows="rules" in way, trades=0.5, lifecycle=lives)), chosen.rules)
+    source = prepare(random_tape(seed, Shape(trades=0.5, lifecycle=lives)), chosen.rules)
     LATENCY["now"] = chosen.data_latency
     COUNTS.update(fills=0, trades=0)
     plain, informed = run(source, MarketMaker(size=3), chosen), run(source, Maker(size=3), chosen)
@@ -324,3 +324,266 @@ def test_a_session_stops_at_the_times_and_fills_asked_for() -> None:
     assert session.orders[0, 8] == Status.FILLED
     with pytest.raises(ConfigError, match="before its first step"):
         session.stop_at_news(fills=True)
+
+
+# Late answers to orders
+
+
+class Looks(Agent):
+    """Bid at the first decision, and record the state of the context at each call, in seconds and contracts."""
+
+    api = 3
+
+    def __init__(self, notes: list[Any]) -> None:
+        self.notes = notes
+
+    def act(self, ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            self.order = ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
+        self._note(ctx, "act")
+
+    def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
+        assert fill.time_ns == 90 * SECOND
+        self._note(ctx, "fill")
+
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        self._note(ctx, f"{update.status} at {update.time_ns // SECOND}")
+
+    def _note(self, ctx: AgentContext, what: str) -> None:
+        held, order, all_fills = ctx.position("M-0"), self.order, ctx.fills(whole_run=True)
+        known = {ctx.market("M-0").yes_position, held.yes_lots, int(ctx.positions[0, 0]), sum(fill.lots for fill in all_fills)}
+        assert len(known) == 1
+        assert (held.yes_cost > 0) == (ctx.cash < 1000 * 10**6) == bool(all_fills) == (order.cost > 0)
+        assert ctx.is_resting([order]).tolist() == [order.is_resting] == [bool(ctx.resting())]
+        assert ctx.available == ctx.cash - (order.remaining * 4500 if order.is_resting else 0) - (ctx.cash - ctx.available) % 4500
+        self.notes.append((what, ctx.now_ns // SECOND, order.status, order.filled // CONTRACT, known.pop() // CONTRACT))
+
+
+def looked(**changed: Any) -> list[Any]:
+    notes: list[Any] = []
+    failure = run(market(TRADE), Looks(notes), settings(**changed)).failure
+    assert failure is None, failure.traceback
+    return [note for note in notes if note[1] < 240]
+
+
+def test_acknowledgements_and_fills_are_learned_late() -> None:
+    assert looked(response_latency=40 * SECOND) == [
+        ("act", 0, "pending", 0, 0),
+        ("resting at 0", 40, "resting", 0, 0),
+        ("act", 60, "resting", 0, 0),
+        ("act", 120, "resting", 0, 0),
+        ("fill", 130, "filled", 10, 10),
+        ("filled at 90", 130, "filled", 10, 10),
+        ("act", 180, "filled", 10, 10),
+    ]
+
+
+def test_recorded_latencies_take_the_place_of_constants() -> None:
+    series = LatencySeries(np.array([[0, 5, 25], [100, 105, 145]]) * SECOND)
+    # The answer to the event at 90 seconds is interpolated between 5 -> 25 and 105 -> 145.
+    assert looked(latencies=series)[3:5] == [("act", 120, "resting", 0, 0), ("fill", 127, "filled", 10, 10)]
+    assert looked(latencies=series)[1] == ("resting at 5", 25, "resting", 0, 0)
+
+
+def test_a_cancel_of_a_fill_that_is_not_known_yet_is_sent_and_finds_nothing() -> None:
+    answers: list[Any] = []
+
+    def act(ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
+        if ctx.step in (2, 3):
+            answers.append((ctx.cancel(0), ctx.cancel_all(), ctx.amend(0, 44 * CENT, CONTRACT)))
+
+    backtest = traded(act, TRADE, response_latency=40 * SECOND)
+    assert answers == [(True, 1, None), (False, 0, "not_resting")]
+    assert len(backtest.outcome.fills) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([[0, 1]], "give integers of shape"),
+        ([[0, 1, 2], [5, 4, 8]], "row 2: the entry latency is below 0"),
+        ([[5, 6, 7], [5, 7, 8]], "row 2: it is not later than the row before"),
+        ([[0, 9, 10], [5, 9, 11]], "row 2: its order arrives no later"),
+        ([[0, 1, 20], [5, 6, 11]], "row 2: its answer comes before"),
+    ],
+)
+def test_latencies_that_cannot_be_are_refused_with_their_row(rows: list[list[int]], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        LatencySeries(np.array(rows))
+
+
+def test_times_between_rows_are_interpolated_exactly() -> None:
+    rng = np.random.default_rng(3)
+    low, wide = 1_700_000_000 * SECOND, 10**17
+    for _ in range(300):
+        x1, x2 = sorted(rng.integers(low, low + wide, 2).tolist())
+        y1, y2 = sorted(rng.integers(low, low + wide, 2).tolist())
+        at = int(rng.integers(x1, x2 + 1))
+        series = np.array([(x1, y1, y1), (x2 + 1, y2, y2)], SERIES)
+        assert arrival_time(series, False, at) == y1 + int(Fraction((y2 - y1) * (at - x1), x2 + 1 - x1))
+        assert arrival_time(series, False, x1 - 5) == y1 - 5
+        assert arrival_time(series, False, x2 + 6) == y2 + 5
+
+
+# Compiled callbacks
+
+
+GTC, IOC, CANCELLED, LOTS = int(Tif.GTC), int(Tif.IOC), int(Status.CANCELLED), 300
+
+
+class Quick(Agent):
+    """Join the bids of each market, pair fills, follow trades, replace cancelled orders, and take books that moved far."""
+
+    api = 3
+
+    name = "quick"
+
+    def act(self, ctx: AgentContext) -> None:
+        ctx.cancel_all()
+        for one in ctx.markets():
+            if one.yes_bid is not None:
+                ctx.buy(one.ticker, YES, LOTS, one.yes_bid)
+
+    def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
+        if fill.role == "maker":
+            ctx.buy(fill.ticker, NO if fill.side == "yes" else YES, fill.lots, 98 * CENT - fill.price)
+
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        if update.status == "cancelled" and update.filled > 0:
+            ctx.buy(update.ticker, update.side, LOTS, 10)
+
+    def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
+        ctx.place(
+            trade.ticker,
+            trade.taker_side,
+            "buy",
+            trade.yes_price if trade.taker_side == "yes" else trade.no_price,
+            trade.lots // 100 + 1,
+            "ioc",
+        )
+
+    def on_book(self, ctx: AgentContext, ticker: str) -> None:
+        seen = ctx.market(ticker)
+        if seen.yes_bid is not None and seen.yes_bid % 7 == 0:
+            ctx.buy(ticker, YES, 100, seen.yes_bid)
+
+
+@strategy
+def decide(sim, params):
+    while k.next_step(sim):
+        k.cancel_all(sim, -1)
+        for ticker in range(k.tickers(sim)):
+            bid = k.best_bid(sim, ticker, 0)
+            if bid > 0:
+                k.place(sim, ticker, 0, 0, bid, params[0], GTC, 0)
+
+
+@strategy
+def filled(sim, params, fill):
+    params[1] += 1
+    if k.fill_role(sim, fill) == 1:
+        k.place(
+            sim,
+            k.fill_ticker(sim, fill),
+            1 - k.fill_side(sim, fill),
+            0,
+            98 * CENT - k.fill_price(sim, fill),
+            k.fill_lots(sim, fill),
+            GTC,
+            0,
+        )
+
+
+@strategy
+def ordered(sim, params, update):
+    params[2] += 1
+    order = k.update_order(sim, update)
+    if k.update_status(sim, update) == CANCELLED and k.update_filled(sim, update) > 0:
+        k.place(sim, k.order_ticker(sim, order), k.order_side(sim, order), 0, 10, params[0], GTC, 0)
+
+
+@strategy
+def printed(sim, params, trade):
+    params[3] += 1
+    side = k.trade_taker(sim, trade)
+    price = k.trade_price(sim, trade) if side == 0 else DOLLAR - k.trade_price(sim, trade)
+    k.place(sim, k.trade_ticker(sim, trade), side, 0, price, k.trade_lots(sim, trade) // 100 + 1, IOC, 0)
+
+
+@strategy
+def moved(sim, params, ticker):
+    params[4] += 1
+    bid = k.best_bid(sim, ticker, 0)
+    if bid > 0 and bid % 7 == 0:
+        k.place(sim, ticker, 0, 0, bid, 100, GTC, 0)
+
+
+class CompiledQuick(CompiledAgent):
+    """The compiled version of `Quick`."""
+
+    api = 3
+
+    name = "quick"
+    strategy = decide
+    on_fill, on_order, on_trade, on_book = filled, ordered, printed, moved
+
+    def __init__(self, notes: list[np.ndarray] | None = None) -> None:
+        self.notes = [] if notes is None else notes
+
+    def numbers(self, episode: Any, seed: int) -> np.ndarray:
+        params = np.array([LOTS, 0, 0, 0, 0], np.int64)
+        self.notes.append(params)
+        return params
+
+
+@pytest.mark.parametrize(
+    ("seed", "way"),
+    enumerate([{}, {"data_latency": SECOND // 4, "order_latency": SECOND // 2}]),
+    ids=["at-once", "late"],
+)
+def test_python_and_compiled_callbacks_send_the_same_orders(seed: int, way: dict[str, Any]) -> None:
+    chosen = settings(cadence=5 * SECOND, calls_per_step=10**6, **way)
+    source = prepare(random_tape(seed, Shape(trades=0.5)), chosen.rules)
+    notes: list[np.ndarray] = []
+    plain, fast = run(source, Quick(), chosen), run(source, CompiledQuick(notes), chosen)
+    assert (plain.failure, fast.failure) == (None, None), plain.failure and plain.failure.traceback
+    assert fast.outcome.orders.tolist() == plain.outcome.orders.tolist()
+    assert fast.digest == plain.digest
+    assert (notes[0][1:] > 10).all()
+
+
+def test_a_run_that_starts_again_with_room_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, chosen = random_tape(1, Shape(trades=0.5)), settings(cadence=5 * SECOND)
+    roomy: list[np.ndarray] = []
+    tight: list[np.ndarray] = []
+    whole = run(source, CompiledQuick(roomy), chosen).digest
+    for name, rows in (("FIRST_ROWS", 16), ("COMPILED_ROWS", 32), ("FIRST_UPDATES", 4)):
+        monkeypatch.setattr(arrays, name, rows)
+    assert run(source, CompiledQuick(tight), chosen).digest == whole
+    assert tight[0].tolist() == roomy[0].tolist()
+
+
+@strategy
+def fails(sim, params, fill):
+    params[1] += 1
+    if params[1] == 2:
+        raise ValueError("two fills are too many")
+
+
+class Fails(CompiledQuick):
+    """Raise an error at the second fill."""
+
+    on_fill = fails
+
+
+def test_an_error_of_a_compiled_callback_ends_the_run_there() -> None:
+    notes: list[np.ndarray] = []
+    backtest = run(market(TRADE), Fails(notes), settings())
+    assert backtest.failure is not None
+    assert str(backtest.failure) == "ValueError: two fills are too many"
+    assert (backtest.failure.step, backtest.failure.at) == (1, 90 * SECOND)
+    assert notes[0][1] == 2
+    # No order was sent after it.
+    assert backtest.outcome.orders[:, O_SENT].max() == 90 * SECOND

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -83,11 +83,17 @@ class Everything(Agent):
 
     def _many(self, ctx: Any, market: Any, size: int) -> None:
         code = ctx.tickers.index(market.ticker)
-        numbers = ctx.place_many(requests(code, np.array([YES, NO, 7]), BUY, np.array([43 * CENT, 50 * CENT, 5]), size))
+        numbers = ctx.place_many(requests(code, np.array([YES, NO, NO]), BUY, np.array([43 * CENT, 50 * CENT, 5]), size))
         self.orders += [ctx.order(number) for number in numbers.tolist() if number >= 0]
 
     def _wrong(self, ctx: Any, market: Any, size: int) -> None:
-        for call in (lambda: ctx.buy("X", YES, 1), lambda: ctx.cancel(10**6), lambda: ctx.order(-9), lambda: ctx.exogenous("none")):
+        for call in (
+            lambda: ctx.buy("X", YES, 1),
+            lambda: ctx.cancel(10**6),
+            lambda: ctx.order(-9),
+            lambda: ctx.exogenous("none"),
+            lambda: ctx.place_many(requests(0, np.array([YES, 7]), BUY, 43 * CENT, size)),
+        ):
             try:
                 call()
             except OrderError as error:
@@ -298,7 +304,7 @@ class Breaks(Agent):
 
     def __init__(self, how: str) -> None:
         if how == "hangs":
-            time.sleep(600)
+            threading.Event().wait(600)
         raise ZeroDivisionError("made of nothing")
 
     def act(self, ctx: Any) -> None: ...

@@ -4,47 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from tempfile import mkdtemp
 
-import orjson
 import pytest
 from click.testing import CliRunner
 
-from bellwether.errors import ConfigError
-from bellwether.replay import CENT, AgentSource, Backtest, Isolation, run
+from bellwether.replay import AgentSource, run
 from bellwether.replay.engine.codes import O_COUNT
-from bellwether.replay.isolation import filesystem
-from bellwether.replay.isolation.filesystem import visible_files
-from bellwether.settings import settings as settings_of
 from cli.main import main
+from tests.processes.attacks import FEW_SECONDS, FILE, LIMITS, LOOT, ROOT, SECONDS, attacked, commands, linux, source
 from tests.unit.replay.agents.scenes import market, settings
 from tests.unit.replay.episode.folders import Native
-
-FILE = Path(__file__).parent / "hostile" / "agents.py"
-LOOT = 777
-LIMITS = Isolation(memory=1 << 30, seconds_per_run=30)
-#: Real seconds of a decision: enough on a busy machine, and few for an endless decision.
-SECONDS, FEW_SECONDS = 20.0, 1.5
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the system forbids it on Linux alone")
-
-
-def source(attack: str, target: str = "") -> AgentSource:
-    return AgentSource(f"{FILE}:Hostile", {"attack": attack, "target": target})
-
-
-def attacked(attack: str, target: str = "", seconds: float = SECONDS) -> Backtest:
-    return run(market(), source(attack, target), settings(seconds_per_step=seconds), isolated=LIMITS)
-
 
 #: Attack -> type of the failure that ends trading (None: trading continues), and the number of orders sent.
 HARMLESS: dict[str, tuple[str | None, int]] = {
@@ -68,8 +45,6 @@ HARMLESS: dict[str, tuple[str | None, int]] = {
     "stop_the_run": ("RunStopped", 1),
     "read_secrets": (None, 1),
 }
-#: `test_isolated` tests messages that the connection refuses.
-NONSENSE = [["place", 0, 0, 0, 45 * CENT, 1.5, 1, 0, ""], ["loaded", "again", "{}", "timed", "on_fill", 3], "long"]
 
 
 @pytest.mark.parametrize("attack", HARMLESS)
@@ -82,19 +57,6 @@ def test_an_attack_is_harmless(attack: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert LOOT not in orders[:, O_COUNT], "it succeeded"
     assert len(orders) == sent
     assert backtest.outcome.pnl[0] == 0, "no order of these fills"
-
-
-def test_a_returned_value_is_no_order() -> None:
-    backtest = run(market(), AgentSource(f"{FILE}:Returns"), settings(), isolated=LIMITS)
-    assert backtest.failure is not None
-    assert (backtest.failure.type, len(backtest.outcome.orders)) == ("TypeError", 0)
-
-
-@pytest.mark.parametrize("message", NONSENSE, ids=lambda message: orjson.dumps(message).decode()[:40])
-def test_an_invalid_message_ends_the_agent_by_name(message: object) -> None:
-    failure = attacked("send_nonsense", "long" if message == "long" else orjson.dumps(message).decode()).failure
-    assert failure is not None
-    assert (failure.type, failure.step) == ("MalformedMessage", 1)
 
 
 def test_what_it_patches_is_its_own() -> None:
@@ -114,17 +76,6 @@ def test_in_this_process_the_same_attacks_succeed(attack: str, tmp_path: Path, m
         target = str(server.getsockname()[1]) if attack == "connect_out" else str(Native().write(tmp_path / "KXTEST-26JAN20"))
         backtest = run(market(), source(attack, target), settings())
     assert LOOT in backtest.outcome.orders[:, O_COUNT]
-
-
-@linux
-def test_files_and_network_are_out_of_reach(tmp_path: Path) -> None:
-    folder = Native().write(tmp_path / "KXTEST-26JAN20")
-    before = sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir())
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        for attack, target in (("open_files", str(folder)), ("connect_out", str(server.getsockname()[1]))):
-            backtest = attacked(attack, target)
-            assert (backtest.failure, len(backtest.outcome.orders)) == (None, 1)
-    assert sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir()) == before
 
 
 @linux
@@ -156,12 +107,6 @@ def _agents() -> set[str]:
             if "bellwether.replay.isolation.child" in command and status.rpartition(")")[2].split()[1] == str(os.getpid()):
                 found.add(entry.name)
     return found
-
-
-def test_a_run_has_a_limit_too() -> None:
-    failure = run(market(), source("sleep"), settings(), isolated=Isolation(seconds_per_run=2.0)).failure
-    assert failure is not None
-    assert (failure.type, failure.step) == ("RunTimeout", 1)
 
 
 @pytest.mark.parametrize(
@@ -244,61 +189,12 @@ def test_in_this_process_nothing_is_hidden(attack: str, tmp_path: Path) -> None:
 
 
 @linux
-def test_an_agent_sees_its_folder_without_episodes_homes_and_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reference, _ = episode_next_to(tmp_path / "mine")
-    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "mine" / "home"))
-    (tmp_path / "mine" / "home" / "sandbox").mkdir(parents=True)
-    (tmp_path / "mine" / "home" / "sandbox" / "tape").write_text("x")
-    (tmp_path / "mine" / "episodes" / "notes.txt").write_text("x")
-    settings_of.cache_clear()
-    try:
-        files, _ = visible_files(reference)
-    finally:
-        settings_of.cache_clear()
-    own = {str(Path(path).relative_to(tmp_path / "mine")) for path in files if Path(path).is_relative_to(tmp_path / "mine")}
-    assert own == {"agents.py", "weights.json", "episodes/notes.txt"}
-
-
-def test_an_agent_in_an_episode_is_refused(tmp_path: Path) -> None:
-    folder = Native().write(tmp_path / "KXTEST-26JAN20")
-    shutil.copy(FILE, folder / "agents.py")
-    with pytest.raises(ConfigError, match=r"contains settlement\.json, the outcome of an episode; move the agent"):
-        run(market(), AgentSource(f"{folder / 'agents.py'}:Hostile", {"attack": "sleep"}), settings(), isolated=True)
-
-
-def test_an_agent_in_a_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
-    shutil.copy(FILE, tmp_path / "agents.py")
-    settings_of.cache_clear()
-    try:
-        with pytest.raises(ConfigError, match="is part of a home of Bellwether"):
-            visible_files(f"{tmp_path / 'agents.py'}:Hostile")
-    finally:
-        settings_of.cache_clear()
-
-
-def test_a_folder_that_is_too_large_to_check_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filesystem, "_MOST_ENTRIES", 3)
-    reference, _ = episode_next_to(tmp_path / "mine")
-    with pytest.raises(ConfigError, match="has more than 3 files"):
-        visible_files(reference)
-
-
-@linux
 def test_a_process_that_leaves_its_group_ends_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     late = attacked("outlive_the_run", seconds=FEW_SECONDS).failure
     assert late is not None
     assert late.type == "StepTimeout"
-    assert [command for command in _commands() if str(tmp_path) in command] == []
-
-
-def _commands() -> Iterator[str]:
-    """Return the command lines of all processes. Those of agents contain paths of this test."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and entry.name != str(os.getpid()):
-            with suppress(OSError):
-                yield (entry / "cmdline").read_text()
+    assert [command for command in commands() if str(tmp_path) in command] == []
 
 
 # Failures while it is loaded
@@ -337,8 +233,7 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("where", ["imported", "made"])
-@pytest.mark.parametrize("code", BEFORE)
+@pytest.mark.parametrize(("code", "where"), zip(BEFORE, ("imported", "made") * 6, strict=True))
 def test_an_agent_that_fails_while_it_is_loaded_fails_alone(code: str, where: str, tmp_path: Path) -> None:
     file = tmp_path / "mine" / "fails.py"
     file.parent.mkdir()
@@ -352,24 +247,11 @@ def test_an_agent_that_fails_while_it_is_loaded_fails_alone(code: str, where: st
     assert (backtest.agent, len(backtest.outcome.orders), backtest.outcome.pnl[0]) == ("fails", 0, 0)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("where", ["imported", "made"])
-def test_the_others_of_a_command_run_to_the_end(where: str, jobs: int, tmp_path: Path) -> None:
-    episode, file = Native().write(tmp_path / "KXTEST-26JAN20"), tmp_path / "mine" / "fails.py"
-    file.parent.mkdir()
-    file.write_text(LOADING.format(**{"imported": "", "made": "pass", where: "time.sleep(10**6)"}))
-    words = ["backtest", "--agent", f"{file}:Fails", "--agent", "passive", "--episode", str(episode), "--decision-seconds", "3"]
-    result = CliRunner().invoke(main, [*words, "--isolated", "--jobs", str(jobs), "--json"])
-    assert result.exit_code == 1, result.output
-    rows = {row["agent"]: row["failure"] for row in orjson.loads(result.stdout)}
-    assert rows["passive"] is None
-    assert rows["fails"].startswith("StepTimeout")
-
-
 # Systems without namespaces
 
 _RUN = """
 from bellwether.replay import AgentSource, Isolation, run
+from tests.processes.attacks import FEW_SECONDS, FILE, LIMITS, LOOT, ROOT, SECONDS, attacked, commands, linux, source
 from tests.unit.replay.agents.scenes import market, settings
 done = run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=Isolation(partial=PARTIAL))
 print(done.failure, done.confinement)
@@ -380,7 +262,7 @@ def without_namespaces(*, partial: bool) -> str:
     """Return the output of a run on a system that refuses namespaces, like a container."""
     inner = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --inh-caps -all --no-new-privs "$@"'
     command = ["unshare", "--user", "--map-root-user", "sh", "-c", inner, "sh", sys.executable, "-c", _RUN.replace("PARTIAL", str(partial))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FILE.parents[5])
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     return (done.stdout + done.stderr).strip()
 
 
@@ -440,35 +322,3 @@ def test_a_normal_user_can_isolate() -> None:
         assert done.stdout == "returns ()\n", done.stderr
     finally:
         shutil.rmtree(file.parents[1])
-
-
-def test_a_package_is_shown_without_its_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "traders"
-    (package / "models").mkdir(parents=True)
-    for path in ("__init__.py", "mine.py", "models/weights.json"):
-        (package / path).write_text("")
-    Native().write(package / "data" / "KXTEST-26JAN20")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    files, _ = visible_files("traders.mine:Mine")
-    shown = {str(Path(path).relative_to(package)) for path in files if Path(path).is_relative_to(package)}
-    assert shown == {"__init__.py", "mine.py", "models"}
-
-
-_KILLED = """
-import os, signal, sys
-from bellwether.replay import AgentSource, Isolation
-from bellwether.replay.isolation.host import IsolatedAgent
-sys.path.append(sys.argv[1])
-with IsolatedAgent(AgentSource("bellwether.replay.agents.baselines:Passive"), Isolation(), 60.0):
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@linux
-def test_no_agent_outlives_a_simulator_that_is_killed(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False, cwd=FILE.parents[5])
-    assert done.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + SECONDS
-    while left := [command for command in _commands() if str(tmp_path) in command]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)

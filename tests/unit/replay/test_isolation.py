@@ -1,0 +1,141 @@
+"""Isolated agents: messages of the wire, files that they may see, and limits."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.replay import CENT, AgentSource, Isolation, run
+from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
+from bellwether.replay.isolation import filesystem
+from bellwether.replay.isolation.filesystem import visible_files
+from bellwether.replay.isolation.settings import Confinement
+from bellwether.replay.isolation.wire_protocol import MalformedMessage, check_request, encode_message
+from bellwether.settings import settings as settings_of
+from tests.unit.replay.agents.scenes import market, settings
+from tests.unit.replay.episode.folders import Native
+
+SAMPLES = Path(__file__).parent / "agents" / "sample_agents.py"
+
+
+def test_the_wire_carries_numbers_and_nothing_else() -> None:
+    assert check_request(["place", 0, 1, 0, 45 * CENT, 100, 1, 0, "mine"]) == ("place", [0, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
+    name, (rows, tag) = check_request(["place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], ""])
+    assert (name, rows.dtype, rows.shape, tag) == ("place_many", np.int64, (1, 7), "")
+    assert check_request(["place_many", [], ""])[1][0].shape == (0, 7)
+    assert encode_message([np.arange(2), None])[4:] == b"[[0,1],null]"
+
+
+WRONG_MESSAGES: list[Any] = [
+    ["place", 0, 0, 0, 45 * CENT, True, 1, 0, ""],
+    ["place", 0, 0, 0, 45 * CENT, 1.5, 1, 0, ""],
+    ["place", 0, 0, 0, 45 * CENT, 100, 1, 0, "x" * 65],
+    ["place", 0, 0, 0, 45 * CENT, 100, 1, 0, "a\nb"],
+    ["place", 0, 0, 0, 45 * CENT, 2**63, 1, 0, ""],
+    ["place", 0, 0, 0, 45 * CENT],
+    ["place_many", [[0, 0, 0, 45 * CENT, 1, 1]], ""],
+    ["place_many", [[0, 0, 0, 45 * CENT, 1, 1, 0], [1]], ""],
+    ["place_many", [[0, 0, 0, 45 * CENT, "1", 1, 0]], ""],
+    ["quote_many", [[2**62, 0]], 100, 10, ""],
+    ["cancel_many", [None]],
+    ["begin"],
+    ["__class__"],
+    ["failed", 1, 2, 3],
+    [],
+    {},
+    None,
+]
+
+
+def test_the_wire_refuses_what_is_no_message() -> None:
+    for message in WRONG_MESSAGES:
+        with pytest.raises(MalformedMessage):
+            check_request(message)
+            pytest.fail(str(message))
+
+
+def test_what_cannot_be_isolated_is_refused_before_a_process_is_started() -> None:
+    class Local(Passive):
+        pass
+
+    for source in (CompiledMarketMaker(), AgentSource("/nowhere/agents.py:One"), Local()):
+        with pytest.raises(ConfigError):
+            run(market(), source, settings(), isolated=True)
+    for params in ({"x": object()}, {"x": float("nan")}, {"x": (1, 2)}, {1: 2}):
+        with pytest.raises(ConfigError):
+            AgentSource("a.py:A", params)  # type: ignore[arg-type]
+    for name, value in (("memory", 1), ("memory", 2.0**31), ("seconds_per_run", 0.0), ("seconds_per_run", float("nan"))):
+        with pytest.raises(ConfigError, match=name):
+            Isolation(**{name: value})
+
+
+def test_what_the_system_cannot_confine_is_stated() -> None:
+    assert str(Confinement("seccomp", None, None, "RLIMIT_AS")) == (
+        "kept from it: network (seccomp), memory (RLIMIT_AS); this system cannot keep from it: files, processes, names, sizes and times of files"
+    )
+
+
+# Files that an agent sees
+
+
+def agent_with_company(folder: Path) -> str:
+    """Write an agent's file to a folder that also has weights, secrets, results, an episode and a link to its settlement."""
+    folder.mkdir()
+    shutil.copy(SAMPLES, folder / "agents.py")
+    (folder / "weights.json").write_text("[1, 2]")
+    (folder / ".env").write_text("VENUE_SECRET=hunter2")
+    (folder / "out").mkdir()
+    (folder / "out" / "backtests.csv").write_text("pnl\n1\n")
+    (folder / "link").symlink_to(Native().write(folder / "episodes" / "KXTEST-26JAN20") / "settlement.json")
+    return f"{folder / 'agents.py'}:Waits"
+
+
+def test_an_agent_sees_its_folder_without_episodes_homes_and_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference, mine = agent_with_company(tmp_path / "mine"), tmp_path / "mine"
+    monkeypatch.setenv("BELLWETHER_HOME", str(mine / "home"))
+    (mine / "home" / "sandbox").mkdir(parents=True)
+    (mine / "home" / "sandbox" / "tape").write_text("x")
+    (mine / "episodes" / "notes.txt").write_text("x")
+    settings_of.cache_clear()
+    files, _ = visible_files(reference)
+    assert {str(Path(path).relative_to(mine)) for path in files if Path(path).is_relative_to(mine)} == {
+        "agents.py",
+        "weights.json",
+        "episodes/notes.txt",
+    }
+    monkeypatch.setattr(filesystem, "_MOST_ENTRIES", 3)
+    with pytest.raises(ConfigError, match="more than 3 files"):
+        visible_files(reference)
+
+
+def test_an_agent_in_an_episode_or_a_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Native().write(tmp_path / "KXTEST-26JAN20")
+    shutil.copy(SAMPLES, folder / "agents.py")
+    with pytest.raises(ConfigError, match=r"settlement\.json"):
+        visible_files(f"{folder / 'agents.py'}:Waits")
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    shutil.copy(SAMPLES, tmp_path / "agents.py")
+    settings_of.cache_clear()
+    with pytest.raises(ConfigError, match="home of Bellwether"):
+        visible_files(f"{tmp_path / 'agents.py'}:Waits")
+
+
+def test_a_package_is_shown_without_its_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "traders"
+    (package / "models").mkdir(parents=True)
+    for path in ("__init__.py", "mine.py", "models/weights.json"):
+        (package / path).write_text("")
+    Native().write(package / "data" / "KXTEST-26JAN20")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files, _ = visible_files("traders.mine:Mine")
+    assert {str(Path(path).relative_to(package)) for path in files if Path(path).is_relative_to(package)} == {
+        "__init__.py",
+        "mine.py",
+        "models",
+    }
