@@ -15,13 +15,10 @@ from distributed import Client, LocalCluster
 
 from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, Candidate, run_sweep
-from bellwether.replay.batches import Batch, SweepPlan
-from bellwether.replay.dask_sweep import connect
 from bellwether.replay.units import SECOND
 from cli.main import main
 from tests.unit.replay.episode.folders import three_episodes
 
-pytestmark = pytest.mark.slow
 SETTINGS = BacktestSettings(cadence=5 * SECOND)
 MINE = """
 import time
@@ -119,34 +116,12 @@ def test_a_bad_episode_ends_the_sweep_and_keeps_the_finished_rows(client: Client
     assert not (tmp_path / "out" / "backtests.parquet").exists()
 
 
-def test_batches_grow_with_the_measured_speed(client: Client, folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, lengths = tmp_path / "mine.py", []
-    file.write_text(MINE)
-    batch = SweepPlan.batch
-
-    def watched(plan: SweepPlan, first: int, length: int) -> Batch:
-        lengths.append(length)
-        return batch(plan, first, length)
-
-    monkeypatch.setattr(SweepPlan, "batch", watched)
-    done = run_sweep(folders, [*candidates(file)] * 20, SETTINGS, cache=tmp_path, client=client)
-    assert len(done.rows) == 600
-    assert lengths[:4] == [1] * 4
-    assert max(lengths) > 50
-
-
 def test_another_engine_is_refused(client: Client, folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     monkeypatch.setattr("bellwether.replay.dask_sweep.ENGINE_VERSION", 0)
     with pytest.raises(ConfigError, match="engine version"):
         run_sweep(folders, candidates(file), SETTINGS, client=client)
-
-
-def test_an_absent_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.replay.dask_sweep._CONNECT_SECONDS", 1)
-    with pytest.raises(ConfigError, match=r"connecting to Dask at tcp://127\.0\.0\.1:1"):
-        connect("tcp://127.0.0.1:1")
 
 
 def test_an_agent_that_ends_its_worker_is_named(cluster: LocalCluster, client: Client, folders: list[Path], tmp_path: Path) -> None:

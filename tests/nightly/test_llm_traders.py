@@ -13,8 +13,6 @@ from bellwether.settings import settings
 from cli.main import main
 from tests.captured_events import LADDER, import_event
 
-pytestmark = pytest.mark.slow
-
 
 def run_command(*arguments: str) -> str:
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)

@@ -20,7 +20,7 @@ from tests.captures import Captures
 from tests.unit.replay.episode_builder.damage import ALL, WAYS, compare_books, damaged, truth, with_snapshots
 from tests.unit.replay.results.test_books import compared
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = pytest.mark.real
 
 FOLDER = "ws_btc15m_2026_05"
 #: In one recording, opening snapshots follow their control by time of receipt. In the other, snapshots share its time.

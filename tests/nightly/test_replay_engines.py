@@ -18,7 +18,7 @@ from tests.captures import Captures
 from tests.reference.replay.both_engines import beginning_of, merge_parts, replay_both, shift
 from tests.reference.replay.random_tapes import Behaviour, RandomAgent, Shape
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = pytest.mark.real
 
 #: Maximum number of events per episode, because the plain engine is slow.
 EVENTS = 25_000
@@ -47,10 +47,6 @@ def _fills(prepared: Prepared, settings: ReplaySettings) -> int:
 @pytest.mark.parametrize(("folder", "settings"), zip(["ws_nba_2026_03", "ws_btc15m_2026_05", "orders_spx_2023"], SETTINGS, strict=True))
 def test_both_engines_agree_on_recorded_books(captures: Captures, folder: str, settings: str) -> None:
     assert _fills(_prepared(captures, folder), SETTINGS[settings]) > 50
-
-
-def test_both_engines_agree_on_recorded_books_under_the_originals_rules(captures: Captures) -> None:
-    assert _fills(_prepared(captures, "ws_nba_2026_03", "pmb-2026-01"), ReplaySettings(cadence=5 * SECOND)) > 50
 
 
 def beginning(tape: Tape, events: int) -> Tape:

@@ -21,7 +21,7 @@ from bellwether.replay.episode import EpisodeDraft, load, validate
 from bellwether.venues.kalshi.stream.frame import parse_message
 from tests.captures import BuiltEpisode, Captures
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = pytest.mark.real
 
 NBA, BTC, LIST, ORDERS = "ws_nba_2026_03", "ws_btc15m_2026_05", "ws_2026_08", "orders_spx_2023"
 

@@ -6,15 +6,18 @@ import itertools
 from collections import Counter
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bellwether.replay.engine import ReplaySettings
+from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine.clock import AT_DECISION
+from bellwether.replay.engine.codes import U_FILLED
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules import RuleSet, rule_set
-from tests.reference.replay import Reference, market
-from tests.reference.replay.both_engines import compare
+from tests.reference.replay import Reference
+from tests.reference.replay.both_engines import REASONS, STATUSES, compare, recording
 from tests.reference.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape
 
 #: Fee terms as rows of a tape: none; Kalshi's general rates; an odd multiplier with a waiver in the middle of the tape; Polymarket's kinds;
@@ -74,9 +77,6 @@ MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
     "coarser later": (LIVE, replace(FAST, order_latency=SECOND // 4), replace(SUBCENT, later=50)),
     "pmb-2026-01": (ORIGINAL, FAST, ROWS),
     "pmb: reconciled": (ORIGINAL, replace(FAST, queue="reconciled", cadence=5 * SECOND), ROWS),
-    "pmb: taker only": (ORIGINAL, replace(FAST, execution="taker_only"), ROWS),
-    "pmb: order latency": (ORIGINAL, replace(FAST, order_latency=SECOND // 2), ROWS),
-    "pmb: sub-cent": (ORIGINAL, FAST, replace(SUBCENT, rows=True, fees=FLOAT)),
     "trade_only": (LIVE, replace(FAST, queue="trade_only"), Shape()),
     "reconciled": (LIVE, replace(FAST, queue="reconciled"), SUBCENT),
     "proportional": (LIVE, replace(FAST, queue="proportional"), SUBCENT),
@@ -167,12 +167,6 @@ def test_an_order_whose_rounding_the_cash_cannot_pay_is_cancelled_in_both_engine
     assert any((order.status, order.reason) == ("cancelled", "insufficient_cash") for replay in replays for order in replay.orders)
 
 
-def test_a_difference_is_shown_on_the_shortest_tape_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(market, "ahead_after", lambda model, ahead, before, lots, **_: ahead)
-    with pytest.raises(AssertionError, match=r"differ on the first \d+ events, of which the last are .*'level'"):
-        _compare("reconciled", 0, Behaviour(), instants=100)
-
-
 #: Modes, cases and fills of the long comparison. Each case replays tapes until it has compared its share of fills.
 CROWDED = (
     "kalshi-2026-05-28",
@@ -198,7 +192,7 @@ CROWDS = {
 NEAR = (replace(CROWDS["maker"][0], orders=6), {"trades": 0.85, "busy": 60, "spread_out": 10})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", range(CASES))
 def test_both_engines_agree_on_many_fills(case: int) -> None:
     number, mode = divmod(case, len(CROWDED))
@@ -211,3 +205,52 @@ def test_both_engines_agree_on_many_fills(case: int) -> None:
         if roles.total() >= EACH:
             break
     assert roles[role] > EACH // 2
+
+
+# Updates of own orders: each change once, in order, at its time
+
+
+FINE = Shape(tick=1, lot=1, spread_out=12, instants=120)
+UPDATES: dict[str, Any] = {
+    "at once": (LIVE, FAST, FINE),
+    "order latency": (LIVE, replace(FAST, order_latency=SECOND // 4), FINE),
+    "response latency": (LIVE, replace(FAST, order_latency=SECOND // 4, response_latency=SECOND), FINE),
+    "cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker"), FINE),
+    "crossed books": (LIVE, FAST, replace(FINE, crossed=0.4)),
+}
+
+
+def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[tuple[int, int]]]:
+    """Run both engines. Returns the plain engine, and the compiled engine's updates with the time at which each was reported."""
+    rules, settings, shape = UPDATES[mode]
+    tape, act = random_tape(seed, shape), RandomAgent(seed, shape, Behaviour()).act
+    plain, compiled = Reference(recording(tape), rules, settings), Session(tape, rules, settings)
+    plain.tells = True
+    compiled.stop_at_news(orders=True)
+    rows: list[tuple[int, ...]] = []
+    told: list[tuple[int, int]] = []
+    while found := compiled.advance():
+        if found == AT_DECISION:
+            assert plain.step()
+            for name, arguments in act(plain):
+                getattr(plain, name)(*arguments)
+                getattr(compiled, name)(*arguments)
+        fresh = compiled.updates()
+        rows += map(tuple, fresh[:, : U_FILLED + 1].tolist())
+        told += [(compiled.now, int(ts)) for ts in fresh[:, 0]]
+    assert not plain.step()
+    # At the end of the tape everything is known, including results that would have arrived later.
+    rows += map(tuple, compiled.updates()[:, : U_FILLED + 1].tolist())
+    assert compiled.result().cash == plain.account.cash
+    return plain, rows, told
+
+
+@pytest.mark.parametrize("mode", UPDATES)
+def test_both_engines_say_the_same_of_orders(mode: str) -> None:
+    plain, rows, told = both(mode, 0)
+    expected = [(one.ts, one.order, STATUSES[one.status], REASONS[one.reason], one.price, one.count, one.filled) for one in plain.updates]
+    assert rows == expected
+    assert Counter(one.status for one in plain.updates).keys() >= {"resting", "filled", "cancelled", "rejected"}
+    # An agent learns of a change as soon as the answer arrives.
+    settings = UPDATES[mode][1]
+    assert {now - ts for now, ts in told if now < plain.end} == {max(settings.data_latency, settings.response_latency)}

@@ -118,7 +118,7 @@ def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
         replay_both(replace(tape, units=units), rules, settings, agent.act, merged=merge_parts(parts))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("seed", "mode"), list(enumerate(MODES))[:2])
 def test_both_engines_agree_on_many_fills_of_portfolios(seed: int, mode: str) -> None:
     temper = Behaviour(orders=8, stacks=0.05, stack=10, largest=60, huge=0.2, sweeps=0.4, wild=0.01, turns=10)
