@@ -39,7 +39,7 @@ from tests.publish.rows import questions
 from tests.site.world import Size, published
 from tests.unit.recordings.frames import recorded
 from tests.unit.replay.episode_builder.streams import ABOUT, at, frames, trade
-from tests.unit.replay.llm.test_trajectory import HEAD, step
+from tests.unit.replay.llm.scripted_models import HEAD, step
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)

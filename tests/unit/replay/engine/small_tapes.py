@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine.codes import Tif
+from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, order_price, place, strategy, tickers
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.tape.levels import allowed_levels, every_mill, level_words
@@ -17,6 +19,7 @@ FREE = rule_set("kalshi-2021-07-01")
 LIVE = rule_set("kalshi-2026-05-28")
 ORIGINAL = rule_set("pmb-2026-01")
 KALSHI_FEES = (1, 7, 100, 1, 7, 400, 0)
+_POST_ONLY = int(Tif.POST_ONLY)
 
 Event = tuple[float, int, int, int, int, int]
 
@@ -75,3 +78,18 @@ def busy_tape(events: int = 20_000, tickers: int = 3) -> Tape:
     fees = np.tile(np.array(KALSHI_FEES, np.int64), (tickers, 1))
     words, levels = level_words(np.concatenate([words, np.array(ends)]), [[np.arange(CENT, DOLLAR, CENT)]] * tickers)
     return Tape(ts, words, tuple(f"T{code}" for code in range(tickers)), 0, int(ts[-1]), fees=fees, levels=levels)
+
+
+@strategy
+def follow(sim, params):
+    """Quote at both touches, and count quotes in params[1]."""
+    while next_step(sim):
+        for ticker in range(tickers(sim)):
+            for side in range(2):
+                order, bid = first_resting(sim, ticker, side), best_bid(sim, ticker, side)
+                if order >= 0 and order_price(sim, order) != bid:
+                    cancel(sim, order)
+                    order = -1
+                if order < 0 and bid > 0:
+                    params[1] += 1
+                    place(sim, ticker, side, 0, bid, params[0], _POST_ONLY, 0)

@@ -7,7 +7,7 @@ from math import isqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.replay.engine.accounts import prorate
@@ -19,6 +19,7 @@ from bellwether.replay.rules import rule_set, rule_sets
 from bellwether.replay.rules.fees import Accumulator
 from bellwether.replay.rules.fees import trade_fee as exact_fee
 from bellwether.replay.rules.ruleset import RuleSet
+from tests.sizes import EXAMPLES
 from tests.unit.replay.engine.small_tapes import BOOK, KALSHI_FEES, tape
 
 #: Kinds of terms with their rates.
@@ -31,24 +32,21 @@ def market(fees: tuple[int, ...], rules: RuleSet) -> np.ndarray:
     return new_markets(tape(*BOOK, fees=fees), rules).view(MARKET)[0, 0]
 
 
-@settings(deadline=None, max_examples=300)
-@given(
-    terms=st.sampled_from(TERMS),
-    price=st.integers(1, 9_999),
-    lots=st.integers(1, 10**9) | st.integers(1, 5_000),
-    rules=st.sampled_from(sorted(rule_sets())),
-)
-def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: int, lots: int, rules: str) -> None:
-    chosen = rule_set(rules)
-    if terms[0] == 2:
-        lots, price = lots % 10**6 // 100 * 100 + 100, price // 10 * 10 or 10
-        if chosen.fee_unit != 10_000:
-            return
-    exact = exact_fee(chosen, [*terms, *terms], Decimal(lots) / 100, Decimal(price) / 10_000, "taker")
-    assert trade_fee(market((*terms, *terms, 0), chosen), int(Role.TAKER), price, lots) == exact * 10**6
+@pytest.mark.parametrize("terms", TERMS, ids=str)
+def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int]) -> None:
+    generator = np.random.default_rng(terms)
+    for chosen in rule_sets().values():
+        if terms[0] == 2 and chosen.fee_unit != 10_000:
+            continue
+        row = market((*terms, *terms, 0), chosen)
+        for largest in (500, 5_000, 10**9) * max(1, EXAMPLES // 75):
+            price, lots = int(generator.integers(1, 10_000)), int(generator.integers(1, largest))
+            if terms[0] == 2:
+                lots, price = lots % 10**6 // 100 * 100 + 100, price // 10 * 10 or 10
+            exact = exact_fee(chosen, [*terms, *terms], Decimal(lots) / 100, Decimal(price) / 10_000, "taker")
+            assert trade_fee(row, int(Role.TAKER), price, lots) == exact * 10**6, (chosen.name, price, lots)
 
 
-@settings(deadline=None, max_examples=300)
 @given(price=st.integers(1, 9_999), lots=st.integers(1, 2 * 10**9), num=st.integers(1, 1000), den=st.integers(1, 10**8))
 def test_a_fee_by_square_roots_is_that_of_whole_numbers(price: int, lots: int, num: int, den: int) -> None:
     """The largest k with (k − 1/2)² ≤ (num × lots / den)² × price × (10000 − price) / unit², with integer square roots."""

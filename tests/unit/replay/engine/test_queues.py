@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, log, log2
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session
@@ -85,7 +85,6 @@ CUTS = {"power": Queue.POWER, "log": Queue.LOG, "proportional": Queue.PROPORTION
 
 
 @given(st.sampled_from(["power", "log"]), st.integers(1, 100), SIZES, SIZES, SIZES, st.booleans())
-@settings(max_examples=400, deadline=None, derandomize=True)
 def test_a_change_leaves_an_order_where_the_reference_says_and_between_the_bounds(
     queue: str, exponent: int, front: int, recorded: int, value: int, traded: bool
 ) -> None:
@@ -96,6 +95,5 @@ def test_a_change_leaves_an_order_where_the_reference_says_and_between_the_bound
 
 
 @given(st.integers(0, 2**34))
-@settings(max_examples=200, deadline=None, derandomize=True)
 def test_the_logarithm_is_that_of_mathematics_to_four_places(lots: int) -> None:
     assert log_weight(lots) / 2**16 == pytest.approx(log2(1 + lots / 100), abs=5e-5)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import ReplaySettings, Session, arrays
 from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
-from tests.unit.replay.engine.small_tapes import BOOK, FREE, ORIGINAL, finish, life, printed, session, tape
+from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, ORIGINAL, busy_tape, finish, follow, life, printed, session, tape
 
 ENDS = (life(10, CLOSE), life(10, SETTLE, 10**6))
 
@@ -34,7 +37,7 @@ def test_views_follow_the_replay_and_cannot_be_written() -> None:
 
 
 def test_a_result_is_refused_before_the_end() -> None:
-    with pytest.raises(ConfigError, match="step 0 of 11"):
+    with pytest.raises(ConfigError, match="step 0"):
         session(tape(*BOOK, *ENDS)).result()
 
 
@@ -46,21 +49,24 @@ def test_nothing_is_taken_after_the_end() -> None:
     assert (opened.refused, len(opened.orders), opened.orders[order, O_STATUS]) == (1, 1, Status.RESTING)
 
 
-@pytest.mark.parametrize(
-    "request_", [(0, YES, BUY, 4500.0, 100), (0, YES, BUY, "4_500", 100), (0, YES, BUY, 4_500, 2**64), (None, YES, BUY, 4_500, 100)]
-)
-def test_what_is_no_whole_number_is_no_order(request_: tuple) -> None:
+def test_what_is_no_whole_number_is_no_order() -> None:
     opened = session(tape(*BOOK, *ENDS))
-    with pytest.raises(ConfigError, match="integers"):
-        opened.place(*request_)
+    calls: list[Callable[[], object]] = [
+        lambda: opened.place(0, YES, BUY, 4500.0, 100),  # type: ignore[arg-type]
+        lambda: opened.place(0, YES, BUY, "4_500", 100),  # type: ignore[arg-type]
+        lambda: opened.place(0, YES, BUY, 4_500, 2**64),
+        lambda: opened.place(None, YES, BUY, 4_500, 100),  # type: ignore[arg-type]
+        lambda: opened.place_many(np.zeros((1, 6), np.int64)),
+        lambda: opened.place_many(np.zeros((1, 7))),
+        lambda: opened.place_many(np.zeros(7, np.int64)),
+        lambda: opened.quote_many(np.zeros((2, 2), np.int64), 100),
+        lambda: opened.quote_many(np.zeros(2, np.int64), 100),
+        lambda: opened.quote_many(np.zeros((1, 2)), 100),
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError):
+            call()
     assert len(opened.orders) == 0
-
-
-def test_many_requests_must_be_whole_numbers_of_seven_columns() -> None:
-    opened = session(tape(*BOOK, *ENDS))
-    for wrong in (np.zeros((1, 6), np.int64), np.zeros((1, 7)), np.zeros(7, np.int64)):
-        with pytest.raises(ConfigError, match=r"shape \(n, 7\)"):
-            opened.place_many(wrong)
 
 
 def test_codes_that_do_not_exist_are_rejected_orders() -> None:
@@ -126,20 +132,23 @@ def test_quotes_under_way_are_not_sent_twice() -> None:
     assert opened.resting().tolist() == [2, 1]
 
 
-@pytest.mark.parametrize("prices", [np.zeros((2, 2), np.int64), np.zeros(2, np.int64), np.zeros((1, 2))])
-def test_quotes_for_other_markets_than_there_are_are_refused(prices: np.ndarray) -> None:
-    with pytest.raises(ConfigError, match="quoting"):
-        session(tape(*BOOK, *ENDS)).quote_many(prices, 100)
-
-
 def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
-    with pytest.raises(ConfigError, match="more than"):
+    with pytest.raises(ConfigError):
         Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=10))
     rows = tape(*BOOK, *ENDS, rows_ts=np.zeros(1, np.int64), rows_end=np.array([4]))
-    with pytest.raises(ConfigError, match="data_latency"):
-        Session(rows, ORIGINAL, ReplaySettings(data_latency=1))
-    with pytest.raises(ConfigError, match="decides at book rows"):
-        Session(rows, ORIGINAL, ReplaySettings(response_latency=1))
+    for settings in (ReplaySettings(data_latency=1), ReplaySettings(response_latency=1)):
+        with pytest.raises(ConfigError):
+            Session(rows, ORIGINAL, settings)
+    for name, value in (
+        ("cadence", 0),
+        ("bankroll", -1),
+        ("queue", "fifo"),
+        ("max_orders", 1.5),
+        ("execution", "maker"),
+        ("order_latency", True),
+    ):
+        with pytest.raises(ConfigError, match=name):
+            ReplaySettings(**{name: value})
 
 
 def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
@@ -147,14 +156,6 @@ def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
     assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120, 125]
     opened = finish(session(tape(*BOOK, printed(120, YES, 4_000, 1)), cadence=500 * SECOND))
     assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"cadence": 0}, {"bankroll": -1}, {"queue": "fifo"}, {"max_orders": 1.5}, {"execution": "maker"}, {"order_latency": True}]
-)
-def test_settings_say_what_is_wrong(wrong: dict) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        ReplaySettings(**wrong)
 
 
 def test_equal_settings_have_one_digest() -> None:
@@ -166,3 +167,56 @@ def test_events_of_markets_and_levels_that_a_tape_does_not_have_are_refused(word
     wrong = Tape(np.array([0, SECOND]), np.array([pack(LEVEL, 0, YES, 45, 100), word]), ("T0",), 0, SECOND)
     with pytest.raises(ConfigError, match="event 1 is of ticker"):
         Session(wrong, FREE, ReplaySettings())
+
+
+# Arrays that grow, and threads
+
+
+def plain(opened: Session) -> str:
+    """The same strategy in Python."""
+    while opened.step():
+        for ticker in range(len(opened.best)):
+            for side in range(2):
+                resting = [order for order in opened.resting(ticker) if opened.orders[order, 1] == side]
+                bid = int(opened.best[ticker, side])
+                if resting and opened.orders[resting[0], 3] != bid:
+                    opened.cancel(resting.pop(0))
+                if not resting and bid > 0:
+                    opened.place(ticker, side, 0, bid, 200, Tif.POST_ONLY)
+    return opened.result().digest()
+
+
+@pytest.mark.parametrize("latency", [0, SECOND // 3])
+def test_a_replay_that_outgrows_its_arrays_ends_the_same(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
+    tape, settings = busy_tape(), ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12)
+    whole = plain(Session(tape, LIVE, settings))
+    monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
+    monkeypatch.setattr(arrays, "FIRST_MESSAGES", 2)
+    assert plain(Session(tape, LIVE, settings)) == whole
+
+
+def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    tape, settings = busy_tape(), ReplaySettings(cadence=SECOND, bankroll=10**12)
+    digests = []
+    for rows in (64, 100_000):
+        monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
+        monkeypatch.setattr(arrays, "COMPILED_ROWS", rows)
+        opened = Session(tape, LIVE, settings)
+        for _ in range(50):
+            opened.step()
+            for side in (0, 1):
+                opened.place(0, side, 0, 4_000, 300)
+        opened.run_compiled(follow, np.array([200, 0]))
+        digests.append(opened.result().digest())
+    assert digests[0] == digests[1]
+
+
+def test_sessions_in_threads_do_not_disturb_each_other() -> None:
+    def digest(_: int = 0) -> str:
+        opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))
+        opened.run_compiled(follow, np.array([200, 0]))
+        assert len(opened.fills) > 100
+        return opened.result().digest()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(digest, range(8))) == {digest()}

@@ -20,6 +20,8 @@ from bellwether.models.keys import Endpoint
 from bellwether.models.response import read_reply
 from bellwether.models.transport import ModelCall
 from bellwether.replay.agents.llm import LLMAgent
+from bellwether.replay.agents.llm.steps import CalledTool, Round, Step
+from bellwether.replay.agents.llm.trajectory import TrajectoryHead
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
@@ -190,3 +192,18 @@ def trade(models: Scripted, folder: Path, source: Prepared | None = None, **para
 def written(folder: Path) -> dict[str, bytes]:
     """Return the files of a trajectory."""
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# --- trajectories ------------------------------------------------------------------------------------------------------
+
+HEAD = TrajectoryHead({"episode": "E", "rules": "pmb-2026-01", "settings.cadence": 300}, "You trade.", [{"type": "function"}])
+USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cost_microdollars": 30}
+
+
+def step(number: int, **changes: object) -> Step:
+    calls = (
+        CalledTool("c1", "place_order", '{"ticker": "\ud800é"}', '{"status": "rejected"}', "rejected"),
+        CalledTool("c2", "done", "{}", '{"ok": true}', "ok"),
+    )
+    heard = Round("k" * 64, "ok", message={"role": "assistant", "content": None}, calls=calls, usage=USAGE)
+    return replace(Step(number, 1_768_928_400_000_000_001 + number, f"Time: {number}\nCash: $5", (heard,), "done"), **changes)  # type: ignore[arg-type]
