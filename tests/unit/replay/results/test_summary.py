@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from bellwether.pages.model import Chart, Page
+from bellwether.pages.render import render_file
+from bellwether.replay import Backtest, BacktestSettings, run
+from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.results.reality_check import reality_check
 from bellwether.replay.results.summary import results, summarise
-from bellwether.replay.results.text_tables import agent_tables, comparison_table, spread_table
+from bellwether.replay.results.tear_sheet import tear_sheet
+from bellwether.replay.results.text_tables import agent_tables, comparison_table
 from bellwether.tables.replay import RESULTS, SPREAD, SUMMARY
+from tests.figures.chart_contents import chart_rows
+from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.results.frames import KNOWN, backtest, backtests
+from tests.unit.replay.results.traders import backtest_random
 
 FOUR = backtests(
     backtest("chaser", "C-1", 12.34, max_drawdown=0.02, fill_ratio=0.5, orders=7, contracts="1000.50"),
@@ -76,12 +89,6 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
     assert keeper["slippage"] is None
 
 
-def test_without_backtests_there_are_no_rows() -> None:
-    assert results(backtests()).is_empty()
-    assert summarise(backtests()).is_empty()
-    assert comparison_table(summarise(backtests())).rows == ()
-
-
 def test_a_line_reads_as_in_the_published_tables() -> None:
     table = agent_tables(results(FOUR), {"chaser": "The Chaser"})[0]
     assert table.title == "The Chaser under kalshi-2025-10-01"
@@ -89,12 +96,6 @@ def test_a_line_reads_as_in_the_published_tables() -> None:
     assert table.rows[0][:6] == ("A-1", "-100.00", "-10.00", "31.25", "500", "–")
     assert table.rows[2][:6] == ("C-1", "+12.34", "+1.23", "2.00", "1,000.50", "50.0")
     assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "62.5", "-90.66…-84.66")
-
-
-def test_agents_stand_beside_one_another_the_best_first() -> None:
-    table = comparison_table(summarise(FOUR))
-    assert [row[0] for row in table.rows] == ["keeper", "chaser"]
-    assert table.rows[0] == ("keeper", "5.00", "0.50", "1.00", "10", "3", "100.0", "+4.00…+6.00")
 
 
 def test_tables_say_where_their_bands_come_from() -> None:
@@ -108,12 +109,6 @@ def test_tables_say_where_their_bands_come_from() -> None:
         assert summarise(frame)["band"].to_list() == [kind]
         for table in (comparison_table(summarise(frame)), *agent_tables(results(frame))):
             assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
-
-
-def test_means_come_with_the_lowest_and_the_highest_episode() -> None:
-    keeper, chaser = spread_table(summarise(FOUR)).rows
-    assert keeper == ("keeper", "1", "+5.00", "5.00", "+5.00", "100", "3.0", "3.0")
-    assert chaser == ("chaser", "3", "-29.22", "-100.00…12.34", "0.00", "33", "–", "–")
 
 
 MIXED = backtests(
@@ -140,17 +135,6 @@ def test_unsettled_episodes_count_where_that_is_asked_for() -> None:
     assert summarise(MIXED, unsettled=True)["pnl"].to_list() == [Decimal(103), Decimal(7)]
 
 
-def test_tables_mark_what_is_no_result_and_which_fees_are_a_default() -> None:
-    first, second = agent_tables(results(MIXED))
-    assert [row[1] for row in first.rows] == ["+5.00", "+100.00*", "-2.00†", "+3.00†"]
-    assert [row[1] for row in second.rows] == ["+7.00*", "–"]
-    assert first.notes[1].endswith("The total covers the other 2 of 3.")
-    table = comparison_table(summarise(MIXED))
-    assert [row[1] for row in table.rows] == ["3.00*†", "–*"]
-    assert "--unsettled includes them at their mark" in " ".join(table.notes)
-    assert spread_table(summarise(MIXED)).rows[1][2:4] == ("–", "–")
-
-
 def test_totals_are_of_episodes_alone_where_portfolios_hold_them_too() -> None:
     alone = (backtest("a", "E", 1), backtest("a", "F", 3))
     mixed = backtests(*alone, backtest("a", "E+F", 50, unsettled=True))
@@ -162,3 +146,77 @@ def test_totals_are_of_episodes_alone_where_portfolios_hold_them_too() -> None:
     assert results(portfolios)["pnl"].to_list() == [50, 7, 57]
     assert summarise(portfolios)["episodes"].to_list() == [2]
     assert "without portfolios" not in " ".join(agent_tables(results(portfolios))[0].notes)
+
+
+# Tear sheets, compared with the frames of their backtests
+
+
+@pytest.fixture
+def traded() -> Backtest:
+    return backtest_random()
+
+
+@pytest.fixture
+def sheet(traded: Backtest) -> Page:
+    return tear_sheet(traded)
+
+
+def chart(sheet: Page, title: str) -> list[dict[str, Any]]:
+    """Return the rows of a chart of the page."""
+    (found,) = [part for section in sheet.sections for part in section.parts if isinstance(part, Chart) and part.title.startswith(title)]
+    return [dict(row) for row in found.rows]
+
+
+def test_the_equity_drawn_is_that_of_the_frame(traded: Backtest, sheet: Page) -> None:
+    drawn, frame = chart(sheet, "Equity, with"), traded.equity
+    shown = {name: [row[name] for row in drawn] for name in ("y", "lower", "upper")}
+    models = frame.select(pl.col("equity", "equity_pessimistic", "equity_optimistic").cast(pl.Float64))
+    for name, values in (("y", models["equity"]), ("lower", models.min_horizontal()), ("upper", models.max_horizontal())):
+        assert set(shown[name]) <= set(values)
+        assert (shown[name][0], shown[name][-1]) == (500, values[-1])
+    if frame.height <= 240:
+        assert shown["y"] == frame["equity"].cast(pl.Float64).to_list()
+    assert (min(shown["y"]), max(shown["y"])) == (models["equity"].min(), models["equity"].max())
+    fallen = [row["y"] for row in chart(sheet, "Drawdown")]
+    assert -min(fallen) == pytest.approx(traded.summary["max_drawdown"].item(), abs=1e-6)
+
+
+def test_the_inventory_drawn_is_what_the_fills_leave_and_a_settlement_ends_it(traded: Backtest, sheet: Page) -> None:
+    first = traded.fills["ticker"].value_counts().sort("count", "ticker", descending=[True, False])["ticker"][0]
+    drawn = [row["y"] for row in chart(sheet, "Contracts of YES") if row["name"] == first]
+    held, expected = Decimal(0), []
+    for fill in traded.fills.filter(ticker=first).iter_rows(named=True):
+        held += fill["size"] * (1 if (fill["side"] == "yes") == (fill["action"] == "buy") else -1)
+        expected.append(float(held))
+    left = traded.market_pnl.filter(ticker=first).row(0, named=True)
+    assert drawn == pytest.approx([*expected, float(left["yes_position"] - left["no_position"])])
+
+
+def test_what_an_agent_says_is_text_in_a_page_that_loads_nothing(tmp_path: Path) -> None:
+    failed = backtest_random(fails=3)
+    failed.write_html(tmp_path / "sheet.html")
+    text = (tmp_path / "sheet.html").read_text(encoding="utf-8")
+    assert "ValueError: the &lt;b&gt;market&lt;/b&gt; | is" in text
+    own = re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.DOTALL)
+    assert "<b>market" not in own
+    assert re.search(r'<script (src|defer)|<(img|iframe)\b|url\(|href="(?!data:,|#main)', own) is None
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)[1].replace("&#39;", "'")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    for kind, tag in (("script-src", "script"), ("style-src", "style")):
+        for source in re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL):
+            digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy.partition(kind)[2].partition(";")[0]
+
+
+def test_a_backtest_without_fills_has_a_page() -> None:
+    quiet = run(random_tape(0, Shape(instants=60)), Passive(), BacktestSettings(rules="kalshi-2026-05-28"))
+    assert "No fills." in render_file(tear_sheet(quiet))
+    assert quiet.market_pnl.is_empty()
+
+
+def test_the_plot_is_the_equity_of_the_frame(traded: Backtest) -> None:
+    drawn = chart_rows(traded.plot())
+    assert [row["y"] for row in drawn] == traded.equity["equity"].cast(pl.Float64).to_list()
+    assert {row["name"] for row in drawn} == {traded.agent}
+    assert len(chart_rows(traded.plot() + traded.plot())) == len(drawn)

@@ -10,7 +10,7 @@ from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, r
 from bellwether.replay.units import CENT, CONTRACT, MICROS, SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
 
-RULES = ("kalshi-2026-05-28", "pmb-2026-01")
+RULES = "kalshi-2026-05-28"
 
 
 class RandomTrader(Agent):
@@ -34,19 +34,20 @@ class RandomTrader(Agent):
 
 
 @cache
-def backtest_random(rules: str = RULES[0], seed: int = 0, fails: int = -1, latency: int = 0) -> Backtest:
-    """Return a backtest of `Anything`."""
+def backtest_random(seed: int = 0, fails: int = -1, latency: int = 0, band: str = "auto") -> Backtest:
+    """Return a backtest of `RandomTrader`."""
     settings = BacktestSettings(
-        rules=rules,
+        rules=RULES,
         cadence=3 * SECOND,
         sample_every=5 * SECOND,
         bankroll=500 * MICROS,
         seed=seed,
         execution="maker_taker",
-        queue="trade_only" if rules.startswith("pmb") else "proportional",
+        queue="proportional",
         order_latency=latency,
+        band=band,  # type: ignore[arg-type]
     )
-    return run(random_tape(seed, Shape(instants=600, rows=rules.startswith("pmb"))), RandomTrader(fails), settings)
+    return run(random_tape(seed, Shape(instants=600)), RandomTrader(fails), settings)
 
 
 def rows_of(backtest: Backtest, name: str, *columns: int) -> list[list[int]]:
