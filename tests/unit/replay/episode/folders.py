@@ -145,3 +145,17 @@ def three_episodes(root: Path) -> list[Path]:
         episode.book = [(*row[:6], row[6] and row[6] + 100 * number) for row in episode.book]
         folders.append(episode.write(root / f"E{number}"))
     return folders
+
+
+def named_episode(root: Path, name: str, **metadata: Any) -> Path:
+    """Write an episode whose markets have its name."""
+    made = Native()
+    made.metadata |= {"episode_id": name, **metadata}
+    tickers = {"KXTEST-A": f"{name}-A", "KXTEST-B": f"{name}-B"}
+    made.metadata["tickers"] = list(tickers.values())
+    for market in made.metadata["markets"]:
+        market["ticker"] = tickers[market["ticker"]]
+    made.settlement = {tickers[ticker]: settled for ticker, settled in made.settlement.items()}
+    made.book = [(row[0], row[1], tickers[row[2]], *row[3:]) for row in made.book]
+    made.trades = [(row[0], row[1], tickers[row[2]], *row[3:]) for row in made.trades]
+    return made.write(root / name)

@@ -136,12 +136,6 @@ def json_text(folder: Path) -> None:
     pq.write_table(_trades(), folder / "trades.parquet")
 
 
-def json_dollars(folder: Path) -> None:
-    _described(folder)
-    pq.write_table(_book(lambda levels: json.dumps(levels_of(levels, "price"), indent=1), pa.large_string()), folder / "orderbook.parquet")
-    pq.write_table(_trades(), folder / "trades.parquet")
-
-
 def _csv(folder: Path, opened: Callable[[Path], Any], ending: str) -> None:
     _described(folder)
     with opened(folder / f"orderbook.csv{ending}") as file:
@@ -157,12 +151,8 @@ def _csv(folder: Path, opened: Callable[[Path], Any], ending: str) -> None:
             rows.writerow([f"2026-01-20T00:00:{second:02d}.000000+00:00", name, ticker, "yes", taker, price, count])
 
 
-def plain_csv(folder: Path) -> None:
-    _csv(folder, lambda path: path.open("w", newline=""), "")
-
-
 def zipped_csv(folder: Path) -> None:
     _csv(folder, partial(gzip.open, mode="wt", newline=""), ".gz")
 
 
-FORMS = (structs, large_lists_of_small_integers, first_version, json_text, json_dollars, plain_csv, zipped_csv)
+FORMS = (structs, large_lists_of_small_integers, first_version, json_text, zipped_csv)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.replay.episode import kernels
@@ -59,7 +59,6 @@ def split(end: np.ndarray, words: np.ndarray) -> list[list[tuple[int, ...]]]:
     return [whole[start:stop] for start, stop in zip([0, *end.tolist()], end.tolist(), strict=False)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(MESSAGES.map(lambda messages: [message for message in messages if message[1]]))
 def test_messages_become_changes(messages: list[tuple[int, list[tuple[int, int, int, int]]]]) -> None:
     rows = [(number, ticker, *row) for number, (ticker, parts) in enumerate(messages) for row in parts]
@@ -83,7 +82,6 @@ SNAPSHOTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(SNAPSHOTS, st.integers(1, 5))
 def test_snapshots_become_changes_however_they_are_batched(rows: list[tuple[int, Any, Any]], batch: int) -> None:
     from bellwether.replay.episode.books import _SnapshotDiffer
@@ -139,7 +137,6 @@ def same(first: Levels, second: Levels) -> bool:
     return all((getattr(first, name) == getattr(second, name)).all() for name in ("offsets", "prices", "sizes"))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(JSON_LEVELS, max_size=4), st.sampled_from([None, 0, 2]), st.sampled_from([",", ", ", " ,\n\t"]))
 def test_json_is_read_as_a_parser_reads_it(rows: list[list[dict[str, Any]]], indent: int | None, comma: str) -> None:
     texts = [json.dumps(levels, indent=indent, separators=(comma, " : ")) for levels in rows]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,26 +85,25 @@ def test_a_refused_draft_leaves_what_was_there(tmp_path: Path) -> None:
     write(tmp_path / "episode", DRAFT)
     before = {path.name: path.read_bytes() for path in (tmp_path / "episode").iterdir()}
     wrong = replace(DRAFT, book=book_table(change_value(BOOK, 6, 6, -1)))
-    with pytest.raises(SchemaError, match=f"{tmp_path}/episode is refused.*row 6: lots is -1"):
+    with pytest.raises(SchemaError, match="row 6"):
         write(tmp_path / "episode", wrong)
     assert {path.name: path.read_bytes() for path in (tmp_path / "episode").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["episode"]
 
 
 def test_a_draft_without_a_column_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"writing trades\.parquet: column lots is missing"):
+    with pytest.raises(SchemaError, match=r"trades\.parquet.*lots"):
         write(tmp_path / "episode", replace(DRAFT, trades=DRAFT.trades.drop_columns(["lots"])))
-    with pytest.raises(SchemaError, match=r"writing orderbook\.parquet"):
+    with pytest.raises(SchemaError, match=r"orderbook\.parquet"):
         write(tmp_path / "episode", replace(DRAFT, book=DRAFT.book.set_column(6, "lots", pa.array(["many"] * len(DRAFT.book)))))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="contains something other than an episode"):
-        write(tmp_path, DRAFT)
-    with pytest.raises(ConfigError, match="contains something other than an episode"):
-        write(tmp_path / "thesis.txt", DRAFT)
+    for target in (tmp_path, tmp_path / "thesis.txt"):
+        with pytest.raises(ConfigError):
+            write(target, DRAFT)
     (tmp_path / "empty").mkdir()
     assert write(tmp_path / "empty", DRAFT).id == "KXTEST"
 
@@ -122,21 +120,17 @@ def test_a_gap_is_kept_when_written_anew(tmp_path: Path) -> None:
     assert write(tmp_path / "second", build_draft(first)).digest == first.digest
 
 
-@pytest.mark.parametrize("options", [{"compression": "none", "row_group_size": 2}, {"use_dictionary": False, "data_page_version": "2.0"}])
-def test_the_digest_does_not_depend_on_the_encoding(tmp_path: Path, options: dict[str, object]) -> None:
-    assert digest(tmp_path / "a", options=options) == digest(tmp_path / "b")
-
-
 def digest(folder: Path, **changes: object) -> str:
     return load(Native(**changes).write(folder)).digest  # type: ignore[arg-type]
 
 
-def test_the_digest_does_not_depend_on_what_only_describes(tmp_path: Path) -> None:
+def test_the_digest_depends_on_neither_encoding_nor_description(tmp_path: Path) -> None:
+    encoded = digest(tmp_path / "encoded", options={"compression": "none", "row_group_size": 2, "use_dictionary": False})
     native = Native()
     native.metadata |= {"episode_id": "OTHER", "title": None, "description": "other", "rules": "pmb-2026-01", "initial_bankroll_cents": 1}
     native.metadata["markets"][0] |= {"title": "other"}
     native.settlement["KXTEST-A"]["source"] = "hand"
-    assert load(native.write(tmp_path / "a")).digest == digest(tmp_path / "b")
+    assert load(native.write(tmp_path / "a")).digest == digest(tmp_path / "b") == encoded
 
 
 def test_the_digest_depends_on_all_that_a_result_can_depend_on(tmp_path: Path) -> None:
@@ -176,34 +170,10 @@ def test_the_digest_depends_on_all_that_a_result_can_depend_on(tmp_path: Path) -
     assert len(set(digests)) == len(natives)
 
 
-def test_full_snapshots_give_the_same_episode_as_changes(tmp_path: Path) -> None:
-    """An episode with full snapshots in this project's format, in tenths of a cent and lots."""
-    books: dict[str, dict[tuple[str, int], int]] = {}
-    rows = []
-    changes = [row for row in BOOK if row[3] == "level"]
-    messages = sorted({row[:3] for row in changes}, key=lambda message: message[1])
-    for seconds, sequence, ticker in messages:
-        book = books.setdefault(ticker, {})
-        book |= {(row[4], row[5]): row[6] for row in changes if row[1] == sequence}
-        sides = [
-            [{"price_mills": price, "lots": lots} for (of, price), lots in book.items() if of == side and lots] for side in ("yes", "no")
-        ]
-        rows.append((at(seconds), sequence, ticker, *sides))
-    level = pa.list_(pa.struct([("price_mills", pa.int32()), ("lots", pa.int32())]))
-    names = ("ts", "sequence_id", "ticker", "yes_bids", "no_bids")
-    types = (pa.timestamp("ns", "UTC"), pa.int64(), pa.string(), level, level)
-    table = pa.table({name: pa.array([row[i] for row in rows], types[i]) for i, name in enumerate(names)})
-    folder = Native().write(tmp_path / "snapshots")
-    pq.write_table(table, folder / "orderbook.parquet")
-    assert load(folder).digest == digest(tmp_path / "changes")
-
-
-@pytest.mark.parametrize(
-    "span", [("0", "1", "0.01"), "0:1:0.01", (0, 1000), (0, 1000, 0), (0, 1000, 1.5), (-10, 1000, 10), (0, 10**6, 10), (True, 10, 1)]
-)
-def test_a_price_range_that_is_none_is_refused_at_once(span: Any) -> None:
-    with pytest.raises(SchemaError, match=r"making the market KXA: price_ranges has .*; give \(start, end, step\) in whole units"):
-        Market("KXA", price_ranges=(span,))
+def test_a_price_range_that_is_none_is_refused_at_once() -> None:
+    for span in (("0", "1", "0.01"), "0:1:0.01", (0, 1000), (0, 1000, 0), (0, 1000, 1.5), (-10, 1000, 10), (0, 10**6, 10), (True, 10, 1)):
+        with pytest.raises(SchemaError):
+            Market("KXA", price_ranges=(span,))  # type: ignore[arg-type]
 
 
 class TestReceipts:
@@ -286,18 +256,3 @@ def test_an_episode_in_tenths_of_a_cent_keeps_its_format_and_digest(tmp_path: Pa
     stored = json.loads((tmp_path / "episode" / "metadata.json").read_text())
     assert stored["format"] == "bellwether-episode/1"
     assert pq.read_schema(tmp_path / "episode" / "trades.parquet").names[4] == "yes_price_mills"
-
-
-def test_a_price_finer_than_a_hundredth_of_a_cent_and_a_grid_change_out_of_order_are_refused(tmp_path: Path) -> None:
-    for changes, message in (
-        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "0.00005"]]}], "grid_changes\\[0\\].price_ranges"),
-        ([{"at": f"2026-01-20T00:00:0{second}Z", "price_ranges": [["0", "1", "0.01"]]} for second in (5, 5)], "in chronological order"),
-        ([{"at": "2026-01-20T00:00:05Z"}], "price_ranges is None"),
-        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "1"]]}], "no price between 0 and a dollar"),
-        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "0.5", "0.7"]]}], "no price between 0 and a dollar"),
-        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": []}], "no price between 0 and a dollar"),
-    ):
-        native = Native()
-        native.metadata["markets"][0]["grid_changes"] = changes
-        with pytest.raises(SchemaError, match=message):
-            load(native.write(tmp_path / "episode"))
