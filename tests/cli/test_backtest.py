@@ -20,8 +20,7 @@ from bellwether.replay.agents.baselines import BuyAndHold
 from bellwether.replay.results.folder import read_backtests
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 from cli.main import main
-from tests.unit.replay.episode.folders import Native
-from tests.unit.replay.test_portfolio import folder
+from tests.unit.replay.episode.folders import Native, named_episode
 
 MAKER = ("--agent", "market-maker", "--param", "size=1", "--cadence", "5")
 
@@ -315,7 +314,7 @@ def test_tear_sheets_are_written_for_each_agent_and_episode(episode: Path, tmp_p
 
 @pytest.fixture
 def two_episodes(tmp_path: Path) -> tuple[Path, Path]:
-    return folder(tmp_path, "KXONE-26JAN20"), folder(tmp_path, "KXTWO-26JAN20")
+    return named_episode(tmp_path, "KXONE-26JAN20"), named_episode(tmp_path, "KXTWO-26JAN20")
 
 
 def test_a_portfolio_is_one_row_called_after_its_episodes(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:

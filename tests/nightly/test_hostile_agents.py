@@ -138,27 +138,17 @@ def episode_next_to(folder: Path) -> tuple[str, Path]:
 #: Attack -> its target, computed from the settlement's path and the name of a shared memory.
 HIDDEN: dict[str, Callable[[Path, str], object]] = {
     "stat_it": lambda settlement, memory: settlement,
-    "list_around": lambda settlement, memory: settlement,
-    "walk_up_with_dots": lambda settlement, memory: settlement,
     "follow_a_link": lambda settlement, memory: settlement,
     "search_everywhere": lambda settlement, memory: settlement,
-    "read_mountinfo": lambda settlement, memory: "",
     "list_processes": lambda settlement, memory: os.getpid(),
     "use_inherited_descriptors": lambda settlement, memory: "",
     "look_into_shared_memory": lambda settlement, memory: memory,
     "attach_system_v_memory": lambda settlement, memory: 0,
     "connect_to_an_abstract_socket": lambda settlement, memory: "bellwether-test",
-    "use_a_socket_pair": lambda settlement, memory: "bellwether-test",
-    "list_interfaces": lambda settlement, memory: "",
-    "name_the_host": lambda settlement, memory: socket.gethostname(),
-    "name_the_user": lambda settlement, memory: os.getuid(),
-    "own_the_parent_by_a_file": lambda settlement, memory: os.getpid(),
-    "kill_the_first_process": lambda settlement, memory: "",
     "call_the_kernel": lambda settlement, memory: "",
     "execute_from_memory": lambda settlement, memory: "",
     "change_its_own_files": lambda settlement, memory: "",
     "read_devices": lambda settlement, memory: "",
-    "read_the_system": lambda settlement, memory: "",
     "raise_its_limits": lambda settlement, memory: "",
 }
 
@@ -181,7 +171,7 @@ def test_the_rest_of_the_machine_is_hidden(attack: str, tmp_path: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("attack", ["stat_it", "follow_a_link", "read_mountinfo", "list_processes", "name_the_host", "read_the_system"])
+@pytest.mark.parametrize("attack", ["stat_it", "follow_a_link", "list_processes"])
 def test_in_this_process_nothing_is_hidden(attack: str, tmp_path: Path) -> None:
     reference, settlement = episode_next_to(tmp_path / "mine")
     source = AgentSource(reference, {"attack": attack, "target": str(HIDDEN[attack](settlement, ""))})

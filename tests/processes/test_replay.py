@@ -1,4 +1,4 @@
-"""A replay in another process with another hash seed: the same bytes, and imports only when needed."""
+"""Replays in other processes: the same bytes and rows, imports only when needed, and a worker that ends."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bellwether.errors import BellwetherError
 from bellwether.replay import BacktestSettings, run
 from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay.batches import Candidate
 from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.sweep import run_sweep
 from bellwether.replay.units import SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.engine.small_tapes import LIVE, busy_tape, follow
+from tests.unit.replay.episode.folders import three_episodes
+from tests.unit.replay.test_sweep import MAKER, SETTINGS, check_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ("kalshi-2025-07-01", "pmb-2026-01")
@@ -63,3 +68,14 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes() -> None:
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     code = "import json; from tests.processes.test_replay import digests; print(json.dumps(digests()))"
     assert run_python(code, PYTHONHASHSEED=seed) == digests()
+
+
+def test_a_sweep_has_the_rows_of_single_runs_whatever_the_processes(tmp_path: Path) -> None:
+    check_rows(three_episodes(tmp_path / "episodes"), MAKER, tmp_path / "tapes")
+
+
+def test_an_agent_that_ends_its_worker_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
+    with pytest.raises(BellwetherError, match="mine: ended by the agent"):
+        run_sweep(three_episodes(tmp_path), [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)

@@ -224,36 +224,10 @@ def stat_it(ctx, target):
     )
 
 
-def list_around(ctx, target):
-    """Return True if a folder on the path to the target lists a name that the agent's own paths do not have."""
-    folder = Path(target)
-    while folder != folder.parent:
-        folder = folder.parent
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            continue
-        way = Path(target).relative_to(folder).parts[0]
-        if way in names and not Path(__file__).is_relative_to(folder / way):
-            return True
-    return False
-
-
-def walk_up_with_dots(ctx, target):
-    up = "/".join([".."] * 40)
-    return tried(lambda: os.stat(f"{Path(__file__).parent}/{up}{target}"), lambda: os.stat(f"./{up}{target}"))
-
-
 def follow_a_link(ctx, target):
     """Follow a link next to this file, which the test points at the target."""
     link = Path(__file__).with_name("link")
     return tried(lambda: link.read_bytes(), lambda: os.stat(link), lambda: os.symlink(target, Path(__file__).with_name("mine")))
-
-
-def read_mountinfo(ctx, target):
-    return tried(
-        *(lambda name=name: Path(f"/proc/{name}").read_text() for name in ("self/mountinfo", "mounts", "self/maps", "self/environ"))
-    )
 
 
 def list_processes(ctx, target):
@@ -288,42 +262,6 @@ def attach_system_v_memory(ctx, target):
 
 def connect_to_an_abstract_socket(ctx, target):
     return tried(lambda: socket.socket(socket.AF_UNIX).connect("\0" + target), lambda: socket.socket(40, socket.SOCK_STREAM))
-
-
-def use_a_socket_pair(ctx, target):
-    """Try to connect an existing pair of sockets to another address."""
-    one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    return tried(lambda: one.sendto(b"x", "\0" + target), lambda: one.connect("\0" + target))
-
-
-def list_interfaces(ctx, target):
-    return tried(socket.if_nameindex, lambda: os.listdir("/sys/class/net"))
-
-
-def name_the_host(ctx, target):
-    return target in (socket.gethostname(), os.uname().nodename) or tried(lambda: socket.sethostname("mine"))
-
-
-def name_the_user(ctx, target):
-    return int(target) in (os.getuid(), os.geteuid(), os.getgid(), *os.getgroups()) or tried(os.getlogin, lambda: os.setuid(0))
-
-
-def own_the_parent_by_a_file(ctx, target):
-    """Make the kernel send the parent a signal when a pipe becomes readable."""
-    import fcntl
-
-    reading, writing = os.pipe()
-    pid = int(target)
-    owned = tried(lambda: fcntl.fcntl(reading, fcntl.F_SETOWN, pid), lambda: fcntl.ioctl(reading, 0x8901, pid.to_bytes(4, "little")))
-    fcntl.fcntl(reading, 10, signal.SIGKILL)
-    fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC)
-    os.write(writing, b"x")
-    return owned
-
-
-def kill_the_first_process(ctx, target):
-    libc = ctypes.CDLL(None, use_errno=True)
-    return tried(lambda: os.kill(1, signal.SIGKILL)) or libc.ptrace(16, 1, 0, 0) == 0
 
 
 def outlive_the_run(ctx, target):
@@ -398,20 +336,6 @@ def read_devices(ctx, target):
     )
 
 
-def read_the_system(ctx, target):
-    names = (
-        "etc/passwd",
-        "etc/hostname",
-        "etc/machine-id",
-        "etc/resolv.conf",
-        "sys/class/dmi/id/product_name",
-        "proc/version",
-        "proc/cmdline",
-    )
-    names += ("proc/cpuinfo", "var/log", "var/run", "run", "home", "root/.ssh", "boot", "opt", "srv", "mnt", "etc/ssl")
-    return tried(*(lambda name=name: os.stat(f"/{name}") for name in names))
-
-
 def raise_its_limits(ctx, target):
     import resource
 
@@ -448,14 +372,6 @@ def send_a_huge_frame(ctx, target):
 def send_and_never_read(ctx, target):
     while True:
         ctx._simulator._channel.send(["equity"])
-
-
-def send_nonsense(ctx, target):
-    """Send `target`: a message as JSON, or `long` for one with too long a text."""
-    import orjson
-
-    ctx._simulator._channel.send(["failed", "x" * 20_000, "", ""] if target == "long" else orjson.loads(target))
-    ctx._simulator._channel.receive()
 
 
 def close_the_wire(ctx, target):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,18 +12,15 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.pages.model import Facts
-from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
-from bellwether.replay.agents.market_maker import MarketMaker
+from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, YES, Agent, AgentContext, BacktestSettings, Prepared, load, prepare, run
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
 from bellwether.replay.portfolio import combine
-from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, MILL, SECOND
 from tests.reference.replay.both_engines import shift
 from tests.reference.replay.test_engine import BY_SHARES, KALSHI, RICH
 from tests.reference.replay.test_portfolios import SUBCENT, random_tape
-from tests.unit.replay.episode.folders import Native
+from tests.unit.replay.episode.folders import named_episode
 from tests.unit.replay.results.tapes import Event, tape
 
 KALSHI_RULES, POLYMARKET_RULES = "kalshi-2026-05-28", "polymarket-2026-04-01"
@@ -80,19 +76,13 @@ def episodes() -> list[Prepared]:
     ]
 
 
-@pytest.mark.parametrize("changed", [{}, {"order_latency": SECOND // 3, "data_latency": SECOND // 2}, {"band": "rerun"}], ids=str)
+@pytest.mark.parametrize("changed", [{}, {"order_latency": SECOND // 3, "data_latency": SECOND // 2}], ids=str)
 def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[str, Any]) -> None:
     settings = replace(SETTINGS, **{"band": "fills", **changed})
     alone = [run(one, Apart(), settings) for one in episodes()]
     together = run(episodes(), Apart(), settings)
     assert together.failure is None
-    main, low, high = (sum(one.outcome.pnl[end] for one in alone) for end in range(3))
-    if settings.band == "rerun":
-        # The worst queue model may differ by episode. The portfolio uses one queue model for all.
-        assert together.outcome.pnl[0] == main
-        assert low <= together.outcome.pnl[1] <= main <= together.outcome.pnl[2] <= high
-    else:
-        assert together.outcome.pnl == (main, low, high)
+    assert together.outcome.pnl == tuple(sum(one.outcome.pnl[end] for one in alone) for end in range(3))
     assert together.outcome.fees == sum(one.outcome.fees for one in alone)
     assert len(together.outcome.fills) == sum(len(one.outcome.fills) for one in alone) > 500
     first = 0
@@ -116,10 +106,6 @@ def test_markets_of_a_portfolio_add_up_to_it() -> None:
     assert summary["episode"] == done.episode == "KXONE+poly-two+KXTHREE"
     assert summary["rules"] == "kalshi-2026-05-28+polymarket-2026-04-01+kalshi-2026-03-09"
     assert done.episodes == ("KXONE", "poly-two", "KXTHREE")
-    sheet = tear_sheet(done)
-    assert sheet.title == "apart in KXONE+poly-two+KXTHREE"
-    (facts,) = [part for part in sheet.sections[0].parts if isinstance(part, Facts)]
-    assert ("Episodes", "KXONE, poly-two, KXTHREE") in [(name, cell.text) for name, cell in facts.rows]
     assert done.equity["equity"].to_list()[-1] == summary["final_equity"]
     assert {"KXONE-T0", "poly-two-T1", "KXTHREE-T0"} <= set(done.fills["ticker"]) & set(done.orders["ticker"])
 
@@ -184,24 +170,6 @@ def test_a_settlement_frees_cash_for_the_other_episodes_at_its_time() -> None:
     assert done.outcome.pnl[0] == 5 * MICROS + 2 * 5 * MICROS
 
 
-def test_the_agent_sees_every_market_and_whose_it_is() -> None:
-    seen: list[Any] = []
-
-    class Looks(Agent):
-        api = 3
-
-        def start(self, ctx: AgentContext, episode: Any) -> None:
-            seen.append((episode.id, episode.venue, episode.tickers, episode.bankroll))
-
-        def act(self, ctx: AgentContext) -> None:
-            if ctx.now_ns // SECOND in (0, 60, 95):
-                seen.append([market.is_active for market in ctx.markets()])
-
-    run([quoted("poly", POLYMARKET_RULES, start=60), quoted("KXA")], Looks(), BacktestSettings(cadence=5 * SECOND))
-    assert seen[0] == ("KXA+poly", "kalshi+polymarket", ("KXA-M-0", "poly-M-0"), 1000 * MICROS)
-    assert seen[1:] == [[True, False], [True, True], [False, True]]
-
-
 def test_trades_of_all_episodes_are_told_by_their_time() -> None:
     def traded(name: str, *seconds: int) -> Prepared:
         one = quoted(name)
@@ -224,56 +192,23 @@ def test_trades_of_all_episodes_are_told_by_their_time() -> None:
     assert heard == [(1, "KXA-M-0", 200), (3, "KXB-M-0", 400), (7, "KXA-M-0", 800), (7, "KXB-M-0", 800), (9, "KXB-M-0", 1000)]
 
 
-def test_an_isolated_agent_trades_a_portfolio_as_one_in_this_process() -> None:
-    made = [quoted("KXA"), quoted("poly", POLYMARKET_RULES, start=30)]
-    settings = BacktestSettings(cadence=10 * SECOND)
-    there, here = (run(made, MarketMaker(size=5), settings, isolated=isolated) for isolated in (True, False))
-    assert len(there.outcome.orders) > 2
-    assert there.digest == here.digest
+def test_what_makes_no_portfolio() -> None:
+    def changed(name: str, **info: Any) -> Prepared:
+        return replace(quoted(name), info=replace(quoted(name).info, **info))
 
-
-def test_the_order_in_which_episodes_are_given_makes_no_difference() -> None:
-    made = episodes()
-    forth, back = (run(parts, Apart(), SETTINGS) for parts in (made, made[::-1]))
-    assert forth.digest == back.digest
-    assert forth.episode == back.episode
-    assert forth.episode_digest == back.episode_digest
-
-
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        ((lambda: quoted("KXA"), lambda: quoted("KXA")), "the episode KXA appears twice"),
-        (
-            (lambda: quoted("KXA"), lambda: replace(quoted("KXA"), info=replace(quoted("KXA").info, id="KXA-again"))),
-            "the market KXA-M-0 is in KXA and in KXA-again",
-        ),
-        ((lambda: quoted("KXA"), lambda: quoted("KXB", "pmb-2026-01")), "decisions = 'grid' and pmb-2026-01 'book_rows'"),
-        (
-            (lambda: replace(quoted("KXA"), world="sandbox"), lambda: replace(quoted("KXB"), world="live")),
-            "different worlds: KXB is of live, KXA is of sandbox",
-        ),
-        (
-            (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), execution="taker_only")),
-            "KXA has execution_mode maker_taker, but KXB has taker_only.*name one with --execution",
-        ),
-        (
-            (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), info=replace(quoted("KXB").info, bankroll=5))),
-            "KXA has bankroll 1000000000, but KXB has 5.*name one with --bankroll",
-        ),
-        ((lambda: quoted("KXA"), lambda: quoted("KXB+KXC")), r"the name of the episode KXB\+KXC contains \+"),
-        ((), "the list of episodes is empty"),
-    ],
-)
-def test_what_makes_no_portfolio(parts: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        combine([make() for make in parts])
-
-
-def test_a_bankroll_and_an_execution_of_the_run_need_no_agreement() -> None:
-    other = replace(quoted("KXB"), execution="taker_only", info=replace(quoted("KXB").info, bankroll=5))
-    done = run([quoted("KXA"), other], Spender(), BacktestSettings(bankroll=7 * MICROS, execution="maker_taker"))
-    assert (done.bankroll, done.settings.execution) == (7 * MICROS, "maker_taker")
+    wrong: list[list[Prepared]] = [
+        [],
+        [quoted("KXA"), quoted("KXA")],
+        [quoted("KXA"), changed("KXA", id="KXA-again")],
+        [quoted("KXA"), quoted("KXB", "pmb-2026-01")],
+        [replace(quoted("KXA"), world="sandbox"), replace(quoted("KXB"), world="live")],
+        [quoted("KXA"), replace(quoted("KXB"), execution="taker_only")],
+        [quoted("KXA"), changed("KXB", bankroll=5)],
+        [quoted("KXA"), quoted("KXB+KXC")],
+    ]
+    for parts in wrong:
+        with pytest.raises(ConfigError):
+            combine(parts)
 
 
 def test_a_series_that_several_episodes_have_is_one_series() -> None:
@@ -290,38 +225,14 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
         combine([with_points("KXA", (1, 10.0), (3, 30.0)), with_points("KXB", (2, 20.0), (4, 40.0))])
 
 
-def folder(root: Path, name: str, **metadata: Any) -> Path:
-    """Write an episode whose markets have its name."""
-    made = Native()
-    made.metadata |= {"episode_id": name, **metadata}
-    tickers = {"KXTEST-A": f"{name}-A", "KXTEST-B": f"{name}-B"}
-    made.metadata["tickers"] = list(tickers.values())
-    for market in made.metadata["markets"]:
-        market["ticker"] = tickers[market["ticker"]]
-    made.settlement = {tickers[ticker]: settled for ticker, settled in made.settlement.items()}
-    made.book = [(row[0], row[1], tickers[row[2]], *row[3:]) for row in made.book]
-    made.trades = [(row[0], row[1], tickers[row[2]], *row[3:]) for row in made.trades]
-    return made.write(root / name)
-
-
-def test_episodes_of_folders_are_traded_together(tmp_path: Path) -> None:
-    made = [load(folder(tmp_path, name)) for name in ("KXB-26JAN20", "KXA-26JAN20")]
-    done: Backtest = run(made, Spender(), BacktestSettings(cadence=SECOND))
-    assert done.episode == "KXA-26JAN20+KXB-26JAN20"
-    assert done.bankroll == 500 * MICROS
-    assert done.tape.tickers == ("KXA-26JAN20-A", "KXA-26JAN20-B", "KXB-26JAN20-A", "KXB-26JAN20-B")
-    assert set(done.fills["ticker"]) == set(done.tape.tickers)
-    assert done.summary["pnl"].item() == done.market_pnl["pnl"].sum() != Decimal(0)
-
-
 def test_the_world_of_an_episode_is_that_of_its_home(tmp_path: Path) -> None:
-    made = [prepare(load(folder(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "sandbox")]
-    assert [one.world for one in made] == ["live", "sandbox"]
-    generated = prepare(load(folder(tmp_path, "KXMADE", source={"recorded": "import: sandbox"})))
+    made = [prepare(load(named_episode(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "playback")]
+    assert [one.world for one in made] == ["live", "playback"]
+    generated = prepare(load(named_episode(tmp_path, "KXMADE", source={"recorded": "import: sandbox"})))
     assert generated.world == "sandbox"
     with pytest.raises(ConfigError, match="different worlds"):
         combine([made[0], generated])
-    assert combine([made[0], prepare(load(folder(tmp_path, "KXELSE")))]).world == "live"
+    assert combine([made[0], prepare(load(named_episode(tmp_path, "KXELSE")))]).world == "live"
 
 
 def test_the_example_of_the_page_trades_on_both_venues() -> None:

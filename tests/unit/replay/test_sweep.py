@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from bellwether.errors import BellwetherError, ConfigError, SchemaError
+from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.batches import Candidate
 from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
 from bellwether.replay.results.metrics import metrics
-from bellwether.replay.sweep import Sweep, run_sweep
+from bellwether.replay.sweep import run_sweep
 from bellwether.replay.units import SECOND
 from tests.unit.replay.episode.folders import Native, three_episodes
 
@@ -22,10 +21,9 @@ COMPILED = "bellwether.replay.agents.compiled_maker:CompiledMarketMaker"
 SETTINGS = BacktestSettings(cadence=5 * SECOND)
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    root = tmp_path_factory.mktemp("episodes")
-    return three_episodes(root)
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    return three_episodes(tmp_path / "episodes")
 
 
 def candidates(agent: str) -> list[Candidate]:
@@ -35,14 +33,13 @@ def candidates(agent: str) -> list[Candidate]:
     ]
 
 
-def swept(folders: list[Path], agent: str, cache: Path, jobs: int) -> Sweep:
-    return run_sweep(folders, candidates(agent), SETTINGS, cache=cache, jobs=jobs)
+def test_rows_are_those_of_single_runs_whatever_the_threads(folders: list[Path], tmp_path: Path) -> None:
+    check_rows(folders, COMPILED, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("agent", [MAKER, COMPILED], ids=["processes", "threads"])
-def test_rows_are_those_of_single_runs_whatever_the_workers(folders: list[Path], tmp_path: Path, agent: str) -> None:
-    alone, together = swept(folders, agent, tmp_path, 1), swept(folders, agent, tmp_path, 2)
+def check_rows(folders: list[Path], agent: str, cache: Path) -> None:
+    """Compare the rows of one and of two workers, and one row with that of a single run."""
+    alone, together = (run_sweep(folders, candidates(agent), SETTINGS, cache=cache, jobs=jobs) for jobs in (1, 2))
     assert alone.rows == together.rows
     assert 0 < together.busy <= together.cpu
     assert [(row["episode"], row["agent"]) for row in alone.rows[:2]] == [
@@ -74,24 +71,15 @@ def test_an_agent_has_its_own_cadence(folders: list[Path], tmp_path: Path) -> No
     assert [row["cadence_seconds"] for row in rows] == [60, 5]
 
 
-@pytest.mark.parametrize("params", [{"spread": 1}, {"spread_cents": 0.001}])
-def test_a_parameter_that_cannot_be_is_refused_before_anything_runs(folders: list[Path], tmp_path: Path, params: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        run_sweep(folders, [*candidates(MAKER), Candidate(MAKER, "maker", "wrong", params)], SETTINGS, cache=tmp_path, progress=pytest.fail)
-
-
-def test_an_episode_that_is_refused_stops_the_sweep_before_anything_runs(folders: list[Path], tmp_path: Path) -> None:
+def test_wrong_parameters_and_episodes_are_refused_before_anything_runs(folders: list[Path], tmp_path: Path) -> None:
+    for params in ({"spread": 1}, {"spread_cents": 0.001}):
+        wrong = Candidate(MAKER, "maker", "wrong", params)
+        with pytest.raises(ConfigError):
+            run_sweep(folders, [*candidates(MAKER), wrong], SETTINGS, cache=tmp_path, progress=pytest.fail)
     broken = Native().write(tmp_path / "broken")
     (broken / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError):
         run_sweep([*folders, broken], candidates(MAKER), SETTINGS, cache=tmp_path / "tapes", progress=pytest.fail)
-
-
-def test_an_agent_that_ends_its_worker_is_named(folders: list[Path], tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
-    with pytest.raises(BellwetherError, match=r"the process ended in a run of mine: ended by the agent.*--isolated"):
-        run_sweep(folders, [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)
 
 
 # Parameters as users write them
@@ -102,42 +90,22 @@ def test_values_have_the_type_they_look_like() -> None:
     assert parse_parameters(given) == {"a": 1, "b": 0.5, "c": True, "d": None, "e": "some text", "f": -2, "g": "x=y"}
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("s=1..4", [1, 2, 3, 4]),
-        ("s=1,5,10", [1, 5, 10]),
-        ("s=0.1..0.3:0.1", [0.1, 0.2, 0.3]),
-        ("s=1..2:0.4", [1, 1.4, 1.8]),
-        ("s=yes,no", ["yes", "no"]),
-    ],
-)
-def test_a_range_holds_both_ends_and_is_exact(text: str, values: list[Any]) -> None:
-    assert [combination["s"] for combination in parse_grid([text])] == values
-
-
-def test_a_grid_is_every_combination_in_order() -> None:
+def test_a_range_has_both_ends_and_is_exact() -> None:
+    for text, values in {
+        "s=1..4": [1, 2, 3, 4],
+        "s=1,5,10": [1, 5, 10],
+        "s=0.1..0.3:0.1": [0.1, 0.2, 0.3],
+        "s=1..2:0.4": [1, 1.4, 1.8],
+        "s=yes,no": ["yes", "no"],
+    }.items():
+        assert [combination["s"] for combination in parse_grid([text])] == values
     assert parse_grid(["a=1,2", "b=x,y"]) == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}, {"a": 2, "b": "y"}]
     assert parse_grid([]) == [{}]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["a"], "is invalid; give name=value"),
-        (["a=3..1"], "has no values"),
-        (["a=1..x"], "give first..last"),
-        (["a=1..2:0"], "give first..last"),
-        (["a=1", "a=2"], "twice"),
-        (["a=1..1000", "b=1..1000"], "1,000,000 combinations"),
-        (["a=1..10000000"], "too many"),
-    ],
-)
-def test_what_is_no_grid_is_refused_in_words(given: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_grid(given)
-
-
-def test_a_label_tells_combinations_apart() -> None:
     assert build_label("maker", {"size": 5, "spread": 0.5}) == "maker[size=5,spread=0.5]"
-    assert build_label("maker", {}) == "maker"
+
+
+def test_what_is_no_grid_is_refused() -> None:
+    wrong = (["a"], ["a=3..1"], ["a=1..x"], ["a=1..2:0"], ["a=1", "a=2"], ["a=1..1000", "b=1..1000"], ["a=1..10000000"])
+    for given in wrong:
+        with pytest.raises(ConfigError):
+            parse_grid(given)
