@@ -273,20 +273,6 @@ def _prints_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[i
     assert all(printed.get(key, 0) >= lots for key, lots in given.items())
 
 
-def test_books_first_knows_no_gaps_and_no_lifecycle() -> None:
-    rows = [
-        (0, 0, [level(YES, 450, 30)]),
-        (5, 0, [pack(INVALID, 0, 0, 0, 0)]),
-        (6, 0, [level(YES, 450, 0), pack(VALID, 0, 0, 0, 0)]),
-        (7, 0, []),
-    ]
-    market = Market("A", open_time=3, close_time=6, lifecycle=(Phase(4, "halt"), Phase(5, "open")))
-    settled = (Settlement("A", "VOID", None, 8),)
-    tape = build_tape(content(rows, [(7, 0, YES, 450, 1)], markets=(market,), settlements=settled), "", "books_first")
-    assert [event[:2] for event in events(tape)] == [(0, "level"), (6, "level"), (7, "print"), (8, "void")]
-    assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 6, 7], [1, 2, 2])
-
-
 class TestTapeOf:
     RULES = rules_for("kalshi", date(2026, 1, 20))
 
@@ -385,18 +371,6 @@ def test_fields_lie_where_the_layout_says() -> None:
 
 def tape(**changes: object) -> Tape:
     return Tape(**{"ts": [1, 2], "event": [0, 1], "tickers": ("A", "B"), "start": 0, "end": 9, **changes})  # type: ignore[arg-type]
-
-
-def test_columns_that_do_not_fit_are_refused() -> None:
-    wrong: list[dict[str, object]] = [
-        {"ts": [1]},
-        {"rows_ts": [1]},
-        {"levels": (np.arange(0, DOLLAR + 1, MILL),) * 3},
-        {"fees": np.zeros((2, 3))},
-    ]
-    for changes in wrong:
-        with pytest.raises(ValueError):
-            tape(**changes)
 
 
 # Matching of prints with the cuts that they made

@@ -124,20 +124,6 @@ class Listens(Everything):
         self.heard += ctx.now_ns // 10**9 + (ctx.market(ticker).yes_bid or 1)
 
 
-class TakesACheapOffer(Agent):
-    """Buy YES that is offered at 47 cents or less."""
-
-    api = 3
-
-    def act(self, ctx: Any) -> None:
-        pass
-
-    def on_book(self, ctx: Any, ticker: str) -> None:
-        ask = ctx.market(ticker).yes_ask
-        if ask is not None and ask <= 47 * CENT:
-            ctx.buy(ticker, YES, CONTRACT, ask)
-
-
 class FailsAtFill(Agent):
     """Divide by zero at a fill."""
 
@@ -308,16 +294,3 @@ class Breaks(Agent):
         raise ZeroDivisionError("made of nothing")
 
     def act(self, ctx: Any) -> None: ...
-
-
-class RestsAndHears(Agent):
-    """Rest an order whose fill depends on the queue, and define `on_fill`."""
-
-    api = 3
-
-    def act(self, ctx: Any) -> None:
-        if ctx.step == 0:
-            ctx.buy(ctx.tickers[0], YES, 50 * CONTRACT, 45 * CENT)
-
-    def on_fill(self, ctx: Any, fill: Any) -> None:
-        pass

@@ -159,14 +159,6 @@ def test_an_agent_that_loops_is_stopped_in_any_thread() -> None:
     assert [str(one.failure) for one in found] == ["StepTimeout: the step took longer than seconds_per_step"]
 
 
-def test_an_agent_that_waits_for_others_is_not_timed() -> None:
-    class Waiting(Scripted):
-        timed = False
-
-    backtest = run(market(), Waiting(at_step(lambda ctx: threading.Event().wait(0.2))), settings(seconds_per_step=0.05))
-    assert backtest.failure is None
-
-
 def test_a_million_orders_end_at_the_limits() -> None:
     def act(ctx: AgentContext) -> None:
         for _ in range(10**6):

@@ -15,7 +15,6 @@ from bellwether.replay import (
     CENT,
     CONTRACT,
     DOLLAR,
-    MINUTE,
     NO,
     SECOND,
     YES,
@@ -31,18 +30,16 @@ from bellwether.replay import (
     run,
 )
 from bellwether.replay.agents.market_maker import MarketMaker
-from bellwether.replay.engine import ReplaySettings, Session, arrays
+from bellwether.replay.engine import arrays
 from bellwether.replay.engine import kernel as k
 from bellwether.replay.engine.agent_view import arrival_time
-from bellwether.replay.engine.clock import AT_DECISION, AT_NEWS
-from bellwether.replay.engine.codes import F_PRICE, F_TS, O_ARRIVED, O_SENT, Status, Tif
+from bellwether.replay.engine.codes import O_ARRIVED, O_SENT, Status, Tif
 from bellwether.replay.engine.kernel import strategy
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.state import SERIES
-from bellwether.replay.rules import rule_set
 from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, TRADED, Tape, unpack
 from tests.reference.replay.random_tapes import Shape, random_tape
-from tests.unit.replay.agents.scenes import RULES, TRADE, market, settings, traded
+from tests.unit.replay.agents.scenes import TRADE, market, settings
 
 SAMPLE_AGENTS = Path(__file__).parent / "sample_agents.py"
 Callback = Callable[[AgentContext, Any], Any]
@@ -267,14 +264,6 @@ def test_every_change_of_the_best_prices_is_told_once_at_the_end_of_its_instant(
     assert len(expected) > 50
 
 
-def test_an_agent_can_trade_on_what_a_book_shows() -> None:
-    moves = (90, LEVEL, 0, NO, 54 * CENT, 20 * CONTRACT)
-    backtest = run(market(moves), AgentSource(f"{SAMPLE_AGENTS}:TakesACheapOffer"), settings())
-    assert backtest.failure is None, backtest.failure.traceback
-    assert (backtest.outcome.fills[:, F_TS] // SECOND).tolist() == [90]
-    assert backtest.outcome.fills[:, F_PRICE].tolist() == [46 * CENT]
-
-
 class Maker(MarketMaker):
     """The maker agent with all callbacks."""
 
@@ -310,20 +299,6 @@ def test_being_told_changes_no_fill_and_misses_none(seed: int, way: dict[str, An
     told_of = int(np.count_nonzero(prints > source.tape.start - chosen.data_latency))
     # After the last market has closed there are no further calls.
     assert 0 < COUNTS["trades"] <= told_of if lives else COUNTS["trades"] == told_of
-
-
-def test_a_session_stops_at_the_times_and_fills_asked_for() -> None:
-    session = Session(market(TRADE), rule_set(RULES), ReplaySettings(cadence=5 * MINUTE))
-    session.stop_at_news(np.array([-1, 30, 30, 700], np.int64) * SECOND, fills=True)
-    stops = []
-    while found := session.advance():
-        stops.append((found, session.now // SECOND))
-        if session.step_index == 0 and len(stops) == 1:
-            session.place(0, YES, 0, 45 * CENT, 10 * CONTRACT)
-    assert stops == [(AT_DECISION, 0), (AT_NEWS, 30), (AT_NEWS, 90), (AT_DECISION, 300), (AT_DECISION, 600)]
-    assert session.orders[0, 8] == Status.FILLED
-    with pytest.raises(ConfigError, match="before its first step"):
-        session.stop_at_news(fills=True)
 
 
 # Late answers to orders
@@ -383,20 +358,6 @@ def test_recorded_latencies_take_the_place_of_constants() -> None:
     # The answer to the event at 90 seconds is interpolated between 5 -> 25 and 105 -> 145.
     assert looked(latencies=series)[3:5] == [("act", 120, "resting", 0, 0), ("fill", 127, "filled", 10, 10)]
     assert looked(latencies=series)[1] == ("resting at 5", 25, "resting", 0, 0)
-
-
-def test_a_cancel_of_a_fill_that_is_not_known_yet_is_sent_and_finds_nothing() -> None:
-    answers: list[Any] = []
-
-    def act(ctx: AgentContext) -> None:
-        if ctx.step == 0:
-            ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
-        if ctx.step in (2, 3):
-            answers.append((ctx.cancel(0), ctx.cancel_all(), ctx.amend(0, 44 * CENT, CONTRACT)))
-
-    backtest = traded(act, TRADE, response_latency=40 * SECOND)
-    assert answers == [(True, 1, None), (False, 0, "not_resting")]
-    assert len(backtest.outcome.fills) == 1
 
 
 @pytest.mark.parametrize(
@@ -554,17 +515,6 @@ def test_python_and_compiled_callbacks_send_the_same_orders(seed: int, way: dict
     assert (notes[0][1:] > 10).all()
 
 
-def test_a_run_that_starts_again_with_room_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, chosen = random_tape(1, Shape(trades=0.5)), settings(cadence=5 * SECOND)
-    roomy: list[np.ndarray] = []
-    tight: list[np.ndarray] = []
-    whole = run(source, CompiledQuick(roomy), chosen).digest
-    for name, rows in (("FIRST_ROWS", 16), ("COMPILED_ROWS", 32), ("FIRST_UPDATES", 4)):
-        monkeypatch.setattr(arrays, name, rows)
-    assert run(source, CompiledQuick(tight), chosen).digest == whole
-    assert tight[0].tolist() == roomy[0].tolist()
-
-
 @strategy
 def fails(sim, params, fill):
     params[1] += 1
@@ -587,3 +537,14 @@ def test_an_error_of_a_compiled_callback_ends_the_run_there() -> None:
     assert notes[0][1] == 2
     # No order was sent after it.
     assert backtest.outcome.orders[:, O_SENT].max() == 90 * SECOND
+
+
+def test_a_run_that_starts_again_with_room_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, chosen = random_tape(1, Shape(trades=0.5)), settings(cadence=5 * SECOND)
+    roomy: list[np.ndarray] = []
+    tight: list[np.ndarray] = []
+    whole = run(source, CompiledQuick(roomy), chosen).digest
+    for name, rows in (("FIRST_ROWS", 16), ("COMPILED_ROWS", 32), ("FIRST_UPDATES", 4)):
+        monkeypatch.setattr(arrays, name, rows)
+    assert run(source, CompiledQuick(tight), chosen).digest == whole
+    assert tight[0].tolist() == roomy[0].tolist()

@@ -32,32 +32,15 @@ from bellwether.replay import (
     requests,
     run,
 )
-from bellwether.replay.agents import context, gateway
 from bellwether.replay.agents.baselines import RandomAgent
-from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.interface import CALLS, SimulatorProxy
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import Tif
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.tape.layout import HALT, INVALID, KIND_MASK, LEVEL, PRINT, SETTLE
 from tests.reference.replay.random_tapes import Shape, random_tape
-from tests.unit.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, at_step, market, settings, tape, traded, two_markets
+from tests.unit.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, at_step, market, settings, tape, traded
 from tests.unit.replay.episode.folders import Native, at
 
 NAN = math.nan
-
-
-def test_a_side_without_quotes_is_none() -> None:
-    def look(ctx: AgentContext) -> None:
-        first, second = ctx.markets()
-        assert (first.yes_bid, first.spread) == (49 * CENT, CENT)
-        assert (second.yes_bid, second.yes_ask, second.mid, second.spread, second.yes_bid_lots) == (None, None, None, None, 0)
-        assert (second.status, second.is_active) == ("no_book", False)
-        assert ctx.quotes.yes_bid.tolist() == [49 * CENT, 0]
-        assert ctx.quotes.yes_ask.tolist() == [50 * CENT, DOLLAR]
-        assert ctx.quotes.active.tolist() == [True, False]
-
-    assert run(two_markets(), Scripted(at_step(look)), settings()).failure is None
 
 
 def test_the_book_is_shown_to_a_depth_best_first() -> None:
@@ -145,15 +128,6 @@ def test_what_the_venue_refuses_comes_back_with_the_reason() -> None:
     traded(at_step(act))
 
 
-def test_words_and_codes_mean_the_same() -> None:
-    def act(ctx: AgentContext) -> None:
-        for side, action, tif in ((NO, BUY, Tif.GTC), ("no", "buy", "gtc"), ("NO", "BUY", 1), (np.int64(1), np.int64(0), np.int64(1))):
-            order = ctx.place("M-0", side, action, np.int64(51 * CENT), np.int64(100), tif)
-            assert (order.side, order.action, order.price, order.lots, order.status) == ("no", "buy", 51 * CENT, 100, "resting")
-
-    traded(at_step(act))
-
-
 def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
     def act(ctx: AgentContext) -> None:
         worse, better = ctx.buy("M-0", YES, 200, 43 * CENT), ctx.buy("M-0", YES, 100, 44 * CENT)
@@ -237,19 +211,6 @@ def test_a_series_is_known_up_to_now_and_no_further(latency: int, known: list[in
     assert seen[:3] == known
 
 
-def test_an_order_beyond_the_limit_of_the_run_says_so() -> None:
-    def act(ctx: AgentContext) -> None:
-        assert ctx.buy("M-0", YES, 100).filled == 100
-        beyond = ctx.buy("M-0", YES, 100, 44 * CENT)
-        assert (beyond.id, beyond.status, beyond.reason, beyond.is_resting) == (-1, "rejected", "order_limit", False)
-        assert (beyond.filled, beyond.lots, beyond.remaining, beyond.cost, beyond.fees, beyond.price) == (0, 0, 0, 0, 0, None)
-        with pytest.raises(OrderError, match="no record"):
-            _ = beyond.ticker
-        assert "order_limit" in repr(beyond)
-
-    traded(at_step(act), max_orders=1)
-
-
 # Trades, fills and positions, compared with numbers computed by hand
 
 
@@ -325,17 +286,6 @@ def test_fills_of_the_step_itself_and_of_the_whole_run() -> None:
     found = values_per_decision(act, TRADE)[:5]
     assert [both[0] for both in found] == [[], [TAKEN], [TAKEN, RESTED], [], []]
     assert [both[1] for both in found] == [[], [TAKEN], [TAKEN, RESTED], [TAKEN, RESTED], [TAKEN, RESTED]]
-
-
-def test_a_long_list_is_read_in_pages_of_a_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (context, gateway):
-        monkeypatch.setattr(module, "MOST_ROWS", 2)
-    prints = [(second, PRINT, 0, NO, 52 * CENT, second) for second in range(10, 15)]
-
-    def look(ctx: AgentContext) -> tuple[list[int], int]:
-        return [one.lots for one in ctx.trades()], ctx.calls_left
-
-    assert values_per_decision(look, *prints)[:2] == [([], 99), ([10, 11, 12, 13, 14], 97)]
 
 
 # Positions.
@@ -482,11 +432,6 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Session]]:
 
     monkeypatch.setattr(Session, "__init__", noted)
     yield made
-
-
-def test_the_door_has_every_call_of_the_gateway() -> None:
-    calls = {name for name in vars(Gateway) if not name.startswith("_")} - {"begin", "end", "wake", "watch", "news"}
-    assert calls | {"bids", "positions", "status"} == {*CALLS, "conditions"} == set(SimulatorProxy.__slots__)
 
 
 def reset(ctx: AgentContext) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import ReplaySettings, Session, arrays
-from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
+from bellwether.replay.engine.codes import O_REASON, O_STATUS, S_TS, Reason, Status, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, ORIGINAL, busy_tape, finish, follow, life, printed, session, tape
@@ -34,11 +34,6 @@ def test_views_follow_the_replay_and_cannot_be_written() -> None:
     for view in (best, positions, opened.status, opened.orders, opened.fills, opened.samples):
         with pytest.raises(ValueError, match="read-only"):
             view[...] = 0
-
-
-def test_a_result_is_refused_before_the_end() -> None:
-    with pytest.raises(ConfigError, match="step 0"):
-        session(tape(*BOOK, *ENDS)).result()
 
 
 def test_nothing_is_taken_after_the_end() -> None:
@@ -104,34 +99,6 @@ def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
     assert (opened.steps, opened.result().samples[:, S_TS].tolist()) == (0, [5])
 
 
-def test_quotes_stay_at_their_price_and_move_to_another() -> None:
-    opened = session(tape(*BOOK, *ENDS))
-    assert opened.quote_many(np.array([[4_400, 5_100]]), 100, 10) == 8
-    assert opened.quote_many(np.array([[4_400, 5_000]]), 100, 10) == 8
-    assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, 2], [0, 2])
-    assert opened.quote_many(np.array([[-1, 0]]), 100, 10) == 9
-    assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, -1], [0])
-
-
-def test_quotes_end_with_the_calls_for_them() -> None:
-    opened = session(tape(*BOOK, *ENDS))
-    assert opened.quote_many(np.array([[4_400, 5_100]]), 100, 1) == -1
-    assert opened.resting().tolist() == [0]
-    assert opened.quote(0, 4_300, 5_100, 100, 3) == 0
-    assert opened.orders[opened.resting(), O_PRICE].tolist() == [4_300, 5_100]
-
-
-def test_quotes_under_way_are_not_sent_twice() -> None:
-    opened = session(tape(*BOOK, *ENDS), order_latency=3 * SECOND)
-    for prices in ([4_400, 5_100], [4_400, 5_100], [4_300, 5_100], [4_300, 5_100]):
-        opened.quote_many(np.array([prices]), 100)
-        opened.step()
-    assert opened.orders[:, O_PRICE].tolist() == [4_400, 5_100, 4_300]
-    for _ in range(3):
-        opened.step()
-    assert opened.resting().tolist() == [2, 1]
-
-
 def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
     with pytest.raises(ConfigError):
         Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=10))
@@ -156,10 +123,6 @@ def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
     assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120, 125]
     opened = finish(session(tape(*BOOK, printed(120, YES, 4_000, 1)), cadence=500 * SECOND))
     assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120]
-
-
-def test_equal_settings_have_one_digest() -> None:
-    assert ReplaySettings().digest() == ReplaySettings(cadence=5 * SECOND).digest() != ReplaySettings(cadence=6 * SECOND).digest()
 
 
 @pytest.mark.parametrize("word", [pack(LEVEL, 1, YES, 5, 100), pack(LEVEL, 0, YES, 102, 100), -1], ids=["ticker", "level", "sign"])

@@ -68,32 +68,12 @@ def test_balances_that_are_rounded_show_in_the_fee_of_a_small_order() -> None:
     assert "the change of your balance down to 1 cent" in text
 
 
-def test_markets_with_other_terms_have_a_table_of_their_own() -> None:
-    text = prompt(fees=(QUADRATIC, QUADRATIC | {"multiplier": "0.5"}))
-    assert "KX-0: cents for" in text
-    assert "KX-1: cents for" in text
-    assert text.count("| 50 |") == 2
-
-
 def test_no_fees_and_waived_fees_are_said() -> None:
     free = prompt(fees=(QUADRATIC | {"multiplier": "0"},))
     assert "There are no trading fees." in free
     assert "There are no trading fees." in prompt(fees=(QUADRATIC | {"waiver_until": "2040-01-01T00:00:00Z"},))
     assert "Before 2020-01-01T00:00:00Z there are no fees." not in prompt(fees=(QUADRATIC | {"waiver_until": "1990-01-01T00:00:00Z"},))
     assert "Before 2010-01-01T00:00:00Z there are no fees." in prompt(fees=(QUADRATIC | {"waiver_until": "2010-01-01T00:00:00Z"},))
-
-
-def test_netting_and_shorts_follow_the_rules() -> None:
-    assert "you are never short" in prompt()
-    assert "short position" in prompt("pmb-2026-01")
-
-
-def test_settings_that_change_what_an_order_does_are_told() -> None:
-    assert "nothing rests in the book" in prompt(execution="taker_only")
-    assert "arrives 0.25 s after you send it" in prompt(order_latency=250_000_000)
-    assert "arrives" not in prompt()
-    assert "learn what became of an order 0.5 s after it happened" in prompt(response_latency=500_000_000)
-    assert "you learn" not in prompt().lower()
 
 
 def test_every_rule_set_has_a_prompt() -> None:
@@ -222,10 +202,6 @@ def test_a_missing_argument_is_named_and_null_is_missing() -> None:
     assert read(price_cents=None) == {"side": "yes"}
 
 
-def test_a_time_is_read_with_its_zone() -> None:
-    assert read(at="2026-01-20T18:00:00.000001+01:00")["at"] == 1_768_928_400_000_001_000
-
-
 def test_the_schema_says_what_is_read() -> None:
     schema = build_schema(FIELDS)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -252,3 +228,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     else:
         assert values["side"] in ("yes", "no")
         assert all(isinstance(values[name], int) for name in ("price_cents", "count", "depth", "at") if name in values)
+
+
+def test_a_time_is_read_with_its_zone() -> None:
+    assert read(at="2026-01-20T18:00:00.000001+01:00")["at"] == 1_768_928_400_000_001_000

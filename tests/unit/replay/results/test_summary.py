@@ -14,16 +14,12 @@ import polars as pl
 import pytest
 
 from bellwether.pages.model import Chart, Page
-from bellwether.pages.render import render_file
-from bellwether.replay import Backtest, BacktestSettings, run
-from bellwether.replay.agents.baselines import Passive
+from bellwether.replay import Backtest
 from bellwether.replay.results.reality_check import reality_check
 from bellwether.replay.results.summary import results, summarise
 from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.results.text_tables import agent_tables, comparison_table
 from bellwether.tables.replay import RESULTS, SPREAD, SUMMARY
-from tests.figures.chart_contents import chart_rows
-from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.results.frames import KNOWN, backtest, backtests
 from tests.unit.replay.results.traders import backtest_random
 
@@ -63,12 +59,6 @@ def test_sums_of_the_largest_amounts_are_exact() -> None:
     assert {name: summary[name] for name in sums} == sums
     assert {name: total[name] for name in sums if name in total} == {name: value for name, value in sums.items() if name != "slippage"}
     assert reality_check(every).pnl == sums["pnl"]
-
-
-def test_rule_sets_are_never_mixed() -> None:
-    both = backtests(backtest("a", "E", 1), backtest("a", "F", 3, rules="pmb-2026-01"))
-    assert results(both).filter(pl.col("episode") == "Total")["pnl"].to_list() == [1, 3]
-    assert summarise(both)["episodes"].to_list() == [1, 1]
 
 
 def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None:
@@ -209,14 +199,7 @@ def test_what_an_agent_says_is_text_in_a_page_that_loads_nothing(tmp_path: Path)
             assert f"'sha256-{digest}'" in policy.partition(kind)[2].partition(";")[0]
 
 
-def test_a_backtest_without_fills_has_a_page() -> None:
-    quiet = run(random_tape(0, Shape(instants=60)), Passive(), BacktestSettings(rules="kalshi-2026-05-28"))
-    assert "No fills." in render_file(tear_sheet(quiet))
-    assert quiet.market_pnl.is_empty()
-
-
-def test_the_plot_is_the_equity_of_the_frame(traded: Backtest) -> None:
-    drawn = chart_rows(traded.plot())
-    assert [row["y"] for row in drawn] == traded.equity["equity"].cast(pl.Float64).to_list()
-    assert {row["name"] for row in drawn} == {traded.agent}
-    assert len(chart_rows(traded.plot() + traded.plot())) == len(drawn)
+def test_rule_sets_are_never_mixed() -> None:
+    both = backtests(backtest("a", "E", 1), backtest("a", "F", 3, rules="pmb-2026-01"))
+    assert results(both).filter(pl.col("episode") == "Total")["pnl"].to_list() == [1, 3]
+    assert summarise(both)["episodes"].to_list() == [1, 1]
