@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,10 +15,14 @@ import pytest
 from bellwether.errors import SchemaError
 from bellwether.recordings.frames import read_batches
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.episode import load, validate, write
+from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
+from bellwether.replay.episode import Episode, EpisodeDraft, build_draft, load, validate, write
 from bellwether.replay.episode_builder import (
     ListedEvent,
+    ListedMarket,
     Listings,
+    Outcomes,
     build,
     build_recording,
     episode_ids,
@@ -23,11 +30,28 @@ from bellwether.replay.episode_builder import (
     frames_of_table,
     parse_listings,
 )
-from bellwether.replay.episode_builder.listings import ListedMarket, fee_at
+from bellwether.replay.episode_builder.listings import fee_at
 from bellwether.replay.episode_builder.times import Times
+from bellwether.replay.rules import rule_set
+from bellwether.replay.tape.build import load_tape
+from bellwether.replay.tape.layout import unpack
+from bellwether.replay.units import BUY, MICROS, YES
 from bellwether.tables import TABLES
 from tests.unit.recordings.frames import recorded
-from tests.unit.replay.episode_builder.streams import ABOUT, EVENT, Json, at, built, frames, nanoseconds_at, trade
+from tests.unit.replay.episode_builder.streams import (
+    ABOUT,
+    EVENT,
+    NOON,
+    SECOND,
+    Json,
+    at,
+    built,
+    frames,
+    levels,
+    lifecycle,
+    nanoseconds_at,
+    trade,
+)
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 GRID = ((0, 1000, 10), (1000, 9000, 100), (9000, 10_000, 10))
@@ -74,20 +98,12 @@ def test_trades_off_the_book_without_a_taker_or_told_twice_are_no_prints() -> No
     assert draft.metadata.source["trades_off_book"] == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"market_ticker": None}, "market_ticker None"),
-        ({"yes_price_dollars": "0.40001"}, "yes_price_dollars '0.40001'"),
-        ({"count_fp": "0.00"}, "count_fp '0.00'"),
-        ({"taker_side": "both"}, "taker_side 'both'"),
-    ],
-)
-def test_trades_that_cannot_be_kept_are_refused(change: Json, said: str) -> None:
-    body = trade(A, 1, **at(1))
-    body["msg"] |= change
-    with pytest.raises(SchemaError, match=f"frame 2 has {said}"):
-        built(frames(snapshot(A, 1), delta(A, 2, **at(0)), body))
+def test_trades_that_cannot_be_kept_are_refused() -> None:
+    for name, value in (("market_ticker", None), ("yes_price_dollars", "0.40001"), ("count_fp", "0.00"), ("taker_side", "both")):
+        body = trade(A, 1, **at(1))
+        body["msg"][name] = value
+        with pytest.raises(SchemaError, match=f"frame 2 has {name}"):
+            built(frames(snapshot(A, 1), delta(A, 2, **at(0)), body))
 
 
 # --- series beside -----------------------------------------------------------------------------------------------------
@@ -223,28 +239,24 @@ def test_a_series_that_is_not_known_pays_the_general_fee_and_says_so() -> None:
     assert known.market(A).outcome is None
 
 
-@pytest.mark.parametrize(
-    ("ticker", "days", "source", "multiplier"),
-    [
+def test_index_markets_paid_half_until_july_2026() -> None:
+    changed = int(datetime(2026, 7, 3, 17, tzinfo=UTC).timestamp()) * 10**9
+    for ticker, by, source, multiplier in (
         ("INXD-23APR10-T4100", -1, "default", "0.5"),
         ("KXNASDAQ100U-26JUL03H1200-T20000", -1, "series", "0.5"),
-        ("KXINX-26JUL06-T7000", 1, "series", "1"),
+        ("KXINX-26JUL06-T7000", 0, "series", "1"),
         ("KXINX-26JUL02-T7000", -1, "event", "1"),
         ("KXBTCD-26JUL02-T90000", -1, "default", "1"),
-    ],
-)
-def test_index_markets_paid_half_until_july_2026(ticker: str, days: int, source: str, multiplier: str) -> None:
-    changed = int(datetime(2026, 7, 3, 17, tzinfo=UTC).timestamp()) * 10**9
-    market = ListedMarket(ticker, fee={"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": source})
-    assert fee_at(market, changed + days)["multiplier"] == multiplier
+    ):
+        market = ListedMarket(ticker, fee={"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": source})
+        assert fee_at(market, changed + by)["multiplier"] == multiplier, ticker
 
 
-@pytest.mark.parametrize(
-    "ranges", ['[{"start":"0.0000"}]', '[{"start":"0","end":"1","step":"0.00001"}]', '[{"start":"0","end":"2","step":"0.01"}]']
-)
-def test_a_grid_that_cannot_be_read_is_refused(ranges: str) -> None:
-    with pytest.raises(SchemaError, match=f"price_ranges of {A}"):
-        parse_listings(table("kalshi_markets", listed(A, f'{{"price_ranges":{ranges}}}')), table("kalshi_events"), table("kalshi_series"))
+def test_a_grid_that_cannot_be_read_is_refused() -> None:
+    for ranges in ('[{"start":"0.0000"}]', '[{"start":"0","end":"1","step":"0.00001"}]', '[{"start":"0","end":"2","step":"0.01"}]'):
+        markets = table("kalshi_markets", listed(A, f'{{"price_ranges":{ranges}}}'))
+        with pytest.raises(SchemaError, match="price_ranges"):
+            parse_listings(markets, table("kalshi_events"), table("kalshi_series"))
 
 
 # The time of a replay: the exchange's time from frames, never backwards
@@ -264,22 +276,122 @@ def resolved(*heard: tuple[float | None, float | None] | tuple[float | None, flo
     return [float(at) / S for at in times.resolve("rec")]
 
 
-def test_a_message_is_never_older_than_the_one_before_it() -> None:
+def test_times_never_run_backwards_and_undated_frames_lie_between_dated_ones() -> None:
     assert resolved((10, None), (12, None), (11, None), (13, None)) == [10, 12, 12, 13]
-
-
-def test_undated_frames_take_their_time_of_receipt_between_dated_ones() -> None:
     assert resolved((10, 10.5), (None, 14), (15, 15.5), (None, 16), (15.8, 16.2), (None, 20)) == [10, 14, 15, 15.8, 15.8, 20]
-
-
-def test_receipts_of_another_clock_only_tell_how_long_it_took() -> None:
+    # Receipts of another clock only state how long it took.
     assert resolved((1000, 50_000), (None, 50_003), (None, 50_004)) == [1000, 1003, 1004]
-
-
-def test_what_is_said_beside_does_not_move_the_books_clock() -> None:
+    # Messages of neither books nor trades do not move their clock.
     assert resolved((10, None), (99, None, True), (11, None), (None, None)) == [10, 99, 11, 11]
 
 
 def test_without_any_time_there_is_no_replay() -> None:
     with pytest.raises(SchemaError, match="rec: no frame has a time"):
         resolved((None, None), (None, None))
+
+
+# Price grids: from messages and listings, from prices, and their changes
+
+
+DECI, CENTI = ((0, 10_000, 10),), ((0, 100, 1), (100, 9900, 10), (9900, 10_000, 1))
+
+
+def structure(second: float, *spans: tuple[str, str, str]) -> Json:
+    """Return a message that changes the price grid of market A."""
+    ranges = [dict(zip(("start", "end", "step"), span, strict=True)) for span in spans]
+    return lifecycle("price_level_structure_updated", second, price_ranges=ranges)
+
+
+def grids(draft: EpisodeDraft) -> list[tuple[float, object]]:
+    """Return (seconds after noon, ranges) of each grid of market A. The first grid has no start time."""
+    market = draft.metadata.markets[0]
+    changes = [((change.at - NOON) / SECOND, change.price_ranges) for change in market.grid_changes]
+    return [(0, market.price_ranges), *changes]
+
+
+def test_a_stated_grid_holds_from_its_message_on(tmp_path: Path) -> None:
+    told = structure(5, ("0.0000", "0.0100", "0.0001"), ("0.0100", "0.9900", "0.0010"), ("0.9900", "1.0000", "0.0001"))
+    said = (snapshot(A, 1), delta(A, 2, **at(1)), told, delta(A, 3, price="0.0085", **at(6)), delta(A, 4, price="0.4140", **at(7)))
+    draft = built(frames(*said))
+    assert grids(draft) == [(0, ((0, 10_000, 100),)), (5, CENTI)]
+    episode = write(tmp_path / "rec", draft)
+    [(start, cents), (changed, fine)] = episode.metadata.markets[0].price_grids()
+    assert (start, cents.tolist()) == (0, list(range(100, 10_000, 100)))
+    assert (changed, fine.tolist()) == (nanoseconds_at(5), [*range(1, 100), *range(100, 9900, 10), *range(9900, 10_000)])
+    assert load(tmp_path / "rec").metadata == episode.metadata == draft.metadata
+
+
+def test_a_grid_stated_before_the_book_is_the_first_and_a_listing_does_not_count_for_the_time_before_a_change() -> None:
+    tenths = structure(0, ("0.0000", "1.0000", "0.0010"))
+    known = Listings({A: ListedMarket(A, price_ranges=CENTI)})
+    book = (snapshot(A, 1), delta(A, 2, **at(1)))
+    assert grids(built(frames(tenths, *book), known=known)) == [(0, DECI)]
+    assert grids(built(frames(*book), known=known)) == [(0, CENTI)]
+    assert grids(built(frames(*book, structure(5, ("0", "1", "0.001"))), known=known)) == [(0, ((0, 10_000, 100),)), (5, DECI)]
+    assert grids(built(frames(tenths, *book, tenths))) == [(0, DECI)]
+
+
+def test_a_price_off_the_stated_grid_shows_that_it_changed_and_loses_no_book() -> None:
+    known = Listings({A: ListedMarket(A, price_ranges=((0, 10_000, 100),))})
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, price="0.0085", **at(6)), delta(A, 4, **at(7))), known=known)
+    assert grids(draft) == [(0, ((0, 10_000, 100),)), (6, CENTI)]
+    assert draft.metadata.markets[0].grid_changes[0].source == "prices"
+    assert levels(draft)["yes", 8.5] == 100 and not draft.metadata.gaps
+
+
+def test_a_combo_on_a_grid_of_hundredths_of_a_cent_is_built_and_read(tmp_path: Path) -> None:
+    """A generated combo whose prices use every $0.0001."""
+    draw = random.Random(27)
+    whole = structure(0, ("0.0000", "1.0000", "0.0001"))
+    prices = [draw.randint(1, 4_000) for _ in range(200)]
+    changes = [delta(A, seq, price=f"{price / 10_000:.4f}", **at(seq)) for seq, price in enumerate(prices, 2)]
+    trades = [trade(A, seq, price=f"{price / 10_000:.4f}", side="no", **at(seq)) for seq, price in enumerate(prices, 2)]
+    draft = built(frames(whole, snapshot(A, 1, yes_dollars_fp=[], no_dollars_fp=[["0.5999", "3.00"]]), *changes, *trades))
+    expected = Counter({("yes", price / 10): 100 * count for price, count in Counter(prices).items()}) + Counter({("no", 5999 / 10): 300})
+    assert levels(draft) == expected
+    episode = write(tmp_path / "combo", draft)
+    assert json.loads((tmp_path / "combo" / "metadata.json").read_text())["format"] == "bellwether-episode/2"
+    assert set(prices) | {5999} == set(unpack(episode.content.book.words)[3].tolist())
+    assert sorted(episode.content.trades.price.tolist()) == sorted(prices)
+    again = write(tmp_path / "again", build_draft(load(tmp_path / "combo")))
+    assert again.digest == episode.digest and validate(tmp_path / "again").is_valid
+
+
+def open_session(episode: Episode) -> Session:
+    rules = rule_set("kalshi-2026-08-30")
+    return Session(load_tape(episode, rules), rules, ReplaySettings(cadence=SECOND, bankroll=1000 * MICROS))
+
+
+def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_cent(tmp_path: Path) -> None:
+    told = structure(5, ("0.0000", "0.0100", "0.0001"), ("0.0100", "0.9900", "0.0010"), ("0.9900", "1.0000", "0.0001"))
+    ask = delta(A, 3, side="no", price="0.9912", by="7.00", **at(6))
+    said = (
+        snapshot(A, 1, yes_dollars_fp=[], no_dollars_fp=[["0.9800", "5.00"]]),
+        delta(A, 2, side="no", price="0.9800", **at(1)),
+        told,
+        ask,
+    )
+    end = (delta(A, 4, side="no", price="0.9800", **at(20)), lifecycle("determined", 30, result="yes", settlement_value="1.0000"))
+    session = open_session(write(tmp_path / "rec", built(frames(*said, *end))))
+    refused, found = {}, -1
+    while session.step():
+        if session.now in (nanoseconds_at(2), nanoseconds_at(7)):
+            order = session.place(0, YES, BUY, 88, 100)
+            refused[session.now] = session.orders[order, O_REASON] == Reason.BAD_PRICE
+            found = order
+    assert refused == {nanoseconds_at(2): True, nanoseconds_at(7): False}
+    order = session.result().orders[found]
+    fee = -(-7 * 100 * 88 * (10_000 - 88) // (100 * 10_000))
+    assert (order[O_PRICE], order[O_FILLED], order[O_COST]) == (88, 100, 8_800)
+    assert fee <= order[O_FEES] < fee + 100
+    assert session.result().pnl[0] == 1_000_000 - 8_800 - order[O_FEES]
+
+
+def test_frames_behind_the_close_that_were_not_applied_are_counted_as_plain_integers(tmp_path: Path) -> None:
+    late = delta(A, 4, price="1.5", **at(9))
+    draft = built(
+        frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, **at(2)), lifecycle("determined", 5), late), results=Outcomes(infer=True)
+    )
+    assert draft.metadata.source["unapplied"] == 1 and type(draft.metadata.source["uncovered"]) is int
+    assert draft.metadata.source["uncovered"] == 0
+    write(tmp_path / "rec", draft)

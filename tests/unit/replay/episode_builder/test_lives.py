@@ -56,21 +56,18 @@ def test_a_whole_life_is_told_by_its_messages(kind: str) -> None:
     assert rows(draft)[-1] == (5, "level", "yes", 400, 1200)
 
 
-@pytest.mark.parametrize(
-    ("told", "result", "value"),
-    [
+def test_determinations_of_every_kind() -> None:
+    for told, result, value in (
         ({"result": "no", "settlement_value": "0.0000"}, "NO", 0),
         ({"result": "scalar", "settlement_value": "0.3500"}, "SCALAR", 350_000),
         ({"result": "void"}, "VOID", None),
         ({"result": "odd"}, None, None),
         ({"result": "scalar"}, None, None),
-    ],
-)
-def test_determinations_of_every_kind(told: Json, result: str | None, value: int | None) -> None:
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), lifecycle("determined", 9, determination_ts=seconds(9), **told)))
-    found = settlement(draft)
-    assert (found.result, found.value, found.at) == (result, value, nanoseconds_at(9) if result else None)
-    assert phases(draft) == [(9, "close", "lifecycle")]
+    ):
+        draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), lifecycle("determined", 9, determination_ts=seconds(9), **told)))
+        found = settlement(draft)
+        assert (found.result, found.value, found.at) == (result, value, nanoseconds_at(9) if result else None)
+        assert phases(draft) == [(9, "close", "lifecycle")]
 
 
 def test_a_book_that_is_wiped_for_good_tells_the_close() -> None:
@@ -127,33 +124,20 @@ def test_results_come_from_the_surest_source() -> None:
     assert settlement(built(frames(*base))) == Settlement(A)
 
 
-@pytest.mark.parametrize(
-    ("prices", "result"),
-    [
-        (["0.9900"], "YES"),
-        (["0.0100"], "NO"),
-        (["0.9800"], None),
-        (["0.9900", "0.5000"], None),
-        ([], None),
-    ],
-)
-def test_only_a_last_trade_at_the_edge_tells_a_result(prices: list[str], result: str | None) -> None:
-    said = [trade(A, seq, price=price, **at(seq)) for seq, price in enumerate(prices, 1)]
-    assert settlement(built(frames(snapshot(A, 1), delta(A, 2, **at(0)), *said), results=Outcomes(infer=True))).result == result
-
-
-@pytest.mark.parametrize(
-    ("told", "result"),
-    [
+def test_only_a_last_trade_at_the_edge_tells_a_result() -> None:
+    base = (snapshot(A, 1), delta(A, 2, **at(0)))
+    for prices, result in ((["0.9900"], "YES"), (["0.0100"], "NO"), (["0.9800"], None), (["0.9900", "0.5000"], None), ([], None)):
+        said = [trade(A, seq, price=price, **at(seq)) for seq, price in enumerate(prices, 1)]
+        assert settlement(built(frames(*base, *said), results=Outcomes(infer=True))).result == result, prices
+    # Without trades, the last price of a ticker message.
+    for told, result in (
         ({"price_dollars": "0.9950"}, "YES"),
         ({"price": 1}, "NO"),
         ({"price_dollars": "0.0000"}, None),
-        ({"price_dollars": "0.5000"}, None),
-    ],
-)
-def test_ticker_messages_tell_the_last_trade_where_no_trades_are_heard(told: Json, result: str | None) -> None:
-    said = {"type": "ticker", "sid": 9, "seq": 1, "msg": {"market_ticker": A, **told}}
-    assert settlement(built(frames(snapshot(A, 1), delta(A, 2, **at(1)), said), results=Outcomes(infer=True))).result == result
+        ({"price": 50}, None),
+    ):
+        said = [{"type": "ticker", "sid": 9, "seq": 1, "msg": {"market_ticker": A, **told}}]
+        assert settlement(built(frames(*base, *said), results=Outcomes(infer=True))).result == result, told
 
 
 def test_stated_results_are_words_or_dollars() -> None:
@@ -168,7 +152,7 @@ def test_stated_results_are_words_or_dollars() -> None:
     assert list(found) == ["a", "b", "c", "d", "x=y"]
 
 
-@pytest.mark.parametrize("texts", [["a"], ["=yes"], ["a=maybe"], ["a=1.5"], ["a=NaN"], ["a=yes", "a=no"]])
-def test_other_results_are_refused(texts: list[str]) -> None:
-    with pytest.raises(ConfigError, match=f"reading the result '{texts[-1]}'"):
-        parse_results(texts)
+def test_other_results_are_refused() -> None:
+    for texts in (["a"], ["=yes"], ["a=maybe"], ["a=1.5"], ["a=NaN"], ["a=yes", "a=no"]):
+        with pytest.raises(ConfigError):
+            parse_results(texts)
