@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bellwether.lake import Lake
 from bellwether.recordings.books import (
     BookSide,
     MalformedFrame,
@@ -20,9 +23,13 @@ from bellwether.recordings.books import (
     parse_size,
     scale_decimal,
 )
+from bellwether.recordings.exchange_times import parse_time, read_exchange_time
+from bellwether.recordings.frames import read_batches, to_gap_rows, to_rows
+from bellwether.recordings.gap_summary import build_gap_report
+from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from tests.unit.recordings.book_replay import BookCheck, BookReplay, check_books, differences
-from tests.unit.recordings.frames import frames, recorded
-from tests.venues.stream.peer import A, B, delta, snapshot
+from tests.unit.recordings.frames import PARTIAL, SECOND, frames, recorded
+from tests.venues.stream.peer import A, B, delta, snapshot, trade
 
 CENT = 10_000
 
@@ -39,15 +46,12 @@ def test_a_decimal_text_is_scaled_exactly(value: Decimal) -> None:
     assert scale_decimal(str(value), 6) == int(value * 10**6) if "E" not in str(value) else True
 
 
-@pytest.mark.parametrize(("text", "found"), [("-75.00", -7500), ("0.05", 5), (12, 1200), (-3, -300), ("-0.50", -50)])
-def test_sizes_are_hundredths_of_a_contract(text: Any, found: int) -> None:
-    assert parse_size(text) == found
-
-
-@pytest.mark.parametrize("text", ["0.1234567", "abc", "", None, "1.2.3", ".5", "1_0", " 1", "-", True, 1.5, ["1"]])
-def test_what_is_no_such_number_is_refused(text: Any) -> None:
-    with pytest.raises(MalformedFrame):
-        parse_price(text)
+def test_sizes_are_hundredths_of_a_contract_and_what_is_no_number_is_refused() -> None:
+    for text, found in (("-75.00", -7500), ("0.05", 5), (12, 1200), (-3, -300), ("-0.50", -50)):
+        assert parse_size(text) == found
+    for wrong in ("0.1234567", "abc", "", None, "1.2.3", ".5", "1_0", " 1", "-", True, 1.5, ["1"]):
+        with pytest.raises(MalformedFrame):
+            parse_price(wrong)
 
 
 FORMATS = {
@@ -64,24 +68,14 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("body", FORMATS.values(), ids=FORMATS)
-def test_a_snapshot_of_any_format_makes_the_same_book(body: dict[str, Any]) -> None:
-    book = RecordedBook.of(body)
-    assert (book.yes.levels, book.no.levels) == ({40 * CENT: 1000}, {55 * CENT: 250})
-
-
-def test_a_snapshot_in_cents_alone_is_read() -> None:
-    book = RecordedBook.of({"yes": [[1, 888475], [41, 2559]], "no": None})
-    assert (book.yes.levels, book.yes.best, book.no.levels) == ({CENT: 88847500, 41 * CENT: 255900}, 41 * CENT, {})
-
-
-@pytest.mark.parametrize(
-    "body",
-    [{"price": 40, "delta": -4, "side": "yes"}, {"price_dollars": "0.4000", "delta_fp": "-4.00", "price": 99, "delta": 1, "side": "yes"}],
-)
-def test_a_delta_of_any_format_changes_the_same_level(body: dict[str, Any]) -> None:
-    book = RecordedBook.of(FORMATS["current"])
-    assert book.apply(body) == 600
+def test_snapshots_and_deltas_of_any_format_make_the_same_book() -> None:
+    for body in FORMATS.values():
+        book = RecordedBook.of(body)
+        assert (book.yes.levels, book.no.levels) == ({40 * CENT: 1000}, {55 * CENT: 250})
+    cents = RecordedBook.of({"yes": [[1, 888475], [41, 2559]], "no": None})
+    assert (cents.yes.levels, cents.yes.best, cents.no.levels) == ({CENT: 88847500, 41 * CENT: 255900}, 41 * CENT, {})
+    for change in ({"price": 40, "delta": -4}, {"price_dollars": "0.4000", "delta_fp": "-4.00", "price": 99, "delta": 1}):
+        assert RecordedBook.of(FORMATS["current"]).apply({**change, "side": "yes"}) == 600
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(-3, 3)), max_size=60))
@@ -97,7 +91,6 @@ def test_a_level_below_zero_is_found() -> None:
     found = replay(snapshot(A, 1), delta(A, 2, by="-11.00"))
     assert found["negative"] == 1
     assert not found.is_sound
-    assert found.first["negative"] == f"frame 1: {A}: a level of -100 hundredths of a contract"
 
 
 LATER = {"ts": "2026-03-11T01:03:42.657285Z"}
@@ -105,13 +98,10 @@ INSTANT = {"ts": "2026-03-11T01:03:42.657284Z"}
 
 
 def test_a_book_that_stays_crossed_is_found() -> None:
-    found = replay(snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT), delta(A, 3, **LATER))
-    assert (found["crossed"], found["passing"]) == (2, 2)
-    assert not found.is_sound
-
-
-def test_a_book_that_is_crossed_at_the_end_is_found() -> None:
-    assert replay(snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT))["crossed"] == 1
+    crossing = [snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT)]
+    found = replay(*crossing, delta(A, 3, **LATER))
+    assert (found["crossed"], found["passing"], found.is_sound) == (2, 2, False)
+    assert replay(*crossing)["crossed"] == 1
 
 
 def test_a_book_that_is_crossed_within_one_action_of_the_exchange_is_sound() -> None:
@@ -135,7 +125,6 @@ def test_a_snapshot_of_a_valid_book_is_compared_with_it() -> None:
     assert replay(snapshot(A, 1), delta(A, 2), same)["agreed"] == 1
     found = replay(snapshot(A, 1), delta(A, 2), snapshot(A, 3))
     assert (found["mismatched"], found.is_sound) == (1, False)
-    assert found.first["mismatched"].endswith("1 levels differ from the book that deltas had made")
 
 
 def test_after_a_gap_nothing_is_applied_until_a_snapshot_which_is_not_compared() -> None:
@@ -144,21 +133,18 @@ def test_after_a_gap_nothing_is_applied_until_a_snapshot_which_is_not_compared()
     assert found.books[A].yes.levels == {40 * CENT: 1100}
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
+def test_a_frame_that_cannot_be_read_is_found_and_its_book_given_up() -> None:
+    for broken in (
         delta(A, 2, price="x"),
         delta(A, 2, side="maybe"),
         delta(A, 2, by="0.001"),
         snapshot(A, 2, yes_dollars_fp=[["0.4"]]),
         snapshot(A, 2, yes_dollars_fp=[7]),
         {"type": "orderbook_delta", "sid": 1, "seq": 2, "msg": {"market_ticker": A, "side": "yes"}},
-    ],
-)
-def test_a_frame_that_cannot_be_read_is_found_and_its_book_given_up(broken: dict[str, Any]) -> None:
-    found = replay(snapshot(A, 1), snapshot(B, 1, sid=2), broken, delta(A, 3), delta(B, 2, sid=2))
-    assert (found["malformed"], found["unapplied"], found["deltas"], found.is_sound) == (1, 1, 1, False)
-    assert A not in found.books
+    ):
+        found = replay(snapshot(A, 1), snapshot(B, 1, sid=2), broken, delta(A, 3), delta(B, 2, sid=2))
+        assert (found["malformed"], found["unapplied"], found["deltas"], found.is_sound) == (1, 1, 1, False)
+        assert A not in found.books
 
 
 # --- the leg of NO prices ---------------------------------------------------------------------------------------------
@@ -172,24 +158,23 @@ def taken(market: str, price: str, side: str = "yes") -> dict[str, Any]:
     return {"type": "trade", "sid": 2, "seq": 1, "msg": {"market_ticker": market, "yes_price_dollars": price, "taker_outcome_side": side}}
 
 
-@pytest.mark.parametrize(
-    ("bodies", "flag", "expected"),
-    [
-        ([snapshot(A, 1, **DEEP)], True, False),
-        ([snapshot(A, 1, **DEEP_IN_YES)], False, True),
-        ([snapshot(A, 1, **THIN)], None, False),
-        ([snapshot(A, 1, **THIN)], True, True),
-        ([snapshot(A, 1, **THIN), taken(A, "0.4200")], False, True),
-        ([snapshot(A, 1, **THIN), taken(A, "0.5500")], True, False),
-        ([snapshot(A, 1, **THIN), taken(A, "0.4000", "no")], None, False),
-        ([snapshot(A, 1, yes_dollars_fp=[["0.7000", "1.00"]], no_dollars_fp=[]), delta(A, 2, price="0.7500", side="no")], None, True),
-        ([], None, False),
-    ],
-)
-def test_books_decide_the_leg_of_no_prices_then_trades_then_the_flag(
-    bodies: list[dict[str, Any]], flag: bool | None, expected: bool
-) -> None:
-    assert has_yes_prices(frames(*bodies), flag=flag) is expected
+#: Frames, flag of the recording, and whether NO prices are those of YES.
+LEGS: list[tuple[list[dict[str, Any]], bool | None, bool]] = [
+    ([snapshot(A, 1, **DEEP)], True, False),
+    ([snapshot(A, 1, **DEEP_IN_YES)], False, True),
+    ([snapshot(A, 1, **THIN)], None, False),
+    ([snapshot(A, 1, **THIN)], True, True),
+    ([snapshot(A, 1, **THIN), taken(A, "0.4200")], False, True),
+    ([snapshot(A, 1, **THIN), taken(A, "0.5500")], True, False),
+    ([snapshot(A, 1, **THIN), taken(A, "0.4000", "no")], None, False),
+    ([snapshot(A, 1, yes_dollars_fp=[["0.7000", "1.00"]], no_dollars_fp=[]), delta(A, 2, price="0.7500", side="no")], None, True),
+    ([], None, False),
+]
+
+
+def test_books_decide_the_leg_of_no_prices_then_trades_then_the_flag() -> None:
+    for bodies, flag, expected in LEGS:
+        assert has_yes_prices(frames(*bodies), flag=flag) is expected, (bodies, flag)
 
 
 @given(st.integers(1, 9999), st.integers(1, 99))
@@ -201,9 +186,9 @@ def test_conversion_gives_the_complement_of_every_no_price_and_nothing_else(pric
         assert convert_no_prices({"side": side, "price_dollars": text}) == {"side": side, "price_dollars": expected}
 
 
-@pytest.mark.parametrize("level", [["x", "1.00"], [None, "1.00"], [], "0.40", 7])
-def test_what_is_no_price_is_left_for_its_reader(level: Any) -> None:
-    assert convert_no_prices({"no_dollars_fp": [level]}) == {"no_dollars_fp": [level]}
+def test_what_is_no_price_is_left_for_its_reader() -> None:
+    for level in (["x", "1.00"], [None, "1.00"], [], "0.40", 7):
+        assert convert_no_prices({"no_dollars_fp": [level]}) == {"no_dollars_fp": [level]}
 
 
 def test_a_recording_in_yes_prices_has_the_books_of_one_in_own_prices(tmp_path: Path) -> None:
@@ -217,3 +202,90 @@ def test_a_recording_in_yes_prices_has_the_books_of_one_in_own_prices(tmp_path: 
     assert found[0].is_sound and found[1].is_sound
     assert not differences(found[0].books[A], found[1].books[A])
     assert found[1].books[A].no.levels == {10_000: 500, 560_000: 300}
+
+
+# Rows of raw/recordings and raw/recording_gaps
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 12, 31)), st.integers(0, 9), st.integers(0, 999_999_999))
+def test_a_time_with_any_digits_is_read_to_the_nanosecond(moment: datetime, digits: int, nanoseconds: int) -> None:
+    fraction = f"{nanoseconds:09d}"[:digits]
+    whole = (moment.replace(microsecond=0, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
+    text = f"{moment:%Y-%m-%dT%H:%M:%S}{'.' if digits else ''}{fraction}Z"
+    assert parse_time(text) == whole * SECOND + int(fraction.ljust(9, "0"))
+
+
+def test_what_is_no_such_time_is_none() -> None:
+    for text in ("", "03", "03+00:00", "03.Z", "03.1234567890Z", "03.1²Z"):
+        assert parse_time(f"2026-03-18T19:36:{text}" if text else "") is None
+    assert parse_time("2026-13-18T19:36:03Z") is None
+
+
+MS = 1_773_862_563_079
+
+
+def test_the_finest_time_that_the_exchange_gives_is_taken() -> None:
+    for body, found in (
+        ({"ts": "2026-03-18T19:36:03.079175Z", "ts_ms": MS}, MS * 1_000_000 + 175_000),
+        ({"ts": 1_773_862_563, "ts_ms": MS, "time": "2026-03-18T19:36:03.0791Z"}, MS * 1_000_000 + 100_000),
+        ({"ts": 1_773_862_563, "ts_ms": MS}, MS * 1_000_000),
+        ({"ts": 1_773_862_563}, 1_773_862_563 * SECOND),
+        ({"ts": "garbage", "ts_ms": MS}, MS * 1_000_000),
+        ({"ts": True, "ts_ms": -1}, None),
+        ({"ts": MS}, None),
+        ({}, None),
+    ):
+        assert read_exchange_time(body) == found, body
+
+
+ODD = b'{"type":5,"sid":"1","msg":[]}'
+NO_TEXT = b"\xff{}"
+REST = b'{"type":"orderbook_rest","request":"GET /x","fetched_at":"2026-03-18T19:36:03Z","msg":{"orderbooks":[]}}'
+
+
+def test_a_frame_becomes_a_row_that_holds_it_verbatim(tmp_path: Path) -> None:
+    found = to_rows("one", frames(snapshot(A, 1), trade(B, 7) | {"msg": {"market_ticker": B, "ts_ms": MS}}, ODD, NO_TEXT, REST))
+    RECORDINGS.validate(found)
+    assert found.select("ordinal", "connection", "sid", "seq", "type", "market_ticker").rows() == [
+        (0, 1, 1, 1, "orderbook_snapshot", A),
+        (1, 1, 2, 7, "trade", B),
+        (2, 1, None, None, None, None),
+        (3, 1, None, None, None, None),
+        (4, 1, None, None, "orderbook_rest", None),
+    ]
+    assert found["exchange_at"].cast(pl.Int64).to_list() == [None, MS * 1_000_000, None, None, 1_773_862_563 * SECOND]
+    assert found["received_at"].cast(pl.Int64).to_list() == [SECOND * n for n in range(1, 6)]
+    assert found["frame"][2] == ODD.decode()
+    assert found["frame"][3] == "\\xff{}"
+
+
+def test_a_recording_goes_into_the_lake_in_batches_and_comes_back(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "one", frames(*[delta(A, seq) for seq in range(1, 26)]))
+    lake = Lake(str(tmp_path / "lake"))
+    assert [batch.height for batch in read_batches(recording, size=10)] == [10, 10, 5]
+    lake.write(RECORDINGS, ("one",), read_batches(recording, size=10), run_id="run")
+    stored = lake.slice(RECORDINGS).read()
+    assert stored.equals(pl.concat(read_batches(recording)))
+
+
+def test_gaps_become_rows_that_say_what_is_affected(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "one", frames(snapshot(A, 1), snapshot(B, 2), delta(A, 5), snapshot(B, 6), trade(A, 3)))
+    found = RECORDING_GAPS.validate(to_gap_rows(build_gap_report(recording)))
+    columns = ("kind", "cause", "sid", "first_seq", "last_seq", "missing", "start_ordinal", "end_ordinal", "markets")
+    assert found.select(columns).rows() == [
+        ("lost", None, 1, 3, 4, 2, 1, 2, [A, B]),
+        ("lost", None, 2, 1, 2, 2, None, 4, [A]),
+        ("book", "gap", 1, None, None, None, 1, None, [A]),
+        ("book", "gap", 1, None, None, None, 1, 3, [B]),
+    ]
+    assert found["end_at"].cast(pl.Int64).to_list() == [3 * SECOND, 5 * SECOND, None, 4 * SECOND]
+    Lake(str(tmp_path / "lake")).write(RECORDING_GAPS, ("one",), found, run_id="run")
+
+
+def test_expected_holes_are_one_row_per_subscription(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "one", frames(snapshot(A, 4), delta(A, 8), delta(A, 12)), about=PARTIAL)
+    found = RECORDING_GAPS.validate(to_gap_rows(build_gap_report(recording)))
+    assert found.select("kind", "first_seq", "last_seq", "missing").rows() == [("partial", 5, 11, 6)]

@@ -100,10 +100,10 @@ def test_a_capture_that_begins_without_a_snapshot_has_no_book_until_one_comes() 
     assert spans(found) == [(A, "start", 0, 2), (B, "start", 3, None)]
 
 
-@pytest.mark.parametrize("odd", [b"", b"[]", b'{"type":"trade"}', b'{"type":"orderbook_delta","sid":1,"seq":-4,"msg":[]}', b"\xff"])
-def test_frames_that_say_nothing_are_counted_and_no_more(odd: bytes) -> None:
-    found = report_of(frames(snapshot(A, 1), odd, delta(A, 2)))
-    assert (found.frames, found.lost, found.outages) == (3, 0, ())
+def test_frames_that_say_nothing_are_counted_and_no_more() -> None:
+    for odd in (b"", b"[]", b'{"type":"trade"}', b'{"type":"orderbook_delta","sid":1,"seq":-4,"msg":[]}', b"\xff"):
+        found = report_of(frames(snapshot(A, 1), odd, delta(A, 2)))
+        assert (found.frames, found.lost, found.outages) == (3, 0, ())
 
 
 def test_a_report_and_its_summary_come_from_the_recording(tmp_path: Path) -> None:
@@ -125,37 +125,36 @@ def error(code: object, *markets: str, **envelope: Any) -> dict[str, Any]:
 BOTH = [(A, 2, None), (B, 2, None)]
 
 
-@pytest.mark.parametrize(
-    ("later", "cause", "wanted"),
-    [
-        ([error(25, sid=1, seq=4), trade(A, 1)], "error 25", BOTH),
-        ([error(10, sid=1)], "error 10", BOTH),
-        ([error(99, sid=1, seq=4)], "error 99", BOTH),
-        ([error(25)], "error 25", BOTH),
-        ([{"type": "unsubscribed", "sid": 1, "seq": 4}], "unsubscribed", BOTH),
-        ([{"type": "unsubscribed", "id": 2, "msg": {"sid": 1}}], "unsubscribed", BOTH),
-        # The venue subscribes again, with a new number or on a new connection.
-        ([error(25, sid=1, seq=4), snapshot(A, 1, sid=3), delta(A, 2, sid=3)], "error 25", [(A, 2, 4), (B, 2, None)]),
-        ([error(25), snapshot(A, 1, sid=3), snapshot(B, 2, sid=3), delta(A, 3, sid=3)], "error 25", [(A, 2, 4), (B, 2, 5)]),
-        # The error names one market; a later change of the other one shows that its subscription continues.
-        ([error(25, A, sid=1, seq=4)], "error 25", BOTH),
-        ([error(25, A, sid=1, seq=4), delta(B, 5)], "error 25", [(A, 2, None)]),
-        ([{"type": "error", "sid": 1, "msg": {"code": 25, "market_tickers": [{}, A]}}, delta(B, 4)], "error 25", [(A, 2, None)]),
-        # Another subscription has ended, or none.
-        ([error(25), delta(B, 4)], "", []),
-        ([error(25, sid=2, seq=1)], "", []),
-        ([error(27, sid=1, seq=4)], "", []),
-        ([error(25, id=7)], "", []),
-        ([error(11, A, id=7)], "", []),
-        ([error({}, id=7), error(99)], "", []),
-    ],
-)
-def test_books_are_invalid_once_the_venue_has_ended_their_subscription(
-    later: list[dict[str, Any]], cause: str, wanted: list[tuple[str, int, int | None]]
-) -> None:
-    found = report(snapshot(A, 1), snapshot(B, 2), delta(A, 3), *later)
-    assert spans(found) == [(market, cause, start, end) for market, start, end in wanted]
-    assert found.lost == 0
+#: Later messages, cause, and outages as (market, first and last ordinal).
+ENDS: list[tuple[list[dict[str, Any]], str, list[tuple[str, int, int | None]]]] = [
+    ([error(25, sid=1, seq=4), trade(A, 1)], "error 25", BOTH),
+    ([error(10, sid=1)], "error 10", BOTH),
+    ([error(99, sid=1, seq=4)], "error 99", BOTH),
+    ([error(25)], "error 25", BOTH),
+    ([{"type": "unsubscribed", "sid": 1, "seq": 4}], "unsubscribed", BOTH),
+    ([{"type": "unsubscribed", "id": 2, "msg": {"sid": 1}}], "unsubscribed", BOTH),
+    # The venue subscribes again, with a new number or on a new connection.
+    ([error(25, sid=1, seq=4), snapshot(A, 1, sid=3), delta(A, 2, sid=3)], "error 25", [(A, 2, 4), (B, 2, None)]),
+    ([error(25), snapshot(A, 1, sid=3), snapshot(B, 2, sid=3), delta(A, 3, sid=3)], "error 25", [(A, 2, 4), (B, 2, 5)]),
+    # The error names one market; a later change of the other one shows that its subscription continues.
+    ([error(25, A, sid=1, seq=4)], "error 25", BOTH),
+    ([error(25, A, sid=1, seq=4), delta(B, 5)], "error 25", [(A, 2, None)]),
+    ([{"type": "error", "sid": 1, "msg": {"code": 25, "market_tickers": [{}, A]}}, delta(B, 4)], "error 25", [(A, 2, None)]),
+    # Another subscription has ended, or none.
+    ([error(25), delta(B, 4)], "", []),
+    ([error(25, sid=2, seq=1)], "", []),
+    ([error(27, sid=1, seq=4)], "", []),
+    ([error(25, id=7)], "", []),
+    ([error(11, A, id=7)], "", []),
+    ([error({}, id=7), error(99)], "", []),
+]
+
+
+def test_books_are_invalid_once_the_venue_has_ended_their_subscription() -> None:
+    for later, cause, wanted in ENDS:
+        found = report(snapshot(A, 1), snapshot(B, 2), delta(A, 3), *later)
+        assert spans(found) == [(market, cause, start, end) for market, start, end in wanted], later
+        assert found.lost == 0
 
 
 # --- what a frame means for its book -----------------------------------------------------------------------------------------
