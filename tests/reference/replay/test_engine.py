@@ -111,6 +111,7 @@ MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
     "marks at fifty": (_like(mark_missing="fifty"), FAST, Shape(spread_out=1)),
     "no collateral": (_like(collateral=False), replace(FAST, bankroll=0), SUBCENT),
     "whole contracts": (_like(min_lots=300, lot_step=100), FAST, Shape()),
+    "pairs of lots": (_like(min_lots=2, lot_step=2), FAST, SUBCENT),
     "poor": (LIVE, replace(FAST, bankroll=POOR), SUBCENT),
     "few orders": (LIVE, replace(FAST, max_orders=200, max_resting=3), SUBCENT),
     "books locked and crossed": (LIVE, FAST, replace(SUBCENT, crossed=0.4)),

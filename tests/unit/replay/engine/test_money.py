@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from decimal import Decimal
 from math import isqrt
+from random import Random
 
 import numpy as np
 import pytest
@@ -13,12 +15,13 @@ from hypothesis import strategies as st
 from bellwether.replay.engine.accounts import prorate
 from bellwether.replay.engine.arrays import new_markets
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.engine.fees import fill_fee, trade_fee
+from bellwether.replay.engine.fees import _pair, _product, fill_fee, max_fill_rounding, trade_fee
 from bellwether.replay.engine.state import MARKET
 from bellwether.replay.rules import rule_set, rule_sets
 from bellwether.replay.rules.fees import Accumulator
 from bellwether.replay.rules.fees import trade_fee as exact_fee
 from bellwether.replay.rules.ruleset import RuleSet
+from bellwether.replay.rules.terms import _is_computable
 from tests.sizes import EXAMPLES
 from tests.unit.replay.engine.small_tapes import BOOK, KALSHI_FEES, tape
 
@@ -57,15 +60,56 @@ def test_a_fee_by_square_roots_is_that_of_whole_numbers(price: int, lots: int, n
     assert trade_fee(row, int(Role.TAKER), price, lots) == units * unit
 
 
+def test_digits_of_products_are_those_of_whole_numbers() -> None:
+    generator = Random(4)
+    numbers = [0, 1, 2**31 - 1, 2**31, 2**62 - 1, 2**62, *(generator.getrandbits(62) for _ in range(10))]
+    for a in numbers:
+        for b in numbers:
+            assert _pair(a, b) == divmod(a * b, 2**62)
+            c = generator.choice(numbers)
+            first, second, last = _product(a, b, c)
+            assert (first << 124) + (second << 62) + last == a * b * c
+            assert 0 <= second < 2**62 and 0 <= last < 2**62
+
+
+def test_the_largest_rate_that_is_accepted_is_computed_exactly() -> None:
+    generator = Random(5)
+    for chosen in rule_sets().values():
+        step = 100 * 10_000 * chosen.fee_unit
+        # The greatest numerator over 100 whose products with every size and price stay within 64 bits.
+        largest = bisect_left(range(1, 2**50), True, key=lambda num: not _is_computable(1, num, 100, chosen.fee_unit))
+        row = market((1, largest, 100, 0, 0, 1, 0), chosen)
+        for lots, price in [(10**9, 5_000), *((generator.randint(1, 10**9), generator.randint(1, 9_999)) for _ in range(20))]:
+            exact = -(-largest * lots * price * (10_000 - price) // step) * chosen.fee_unit
+            assert trade_fee(row, int(Role.TAKER), price, lots) == exact, (chosen.name, largest)
+
+
+def test_a_waiver_ends_at_its_instant() -> None:
+    # 100 contracts at 50 cents: 7 % of a quarter of a hundred dollars.
+    row = market((1, 7, 100, 1, 7, 400, 1_000), rule_set("kalshi-2025-07-01"))
+    for ts, fee in ((999, 0), (1_000, 1_750_000), (1_001, 1_750_000)):
+        assert fill_fee(row, int(Role.TAKER), 0, 5_000, 10_000, ts, 0) == (fee, 0)
+
+
+def test_the_rounding_of_a_makers_fill_is_at_most_a_unit_of_fee_and_balance() -> None:
+    # Kalshi's fees and balances are in hundredths of a cent; with whole cents in the balance, prices of whole cents need no rounding.
+    assert max_fill_rounding(market(KALSHI_FEES, rule_set("kalshi-2026-05-28")), 4_550) == 200
+    free = market((1, 7, 100, 0, 0, 1, 0), rule_set("kalshi-2026-05-28-cents"))
+    assert (free["fee_unit"], free["balance_unit"]) == (100, 10_000)
+    assert max_fill_rounding(free, 4_500) == 10_100
+    assert max_fill_rounding(market((0, 0, 1, 0, 0, 1, 0), rule_set("kalshi-2025-07-01")), 4_550) == 0
+
+
 @pytest.mark.parametrize("rules", [name for name, rules in rule_sets().items() if rules.balance_unit])
 def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
     chosen, generator = rule_set(rules), np.random.default_rng(3)
     row = market(KALSHI_FEES, chosen)
     assert row["rebate_unit"] > 0
     exact, rounding = Accumulator(chosen), 0
-    for price, lots, action in zip(
-        generator.integers(1, 10_000, 400), generator.integers(1, 400, 400), generator.integers(0, 2, 400), strict=True
-    ):
+    prices, sizes = generator.integers(1, 10_000, 400), generator.integers(1, 400, 400)
+    # Half units add up to whole ones.
+    prices[::2], sizes[::2] = 5_000, generator.choice([1, 20, 21, 41], 200)
+    for price, lots, action in zip(prices, sizes, generator.integers(0, 2, 400), strict=True):
         trade = exact_fee(chosen, KALSHI_FEES, Decimal(int(lots)) / 100, Decimal(int(price)) / 10_000, "taker")
         revenue = Decimal(int(price * lots)).scaleb(-6)
         fee, rounding = fill_fee(row, int(Role.TAKER), int(action), int(price), int(lots), 0, rounding)

@@ -178,6 +178,7 @@ KALSHI = rule_set("kalshi-2026-08-30")
 def test_a_fee_type_and_multiplier_become_two_reduced_fractions():
     row = fee_terms(KALSHI, {"type": "quadratic_with_maker_fees", "multiplier": "0.5"}).tolist()
     assert row == [QUADRATIC, 7, 200, QUADRATIC, 7, 800, 0]
+    assert fee_terms(KALSHI, {"type": "quadratic_with_combo_maker_fees"}).tolist() == [QUADRATIC, 7, 100, QUADRATIC, 7, 200, 0]
 
 
 @pytest.mark.parametrize(
