@@ -25,7 +25,7 @@ from tests.unit.replay.episode.folders import three_episodes
 from tests.unit.replay.test_sweep import MAKER, SETTINGS, check_rows
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = ("kalshi-2025-07-01", "pmb-2026-01")
+RULES = ("kalshi-2025-07-01", "polymarket-2026-04-01")
 #: Print the heavy libraries imported by the package and by an isolated agent's process.
 IMPORTS = """
 import json, sys
@@ -43,7 +43,7 @@ print(json.dumps(found))
 
 def digests() -> list[str]:
     """Return the digests of a random agent under two rule sets, and of a compiled strategy."""
-    tape = random_tape(3, Shape(tickers=3, rows=True, lifecycle=False))
+    tape = random_tape(3, Shape(tickers=3, lifecycle=False))
     runs = [run(tape, RandomAgent(trade_probability=0.5), BacktestSettings(rules=rules, cadence=SECOND)) for rules in RULES]
     assert all(len(one.outcome.fills) for one in runs)
     opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))

@@ -92,11 +92,15 @@ def test_a_waiver_ends_at_its_instant() -> None:
 
 
 def test_the_rounding_of_a_makers_fill_is_at_most_a_unit_of_fee_and_balance() -> None:
-    # Kalshi's fees and balances are in hundredths of a cent; with whole cents in the balance, prices of whole cents need no rounding.
+    # Fees are in hundredths of a cent, balances in hundredths or in whole cents. One lot at 45 cents is 4,500 micro-dollars.
     assert max_fill_rounding(market(KALSHI_FEES, rule_set("kalshi-2026-05-28")), 4_550) == 200
-    free = market((1, 7, 100, 0, 0, 1, 0), rule_set("kalshi-2026-05-28-cents"))
-    assert (free["fee_unit"], free["balance_unit"]) == (100, 10_000)
-    assert max_fill_rounding(free, 4_500) == 10_100
+    for rules, price, rounding in (
+        ("kalshi-2026-05-28", 4_500, 0),
+        ("kalshi-2026-05-28", 4_501, 200),
+        ("kalshi-2026-05-28", 4_550, 200),
+        ("kalshi-2026-05-28-cents", 4_500, 10_100),
+    ):
+        assert max_fill_rounding(market((1, 7, 100, 0, 0, 1, 0), rule_set(rules)), price) == rounding
     assert max_fill_rounding(market((0, 0, 1, 0, 0, 1, 0), rule_set("kalshi-2025-07-01")), 4_550) == 0
 
 

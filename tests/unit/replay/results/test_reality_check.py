@@ -64,7 +64,7 @@ def test_p_values_are_near_those_of_the_bootstrap_with_many_episodes() -> None:
         pnl = rng.standard_normal((250, 20))
         pnl[:, 0] += shift
         ours.append(p_value(micro(pnl)))
-        spa = SPA(np.zeros(250), -pnl, block_size=1, reps=2000, studentize=True, seed=4)
+        spa = SPA(np.zeros(250), -pnl, block_size=1, reps=1000, studentize=True, seed=4)
         spa.compute()
         theirs.append(spa.pvalues["upper"])
     assert np.abs(np.array(ours) - theirs).max() < 0.05
