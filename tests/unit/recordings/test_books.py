@@ -1,4 +1,4 @@
-"""Books rebuilt in integers from frames of every format, and errors of frames."""
+"""Books rebuilt in integers from frames of every format, errors of frames, and rows of recordings and gaps."""
 
 from __future__ import annotations
 

@@ -18,17 +18,7 @@ from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
 from bellwether.replay.episode.content import BookColumns, Content, Trades
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
 from bellwether.replay.tape import Tape, build_tape, cache, kernels, load_tape
-from bellwether.replay.tape.layout import (
-    HALT,
-    INVALID,
-    KINDS,
-    LEVEL,
-    SETTLE,
-    VALID,
-    freeze,
-    pack,
-    unpack,
-)
+from bellwether.replay.tape.layout import HALT, INVALID, KINDS, LEVEL, SETTLE, VALID, freeze, pack, unpack
 from bellwether.replay.units import DOLLAR, MILL, NO, SECOND, YES
 from tests.unit.replay.episode.folders import Native
 

@@ -1,4 +1,4 @@
-"""Callbacks between decisions: their times, the data they see, and no effect on the simulation."""
+"""Callbacks between decisions, in Python and compiled: their times, the data they see, and no effect on the simulation."""
 
 from __future__ import annotations
 

@@ -14,18 +14,7 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import (
-    CENT,
-    CONTRACT,
-    DOLLAR,
-    SECOND,
-    YES,
-    Agent,
-    AgentContext,
-    AgentSource,
-    OrderError,
-    run,
-)
+from bellwether.replay import CENT, CONTRACT, DOLLAR, SECOND, YES, Agent, AgentContext, AgentSource, OrderError, run
 from bellwether.replay.agents.interface import MOST_TIMERS
 from bellwether.replay.agents.loader import AgentReference
 from bellwether.replay.engine.codes import O_PRICE

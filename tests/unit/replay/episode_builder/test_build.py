@@ -1,4 +1,4 @@
-"""Episodes of recordings: trades, series, events, data from other sources, and reproducible bytes."""
+"""Episodes of recordings: trades, series, events, grids, data from other sources, and reproducible bytes."""
 
 from __future__ import annotations
 

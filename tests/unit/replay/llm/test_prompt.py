@@ -1,4 +1,4 @@
-"""The system prompt states the current fees, ticks and netting. Titles cannot leave their block."""
+"""The system prompt states fees and ticks, titles cannot leave their block, and arguments are parsed exactly or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawdowns, Sharpe ratios, fill ratios and slippage."""
+"""Drawdowns, Sharpe ratios, fill ratios, slippage, markouts and exposure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of real backtests, recomputed plainly from orders, fills and samples."""
+"""Metrics and frames of backtests, recomputed plainly from orders, fills and samples."""
 
 from __future__ import annotations
 

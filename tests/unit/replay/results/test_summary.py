@@ -1,4 +1,4 @@
-"""Agents over their episodes: tables of results and the summary."""
+"""Agents over their episodes: tables of results, the summary and tear sheets."""
 
 from __future__ import annotations
 
