@@ -25,7 +25,7 @@ from tests.unit.replay.episode.folders import three_episodes
 from tests.unit.replay.test_sweep import MAKER, SETTINGS, check_rows
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = ("kalshi-2025-07-01", "polymarket-2026-04-01")
+RULES = ("kalshi-2025-07-01", "kalshi-2026-08-30")
 #: Print the heavy libraries imported by the package and by an isolated agent's process.
 IMPORTS = """
 import json, sys

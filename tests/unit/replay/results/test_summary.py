@@ -182,7 +182,8 @@ def test_the_inventory_drawn_is_what_the_fills_leave_and_a_settlement_ends_it(tr
     assert drawn == pytest.approx([*expected, float(left["yes_position"] - left["no_position"])])
 
 
-def test_what_an_agent_says_is_text_in_a_page_that_loads_nothing(tmp_path: Path) -> None:
+def test_what_an_agent_says_is_text_in_a_page_that_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bellwether.pages.render.chart_library", lambda: b"window.charts = {};")
     failed = backtest_random(fails=3)
     failed.write_html(tmp_path / "sheet.html")
     text = (tmp_path / "sheet.html").read_text(encoding="utf-8")
