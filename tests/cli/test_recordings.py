@@ -18,8 +18,8 @@ from bellwether.sandbox.source import ListingFilter
 from bellwether.sandbox.timestamps import DAY, to_instant
 from bellwether.settings import settings
 from cli.main import main
+from tests.recordings.frames import frames, recorded
 from tests.shared import wait_until
-from tests.unit.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, delta, snapshot
 
 
