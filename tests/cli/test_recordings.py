@@ -13,11 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.recordings.recording import Recording, RecordingStatus
-from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.source import ListingFilter
-from bellwether.sandbox.timestamps import DAY, to_instant
 from bellwether.settings import settings
 from cli.main import main
+from tests.captured_events import GAME
 from tests.recordings.frames import frames, recorded
 from tests.shared import wait_until
 from tests.venues.stream.peer import A, delta, snapshot
@@ -27,17 +25,9 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, words)
 
 
-def an_event() -> str:
-    """Return the first event of the sandbox with a market that trades for several days."""
-    world, now = GeneratedWorld(settings().sandbox_seed), to_instant(settings().now())
-    later = now + 3 * DAY
-    rows = [row for row in world.markets(ListingFilter(settled_after=now), now) if row.status == "active"]
-    return min(world.market(row.ticker).event_ticker for row in rows if world.market(row.ticker).life.closes > later)
-
-
 @pytest.mark.slow
 def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
-    event = an_event()
+    event = GAME
     done = run("record", event, "--minutes", "0.02", "--name", "mine")
     assert done.exit_code == 0, done.output
     assert "mine: time was up" in done.output
@@ -52,7 +42,7 @@ def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_polling_is_recorded_without_a_key() -> None:
-    done = run("record", an_event(), "--minutes", "0.02", "--rest", "--interval", "0.2")
+    done = run("record", GAME, "--minutes", "0.02", "--rest", "--interval", "0.2")
     assert done.exit_code == 0, done.output
     [row] = json.loads(run("recordings", "--json").output)
     assert (row["source"], row["status"]) == ("rest", "finished")
@@ -92,9 +82,10 @@ def test_a_live_venue_that_does_not_answer_is_said_at_once(monkeypatch: pytest.M
 
 
 def test_the_events_that_can_be_recorded_are_listed_and_searched() -> None:
-    event, every = an_event(), json.loads(run("events", "--json").stdout)
+    every = json.loads(run("events", "--json").stdout)
     found = {row["event"]: row for row in every}
-    assert event in found and all(row["markets"] > 0 for row in every)
+    event = min(found)
+    assert all(row["markets"] > 0 for row in every)
     volumes = [float(row["contracts"]) for row in every]
     assert volumes == sorted(volumes, reverse=True)
     word = found[event]["title"].split()[-1].upper()
@@ -140,7 +131,7 @@ def test_to_be_interrupted_ends_a_recording_cleanly(sent: signal.Signals) -> Non
     root = settings().recordings_path
     script = "from cli.data import record; record()"
     process = subprocess.Popen(
-        [sys.executable, "-c", script, an_event(), "--name", "mine"],
+        [sys.executable, "-c", script, GAME, "--name", "mine"],
         env=dict(os.environ),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,14 +13,14 @@ BACKTEST = """
 import sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
-from bellwether.recordings.sandbox_recordings import generate_recordings, settled_events
+from bellwether.recordings.capture_import import import_captures
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.baselines import RandomAgent
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.episode import load, write
 from bellwether.replay.results.books import books
 from bellwether.replay.results.metrics import metrics
-from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.replayer import CAPTURES
 from bellwether.settings import Settings
 from orchestration.precompile import compile_replay
 
@@ -31,8 +31,8 @@ def compiled():
 
 compile_replay()
 before = compiled()
-world, now, folder = GeneratedWorld(8), Settings().sandbox_now, Path(sys.argv[1])
-(recording,) = generate_recordings(folder, world, settled_events(world, now, 2)[1:], hours=1, now=now)
+now, folder = Settings().sandbox_now, Path(sys.argv[1])
+recording = import_captures(folder, CAPTURES)[-1]
 for draft in build_recording(recording):
     episode = load(write(folder / "episode", draft).folder)
     metrics(run(episode, RandomAgent()))

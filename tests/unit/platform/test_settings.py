@@ -21,7 +21,7 @@ from tests.site.world import rows
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("WORLD", "elsewhere"), ("CANDLE_DAYS", "0"), ("SANDBOX_NOW", "2026-07-01T00:00:00"), ("FIRST_DAY", "soon")]
+    ("name", "value"), [("WORLD", "elsewhere"), ("CANDLE_DAYS", "0"), ("SANDBOX_NOW", "2026-10-01T00:00:00"), ("FIRST_DAY", "soon")]
 )
 def test_a_wrong_setting_names_the_variable_and_its_value(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"BELLWETHER_{name}", value)

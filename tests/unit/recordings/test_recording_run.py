@@ -1,4 +1,4 @@
-"""Recording of a served exchange, from the first call to the rows: frames, gaps and books."""
+"""Recording of the replayed captures, from the first call to the rows: frames, gaps and books."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,75 +20,50 @@ from bellwether.recordings.gap_summary import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
-from bellwether.sandbox.faults import Faults
+from bellwether.sandbox.replayer import Replayer
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
 from bellwether.worlds import Addresses
+from tests.captured_events import GAME, LADDER, SHORT
 from tests.unit.recordings.book_replay import check_books
 from tests.unit.recordings.frames import AT_ONCE
+from tests.unit.recordings.stream_faults import Faults
+from tests.venues.stream.peer import CREDENTIALS
 
-NOW = datetime(2025, 6, 15, 17, 19, 3, tzinfo=UTC)
+NOW = datetime(2026, 10, 1, tzinfo=UTC)
 SOON = RetryPolicy(base=0.001, cap=0.01, attempts=8)
 PATIENCE = StreamTimeouts(quiet=0.3, answer=5.0, first=SOON, again=SOON, tick=0.05)
 
 
 class Place:
-    """A served exchange with a clock that the test moves."""
+    """A served exchange with a clock that the test moves, and faults that it chooses."""
 
-    def __init__(self, app: Any, clock: Clock, addresses: Addresses) -> None:
-        self.app, self.clock, self.addresses = app, clock, addresses
+    def __init__(self, clock: Clock, addresses: Addresses, faults: Faults) -> None:
+        self.clock, self.addresses, self.faults = clock, addresses, faults
 
 
-@pytest.fixture(scope="module")
+@cache
 def world() -> GeneratedWorld:
     return GeneratedWorld(7)
 
 
+@contextmanager
+def served() -> Iterator[Place]:
+    clock = Clock(NOW)
+    faults = Faults(create_app(world(), replayer=Replayer(clock), clock=clock))
+    with serve(faults) as site:
+        yield Place(clock, Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, lambda: CREDENTIALS), faults)
+
+
 @pytest.fixture
-def place(world: GeneratedWorld) -> Iterator[Place]:
-    with served(world) as found:
+def place() -> Iterator[Place]:
+    with served() as found:
         yield found
 
 
-@contextmanager
-def served(world: GeneratedWorld, faults: str = "", rate: float = 0.0) -> Iterator[Place]:
-    clock = Clock(NOW, rate=rate)
-    given = Faults.parse(faults, seed=5) if faults else None
-    app = create_app(world, exchange=GeneratedExchange(world), clock=clock, faults=given)
-    with serve(app) as site:
-        yield Place(app, clock, Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue))
-
-
-async def open_events(place: Place) -> dict[str, tuple[datetime, float]]:
-    """Return events with trading markets, with the first close and the volume per day."""
-    found = {}
-    async with KalshiClient(place.addresses.kalshi) as client:
-        async for page in client.events(status="open"):
-            for event in page.items("events"):
-                active = [market for market in event["markets"] if market["status"] == "active"]
-                if active:
-                    closes = min(datetime.fromisoformat(market["close_time"]) for market in active)
-                    found[event["event_ticker"]] = closes, sum(float(market["volume_24h_fp"]) for market in active)
-            break
-    return found
-
-
-async def liveliest(place: Place) -> str:
-    """Return the event with the most volume among those that trade for some more hours."""
-    found = {event: volume for event, (closes, volume) in (await open_events(place)).items() if closes > NOW + timedelta(hours=6)}
-    return max(found, key=lambda event: (found[event], event))
-
-
-async def soonest(place: Place) -> str:
-    """Return the event that closes first, in some minutes."""
-    found = {event: closes for event, (closes, _) in (await open_events(place)).items() if closes > NOW + timedelta(minutes=10)}
-    return min(found, key=lambda event: (found[event], event))
-
-
 async def run_until(
-    place: Place, plan: RecordingPlan, root: Path, frames: int, *, step: timedelta = timedelta(minutes=5), settle: bool = False
+    place: Place, plan: RecordingPlan, root: Path, frames: int, *, step: timedelta = timedelta(minutes=2), settle: bool = False
 ) -> Recording:
     """Record while the clock advances in steps, until the files have enough frames; then stop.
 
@@ -120,11 +96,10 @@ def last_line(folder: Path) -> bytes:
 
 
 async def test_an_event_is_recorded_whole_and_its_books_agree_with_the_exchange(place: Place, tmp_path: Path) -> None:
-    event = await liveliest(place)
-    recording = await run_until(place, RecordingPlan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 400, settle=True)
+    recording = await run_until(place, RecordingPlan((GAME,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 400, settle=True)
     check, gaps = check_books(recording)
     assert (recording.status, recording.done["reason"]) == (RecordingStatus.FINISHED, "ended by hand")
-    assert recording.about.events == (event,)
+    assert recording.about.events == (GAME,)
     assert (gaps.lost, gaps.connections, gaps.outages) == (0, 1, ())
     assert check.is_sound
     assert check["deltas"] > 200
@@ -140,11 +115,11 @@ async def test_an_event_is_recorded_whole_and_its_books_agree_with_the_exchange(
             assert shown == levels
 
 
-async def test_what_an_unkind_exchange_leaves_out_is_told_and_books_come_again(world: GeneratedWorld, tmp_path: Path) -> None:
-    with served(world, "gap=0.02,reorder=0.02") as place:
-        recording = await run_until(place, RecordingPlan((await liveliest(place),), pace=AT_ONCE, patience=PATIENCE), tmp_path, 1200)
+async def test_lost_and_swapped_frames_are_reported_and_the_books_are_requested_again(place: Place, tmp_path: Path) -> None:
+    place.faults.lost, place.faults.swapped = frozenset({50, 300, 301}), frozenset(range(100, 140, 2))
+    recording = await run_until(place, RecordingPlan((LADDER,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 600)
     check, gaps = check_books(recording)
-    assert gaps.lost > 0
+    assert gaps.lost == 3
     assert gaps.inversions > 0
     assert check["snapshots"] > len(recording.about.tickers)
     assert any(outage.cause == "gap" and outage.end is not None for outage in gaps.outages)
@@ -152,10 +127,10 @@ async def test_what_an_unkind_exchange_leaves_out_is_told_and_books_come_again(w
     assert check["unapplied"] > 0
 
 
-async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_between(world: GeneratedWorld, tmp_path: Path) -> None:
+async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_between(place: Place, tmp_path: Path) -> None:
     patience = StreamTimeouts(quiet=0.1, answer=1.0, first=SOON, again=SOON, tick=0.02)
-    with served(world, "disconnect=0.005") as place:
-        recording = await run_until(place, RecordingPlan((await liveliest(place),), pace=AT_ONCE, patience=patience), tmp_path, 900)
+    place.faults.silent_from = 200
+    recording = await run_until(place, RecordingPlan((GAME,), pace=AT_ONCE, patience=patience), tmp_path, 300)
     check, gaps = check_books(recording)
     assert gaps.connections > 1
     assert gaps.lost == 0
@@ -163,37 +138,33 @@ async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_b
     assert check.is_sound
 
 
-async def test_a_key_that_expires_breaks_the_recording_off_and_a_new_one_goes_on(place: Place, tmp_path: Path) -> None:
-    event = await liveliest(place)
-    keys = place.app.state.keys
-    credentials = keys.issue()
-    addresses = Addresses(place.addresses.kalshi, place.addresses.kalshi_stream, "", "", lambda: credentials)
-    keys.expire(credentials.key_id)
+async def test_a_refused_key_interrupts_the_recording_and_a_later_run_continues_it(place: Place, tmp_path: Path) -> None:
+    place.faults.refuses = True
     with pytest.raises(VenueError) as caught:
-        await record_events(addresses, RecordingPlan((event,)), tmp_path)
+        await record_events(place.addresses, RecordingPlan((GAME,)), tmp_path)
     assert caught.value.kind == "authentication"
-    assert credentials.key_id not in str(caught.value)
-    assert Recording(tmp_path / event).status is RecordingStatus.INTERRUPTED
-    recording = await run_until(place, RecordingPlan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 50)
+    assert CREDENTIALS.key_id not in str(caught.value)
+    assert Recording(tmp_path / GAME).status is RecordingStatus.INTERRUPTED
+    place.faults.refuses = False
+    recording = await run_until(place, RecordingPlan((GAME,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 50)
     assert (recording.status, build_gap_report(recording).lost) == (RecordingStatus.FINISHED, 0)
 
 
-async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: Path) -> None:
-    event = await soonest(place)
-    task = asyncio.create_task(record_events(place.addresses, RecordingPlan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path))
+@pytest.mark.parametrize("rest", [False, True])
+async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: Path, rest: bool) -> None:
+    plan = RecordingPlan((SHORT,), rest=rest, interval=0.05, pace=AT_ONCE, patience=PATIENCE)
+    task = asyncio.create_task(record_events(place.addresses, plan, tmp_path))
     async with asyncio.timeout(300):
-        while count_lines(tmp_path / event) < 2:
+        while count_lines(tmp_path / SHORT) < 2:
             await asyncio.sleep(0.02)
-        while not task.done():
-            place.clock.advance(timedelta(hours=3))
-            await asyncio.sleep(0.05)
+        place.clock.advance(timedelta(hours=1))
         recording = await task
     assert recording.done["reason"] == "every market has closed"
 
 
 async def test_it_ends_when_time_is_up_and_tells_how_far_it_is(place: Place, tmp_path: Path) -> None:
     told: list[RecordingProgress] = []
-    plan = RecordingPlan((await liveliest(place),), minutes=0.5 / 60)
+    plan = RecordingPlan((GAME,), minutes=0.3 / 60)
     recording = await record_events(place.addresses, plan, tmp_path, name="short", tell=told.append, every=0.1)
     assert (recording.name, recording.done["reason"]) == ("short", "time was up")
     assert told
@@ -201,15 +172,11 @@ async def test_it_ends_when_time_is_up_and_tells_how_far_it_is(place: Place, tmp
 
 
 async def test_without_a_key_books_and_trades_are_polled_verbatim(place: Place, tmp_path: Path) -> None:
-    event = await liveliest(place)
-
     def refuse() -> Any:
         raise AssertionError("polling asks for no key")
 
-    keyless = Place(place.app, place.clock, Addresses(place.addresses.kalshi, "ws://nowhere", "", "", refuse))
-    recording = await run_until(
-        keyless, RecordingPlan((event,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path, 12, step=timedelta(hours=1)
-    )
+    keyless = Place(place.clock, Addresses(place.addresses.kalshi, "ws://nowhere", "", "", refuse), place.faults)
+    recording = await run_until(keyless, RecordingPlan((GAME,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path, 12)
     found = [json.loads(frame.data) for frame in recording.frames()]
     books = [frame["msg"] for frame in found if frame["type"] == "orderbook_rest"]
     trades = [frame["msg"]["trades"] for frame in found if frame["type"] == "trade_rest"]
@@ -225,21 +192,9 @@ async def test_without_a_key_books_and_trades_are_polled_verbatim(place: Place, 
     assert (recording.about.source, recording.done["frames"]) == ("rest", len(found))
 
 
-@pytest.mark.parametrize("days", [20, 400])
-async def test_polling_ends_when_the_markets_close_or_are_listed_no_more(place: Place, tmp_path: Path, days: int) -> None:
-    event = await soonest(place)
-    task = asyncio.create_task(record_events(place.addresses, RecordingPlan((event,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path))
-    async with asyncio.timeout(300):
-        while count_lines(tmp_path / event) < 2:
-            await asyncio.sleep(0.02)
-        place.clock.advance(timedelta(days=days))
-        recording = await task
-    assert recording.done["reason"] == "every market has closed"
-
-
 async def test_an_event_that_the_venue_does_not_list_is_named(place: Place, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="recording KXNONE-1: the venue lists no open or upcoming market"):
-        await record_events(place.addresses, RecordingPlan((await liveliest(place), "KXNONE-1")), tmp_path)
+        await record_events(place.addresses, RecordingPlan((GAME, "KXNONE-1")), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

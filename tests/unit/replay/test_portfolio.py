@@ -226,8 +226,8 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
 
 
 def test_the_world_of_an_episode_is_that_of_its_home(tmp_path: Path) -> None:
-    made = [prepare(load(named_episode(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "playback")]
-    assert [one.world for one in made] == ["live", "playback"]
+    made = [prepare(load(named_episode(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "sandbox")]
+    assert [one.world for one in made] == ["live", "sandbox"]
     generated = prepare(load(named_episode(tmp_path, "KXMADE", source={"recorded": "import: sandbox"})))
     assert generated.world == "sandbox"
     with pytest.raises(ConfigError, match="different worlds"):

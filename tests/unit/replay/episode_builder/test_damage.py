@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from random import Random
 
 import pytest
 
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.recordings.sandbox_recordings import generate_recording
-from bellwether.sandbox.world.world import GeneratedWorld
 from bellwether.venues.kalshi.stream.frame import Frame
+from tests.captured_events import GAME, import_event
 from tests.unit.replay.episode_builder.damage import ALL, WAYS, Damage, compare_books, damaged, truth, with_snapshots
-
-NOW, EVENT = datetime(2025, 9, 1, 12, tzinfo=UTC), "KXCUPALPINE-25AUG31"
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordingRequest, list[Frame]]:
-    """The last hours of a generated event of six markets: 3,500 frames."""
-    recording = generate_recording(tmp_path_factory.mktemp("recordings"), GeneratedWorld(7), EVENT, hours=4, now=NOW)
-    return recording.about, list(recording.frames())
+    """The beginning of a captured game: 6,000 frames."""
+    recording = import_event(tmp_path_factory.mktemp("recordings"), GAME)
+    return recording.about, list(recording.frames())[:6000]
 
 
 @pytest.mark.parametrize("way", WAYS)

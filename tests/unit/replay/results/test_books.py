@@ -12,14 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.recordings.sandbox_recordings import generate_recording, settled_events
 from bellwether.replay import prepare
 from bellwether.replay.episode import EpisodeDraft, write
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books, sample_times
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
-from bellwether.sandbox.world.world import GeneratedWorld
+from tests.captured_events import GAME, import_event
 from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.results.tapes import book, tape
 
@@ -139,10 +138,8 @@ def compared(draft: EpisodeDraft, made: Tape) -> int:
 
 
 def test_the_books_of_an_episode_are_those_of_its_rows(tmp_path: Path) -> None:
-    world = GeneratedWorld(7)
-    [event] = settled_events(world, KNOWN, 1)
-    [draft] = build_recording(generate_recording(tmp_path / "recordings", world, event, hours=2, now=KNOWN))
-    made = prepare(write(tmp_path / "episodes" / event, draft)).tape
+    [draft] = build_recording(import_event(tmp_path / "recordings", GAME))
+    made = prepare(write(tmp_path / "episodes" / GAME, draft)).tape
     assert compared(draft, made) > 400
 
 
