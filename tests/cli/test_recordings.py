@@ -16,7 +16,7 @@ from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.settings import settings
 from cli.main import main
 from tests.captured_events import GAME
-from tests.recordings.frames import frames, recorded
+from tests.unit.recordings.frames import frames, recorded
 from tests.shared import wait_until
 from tests.venues.stream.peer import A, delta, snapshot
 

@@ -18,7 +18,7 @@ from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.checks import _result
 from orchestration.partitions import RANGE_END, RANGE_START
-from tests.checks.test_rules import reject
+from tests.unit.checks.test_rules import reject
 from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
 from tests.demo_home import FORECASTERS, World
 from tests.graph.worlds import DAYS, change, execute, rows, without_history

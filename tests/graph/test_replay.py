@@ -19,7 +19,7 @@ from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode_builder.sources import Sources, outdated_episodes
 from bellwether.tables import table
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.checks.test_rules import episode_market
+from tests.unit.checks.test_rules import episode_market
 from tests.demo_home import EVENT, World, open_world
 from tests.graph.worlds import execute, resource, rows
 

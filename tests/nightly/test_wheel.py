@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.processes.core_output import PATHS, ROOT, check
-from tests.replay.episode.folders import Native
+from tests.unit.replay.episode.folders import Native
 
 ABSENT = (
     "dagster",

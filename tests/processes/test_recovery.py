@@ -20,7 +20,7 @@ from bellwether.lake import Lake
 from bellwether.settings import Venue
 from bellwether.tables import TABLES, table
 from tests.demo_home import LAST, RELEASE, copy_home
-from tests.models.failing_provider import KEY, VARIABLE, provider, write_models
+from tests.unit.models.failing_provider import KEY, VARIABLE, provider, write_models
 from tests.shared import wait_until
 
 pytestmark = pytest.mark.nightly

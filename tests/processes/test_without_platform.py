@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from bellwether.extras import MODULES
 from benchmarks.core import needed
 from tests.processes.core_output import ROOT
-from tests.replay.episode.folders import Native
+from tests.unit.replay.episode.folders import Native
 
 #: Packages of the wheel that belong to the platform.
 GRAPH = ("assets", "orchestration", "resources", "sql")

@@ -21,8 +21,8 @@ from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
 from tests.figures.chart_contents import chart_png, chart_rows, chart_texts
-from tests.replay.results.frames import KNOWN, backtest, backtests
-from tests.replay.results.tapes import book, tape
+from tests.unit.replay.results.frames import KNOWN, backtest, backtests
+from tests.unit.replay.results.tapes import book, tape
 
 _NS = pl.Datetime("ns", "UTC")
 

@@ -21,8 +21,8 @@ from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from cli.main import main
 from tests.figures.chart_contents import chart_texts
-from tests.replay.results.frames import KNOWN, backtest, backtests
-from tests.replay.results.tapes import book, tape
+from tests.unit.replay.results.frames import KNOWN, backtest, backtests
+from tests.unit.replay.results.tapes import book, tape
 from tests.unit.figures.test_trading import equity, fills
 
 ROWS = backtests(

@@ -28,7 +28,7 @@ from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.units import CONTRACT, MICROS, MINUTE, NO, SECOND, YES
-from tests.models.scripted_client import FakeWire
+from tests.unit.models.scripted_client import FakeWire
 from tests.unit.replay.results.tapes import TENTHS
 
 RULES = "kalshi-2025-07-01"
