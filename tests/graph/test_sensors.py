@@ -230,7 +230,19 @@ def test_a_command_publishes_a_lost_or_damaged_warehouse_again(places: tuple[Lak
     assert launched(lake, warehouse) == ["publish"]
 
 
-def test_a_command_that_publishes_builds_a_site_again_only_where_there_is_one(
+@pytest.mark.usefixtures("site")
+def test_a_command_launches_a_site_only_where_an_outdated_one_is(
+    places: tuple[LakeResource, WarehouseResource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, warehouse = places
+    warehouse.publish(lake.lake)
+    for built, expected in ((None, []), (read_warehouse_state(warehouse.database), []), ("an earlier publication", ["site"])):
+        monkeypatch.setattr(runs, "read_site_state", lambda folder, built=built: built)
+        assert launched(lake, warehouse) == expected
+
+
+@pytest.mark.nightly
+def test_a_site_that_was_built_is_built_again_after_the_next_publication(
     places: tuple[LakeResource, WarehouseResource], site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contents, "chart_library", lambda: b"")
