@@ -170,6 +170,8 @@ def test_a_forecast_exactly_at_a_threshold_is_not_above_it_on_either_side(percen
     at = percent / 100
     ours = compute_metrics(Forecasts.of([at, 1 - at, (100 - percent) / 100], [1, 0, 0]))
     assert math.isnan(ours[f"overconfidence_{percent}"])
+    above = compute_metrics(Forecasts.of([at + 0.005, 0.995 - at, at], [0, 0, 0]))
+    assert above[f"overconfidence_{percent}"] == 0.5
 
 
 RANKED = st.lists(st.tuples(st.integers(0, 10).map(lambda k: k / 10), st.booleans(), st.integers(1, 4)), min_size=2, max_size=60)
