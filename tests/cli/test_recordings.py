@@ -16,8 +16,8 @@ from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.settings import settings
 from cli.main import main
 from tests.captured_events import GAME
-from tests.unit.recordings.frames import frames, recorded
 from tests.shared import wait_until
+from tests.unit.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, delta, snapshot
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from deploy.loopback import Process, credentials
 from tests.nightly.test_stored_replay import test_episodes_of_one_machine_are_traded_by_another
-from tests.test_places import (
+from tests.unit.platform.test_files import (
     test_a_folder_is_replaced_and_its_copy_with_it,
     test_of_two_writers_of_a_file_one_is_refused,
     test_readers_of_a_folder_that_is_replaced_again_and_again_see_one_version,
     test_unchanged_files_are_left_as_they_are,
 )
-from tests.test_stored_files import (
+from tests.unit.platform.test_stored_files import (
     test_a_finished_recording_moves_into_the_store_and_an_unfinished_one_stays,
     test_submissions_are_forecasters_and_of_two_at_once_none_is_lost,
 )

@@ -14,8 +14,8 @@ from bellwether.settings import Venue
 from bellwether.settings import World as Choice
 from bellwether.tables import table
 from orchestration.runner import RunFailed
+from tests.demo_home import World, open_world
 from tests.faulty_server import FaultyServer, always, app_of, no_faults
-from tests.orchestration.conftest import World, open_world
 from tests.venues.world import DAY, ordinary
 
 

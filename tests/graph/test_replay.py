@@ -19,9 +19,9 @@ from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode_builder.sources import Sources, outdated_episodes
 from bellwether.tables import table
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.unit.checks.test_rules import episode_market
 from tests.demo_home import EVENT, World, open_world
 from tests.graph.worlds import execute, resource, rows
+from tests.unit.checks.test_rules import episode_market
 
 ABOUT = RecordingRequest("kalshi", "websocket", ("KXRAIN",), ("KXRAIN-A",), ("orderbook_delta",), "test", "2026-03-10T12:00:00Z")
 SNAPSHOT = b'{"type":"orderbook_snapshot","sid":1,"seq":1,"msg":{"market_ticker":"KXRAIN-A"}}'

@@ -20,8 +20,8 @@ from bellwether.lake import Lake
 from bellwether.settings import Venue
 from bellwether.tables import TABLES, table
 from tests.demo_home import LAST, RELEASE, copy_home
-from tests.unit.models.failing_provider import KEY, VARIABLE, provider, write_models
 from tests.shared import wait_until
+from tests.unit.models.failing_provider import KEY, VARIABLE, provider, write_models
 
 pytestmark = pytest.mark.nightly
 

@@ -23,8 +23,8 @@ from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.units import SECOND
 from tests.unit.forecasting.test_prompt import AS_OF, QUESTION
-from tests.unit.replay.episode.folders import Native
 from tests.unit.kalshibench.result_folders import labels, result, write_all
+from tests.unit.replay.episode.folders import Native
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples"

@@ -26,9 +26,9 @@ from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from cli.main import main
 from tests.publish.rows import questions
+from tests.stores import close_store, requests_of
 from tests.unit.recordings.frames import recorded
 from tests.unit.replay.episode_builder.streams import ABOUT, at, frames, trade
-from tests.stores import close_store, requests_of
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)

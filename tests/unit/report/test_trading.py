@@ -21,9 +21,9 @@ from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from cli.main import main
 from tests.figures.chart_contents import chart_texts
+from tests.unit.figures.test_trading import equity, fills
 from tests.unit.replay.results.frames import KNOWN, backtest, backtests
 from tests.unit.replay.results.tapes import book, tape
-from tests.unit.figures.test_trading import equity, fills
 
 ROWS = backtests(
     *(backtest("steady", f"E-{index}", index, sharpe_annualised=1.5, sharpe=0.1) for index in range(4)),
