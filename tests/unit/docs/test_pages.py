@@ -136,6 +136,7 @@ def test_the_command_prints_the_tables_shown(scoring_folder: Path) -> None:
     assert [line.rstrip() for line in done.output.rstrip().splitlines()] == block("text").rstrip().splitlines()
 
 
+@pytest.mark.nightly
 def test_the_second_python_example_of_scoring_runs(scoring_folder: Path) -> None:
     names: dict[str, Any] = {}
     exec(compile(block("python", 1), "scoring.md", "exec"), names)
@@ -162,6 +163,7 @@ def test_the_example_reads_an_export(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(found["questions"]) == 6  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly
 def test_every_field_is_described(tmp_path: Path) -> None:
     folder = write_example(tmp_path)
     named = set(re.findall(r"`([\w*]+)`", SCORING))

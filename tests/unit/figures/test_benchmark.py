@@ -191,7 +191,7 @@ def test_every_figure_is_small() -> None:
 def test_figures_do_not_depend_on_the_order_of_rows() -> None:
     questions, forecasts = make_questions(), make_forecasts("a", "b", failure="refusal")
     mixed = forecasts.sample(fraction=1, shuffle=True, seed=3)
-    for draw in (brier_over_time, coverage_bars, confidence_histograms):
+    for draw in (coverage_bars, confidence_histograms):
         assert draw(forecasts, questions, "x").to_dict() == draw(mixed, questions.reverse(), "x").to_dict()
     assert reliability_diagram(bins("f", "g"), "x").to_dict() == reliability_diagram(bins("f", "g").reverse(), "x").to_dict()
 
