@@ -122,10 +122,10 @@ readme: setup-dev ## write the tables and pictures of the README from the demo, 
 	@$(BIN)/python -m tests.readme
 
 screenshots: setup-dev ## take pictures of one page of every kind in Chromium, and a contact sheet, in build/screenshots/
-	@$(BIN)/python -m tests.site.screenshots
+	@$(BIN)/python -m tests.browser.screenshots
 
 check-readme: setup-dev ## run the demo in a folder of its own and compare the README's tables with what it prints
-	@README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/test_readme.py
+	@README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/unit/docs/test_pages.py
 
 clean: ## remove the environments, not your data
 	@rm -rf $(VENV)

@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
-from tests.site.world import NOW, Size, arena, write
+from tests.unit.site.world import NOW, Size, arena, write
 folder, cohorts = Path(sys.argv[1]), int(sys.argv[2])
 size = Size(releases=10, models=40, questions=300, prices=20, episodes=100, agents=20, samples=200, orders=60, cohorts=cohorts, families=8, markets=500, trades=10)
 lake = Lake(str(folder / "lake"), clock=lambda: NOW)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.lake.s3_server import S3Server, retry_at_once
+from tests.s3_server import S3Server, retry_at_once
 
 
 @pytest.fixture(scope="session")

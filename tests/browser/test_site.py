@@ -16,7 +16,7 @@ from bellwether.site import build
 from orchestration.site_server import open_site_server
 from tests.browser import chromium
 from tests.browser.screenshots import KINDS, SCHEMES, WIDTHS, page_of
-from tests.site.world import HOSTILE, Size, published
+from tests.unit.site.world import HOSTILE, Size, published
 
 pytestmark = [pytest.mark.nightly, pytest.mark.browser]
 #: Timeout of a page in milliseconds, long enough for a busy machine.

@@ -9,7 +9,7 @@ import pytest
 from bellwether.site import build
 from tests.browser.chromium import Missing, chromium, draw
 from tests.browser.screenshots import SCHEMES, page_of
-from tests.site.world import HOSTILE, Size, published
+from tests.unit.site.world import HOSTILE, Size, published
 
 pytestmark = pytest.mark.browser
 

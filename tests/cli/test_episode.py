@@ -20,7 +20,7 @@ from cli.main import main
 from tests.unit.recordings.frames import recorded
 from tests.unit.replay.episode.folders import Native
 from tests.unit.replay.episode_builder.streams import ABOUT, at, frames, trade
-from tests.venues.stream.peer import A, B, delta, snapshot
+from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
 
 def run(*words: str) -> Result:

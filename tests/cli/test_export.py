@@ -14,7 +14,7 @@ from bellwether.publish.card import CARD, DATA
 from bellwether.settings import settings
 from bellwether.tables.benchmark import QUESTIONS
 from cli.benchmark import export
-from tests.publish.rows import questions
+from tests.unit.publish.rows import questions
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from bellwether.journal import Journal, Outcome
 from bellwether.journal.records import Records
 from bellwether.settings import settings
 from cli.main import main
-from tests.journal.calls import LEASE, begin_attempt, begin_call, claim_attempt, make_reply, make_request
+from tests.unit.journal.calls import LEASE, begin_attempt, begin_call, claim_attempt, make_reply, make_request
 
 
 def run(*words: str) -> Result:

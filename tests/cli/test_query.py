@@ -20,7 +20,7 @@ from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
 from bellwether.tables.benchmark import QUESTIONS
 from cli.main import main
-from tests.publish.rows import questions
+from tests.unit.publish.rows import questions
 
 WIDE = "SELECT range AS number, 'a' AS name, repeat('long ', 40) AS text, range * 2 AS twice, TIMESTAMPTZ '2026-07-01 12:00:00+02' AS at FROM range(100)"
 

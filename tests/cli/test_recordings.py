@@ -18,14 +18,13 @@ from cli.main import main
 from tests.captured_events import GAME
 from tests.shared import wait_until
 from tests.unit.recordings.frames import frames, recorded
-from tests.venues.stream.peer import A, delta, snapshot
+from tests.unit.venues.stream_peer import A, delta, snapshot
 
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(main, words)
 
 
-@pytest.mark.slow
 def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
     event = GAME
     done = run("record", event, "--minutes", "0.02", "--name", "mine")
@@ -40,7 +39,6 @@ def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
     assert "recording mine: already finished; choose another name" in again.output
 
 
-@pytest.mark.slow
 def test_polling_is_recorded_without_a_key() -> None:
     done = run("record", GAME, "--minutes", "0.02", "--rest", "--interval", "0.2")
     assert done.exit_code == 0, done.output
@@ -125,7 +123,6 @@ def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:
     assert "other has no file of a known form" in run("recordings", "import", str(other)).output
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_to_be_interrupted_ends_a_recording_cleanly(sent: signal.Signals) -> None:
     root = settings().recordings_path

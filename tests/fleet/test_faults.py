@@ -17,7 +17,7 @@ from bellwether.lake import Lake
 from deploy.fleet import compare
 from deploy.loopback import Process, credentials
 from tests.fleet.proxy import Faults, proxied
-from tests.lake.frames import PRICES, prices
+from tests.unit.lake.frames import PRICES, prices
 
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 DAYS = [f"2025-09-{day:02d}" for day in range(1, 9)]

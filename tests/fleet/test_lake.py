@@ -17,8 +17,8 @@ from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.verification import verify
 from deploy.loopback import Process, credentials
-from tests.lake.frames import PRICES, prices
 from tests.shared import start_together
+from tests.unit.lake.frames import PRICES, prices
 
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ DAYS = [str(date(2025, 1, 1) + timedelta(days=number)) for number in range(60)]
 WRITER = """
 import sys
 from bellwether.lake import Lake
-from tests.lake.frames import PRICES, prices
+from tests.unit.lake.frames import PRICES, prices
 lake = Lake(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

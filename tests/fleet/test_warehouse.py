@@ -21,7 +21,7 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from deploy.loopback import Process, credentials
-from tests.lake.frames import FORECASTS, PRICES, SERIES, prices, series
+from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, prices, series
 
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ import sys
 from datetime import timedelta
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
-from tests.lake.frames import *
+from tests.unit.lake.frames import *
 lake, name = Lake(sys.argv[1]), sys.argv[3]
 for n in range(int(sys.argv[4])):
     lake.write(FORECASTS, ("2025q3", f"{name}{n}"), forecasts(forecaster=f"{name}{n}"), run_id="r1")
@@ -59,7 +59,7 @@ import os, signal, sys
 import s3fs
 from bellwether.lake import Lake, build, publications
 from bellwether.lake.warehouse import publish
-from tests.lake.frames import *
+from tests.unit.lake.frames import *
 stage = sys.argv[3]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -24,8 +24,8 @@ from deploy.fleet import Fleet
 from deploy.loopback import Unavailable
 from orchestration.home import LOCATION, REPOSITORY, prepare
 from orchestration.partitions import to_key
-from tests.publish.rows import questions
 from tests.shared import wait_until
+from tests.unit.publish.rows import questions
 
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly, pytest.mark.timeout(1200)]
 PATIENCE = 300.0

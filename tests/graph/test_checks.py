@@ -18,10 +18,10 @@ from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.checks import _result
 from orchestration.partitions import RANGE_END, RANGE_START
-from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
 from tests.demo_home import FORECASTERS, World
 from tests.graph.worlds import DAYS, change, execute, rows, without_history
 from tests.unit.checks.test_rules import reject
+from tests.unit.clean.rows import DAY, raw_candle, raw_event, raw_market
 
 
 def test_checks_leave_verbatim_bodies_on_disk() -> None:

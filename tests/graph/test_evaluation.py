@@ -38,8 +38,8 @@ from orchestration.definitions import build_defs
 from orchestration.runner import RunFailed, Runner
 from tests.demo_home import FIRST, RELEASE, World
 from tests.graph.worlds import execute, home_with_questions, rows
-from tests.publish.rows import questions
 from tests.unit.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
+from tests.unit.publish.rows import questions
 
 #: Six questions, and four samples of each for a model registered so.
 QUESTIONS, SAMPLES = 6, 4

@@ -16,7 +16,7 @@ from bellwether.tables import table
 from orchestration.runner import RunFailed
 from tests.demo_home import World, open_world
 from tests.faulty_server import FaultyServer, always, app_of, no_faults
-from tests.venues.world import DAY, ordinary
+from tests.unit.venues.world import DAY, ordinary
 
 
 def partitions(world: World) -> list[Manifest | None]:

@@ -11,7 +11,7 @@ from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, Slice
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged, format_size
-from tests.lake.frames import FORECASTS, PRICES, forecasts, prices
+from tests.unit.lake.frames import FORECASTS, PRICES, forecasts, prices
 
 DAYS = dg.DailyPartitionsDefinition("2025-09-01", end_date="2025-09-06")
 RELEASES = dg.StaticPartitionsDefinition(["2025q3", "2025q4"])

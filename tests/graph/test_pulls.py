@@ -37,9 +37,9 @@ from orchestration.runner import RunStats
 from resources import LakeResource
 from resources.io_manager import Unchanged
 from tests.demo_home import open_world
-from tests.venues.venue import answer
-from tests.venues.wire_objects import DAY, ORIGIN, market
-from tests.venues.world import World, closing
+from tests.unit.venues.venue import answer
+from tests.unit.venues.wire_objects import DAY, ORIGIN, market
+from tests.unit.venues.world import World, closing
 
 TODAY = date(2026, 3, 10)
 KNOWN = datetime(2026, 3, 9, 12, tzinfo=UTC)

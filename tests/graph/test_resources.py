@@ -22,8 +22,8 @@ from orchestration.home import prepare
 from resources import LakeIOManager, LakeResource, WarehouseResource, table_schema, venues
 from resources.journal import JournalResource
 from resources.venues import WorldResource
-from tests.journal.calls import begin_call, make_reply
-from tests.lake.frames import PRICES, prices
+from tests.unit.journal.calls import begin_call, make_reply
+from tests.unit.lake.frames import PRICES, prices
 
 DAY = ("2025-09-01",)
 

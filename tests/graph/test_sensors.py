@@ -28,7 +28,7 @@ from orchestration.orphaned_runs import ProcessLock
 from orchestration.runner import RunStats
 from orchestration.sensors import registered_partitions, registry
 from resources import LakeResource, WarehouseResource
-from tests.clean.rows import DAY, market, markets
+from tests.unit.clean.rows import DAY, market, markets
 
 
 @pytest.fixture

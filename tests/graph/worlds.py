@@ -16,7 +16,7 @@ import pytest
 from bellwether.replay import registry
 from bellwether.tables import TABLES, table
 from tests.demo_home import AGENTS, EVENT, FIRST, FORECASTERS, LAST, RELEASE, World, open_world, selected, stock_storage
-from tests.publish.rows import questions
+from tests.unit.publish.rows import questions
 
 if TYPE_CHECKING:
     from bellwether.lake.manifest import Manifest

@@ -14,7 +14,7 @@ from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings
 from bellwether.tables import table
 from bellwether.tables.history import HISTORY
-from tests.site.world import NOW, Size, rows, write
+from tests.unit.site.world import NOW, Size, rows, write
 
 SIZE = Size(questions=3, prices=0, models=2, episodes=1, agents=1, cohorts=1, families=1, markets=5)
 

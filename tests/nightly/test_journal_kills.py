@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes.journal_crashes import check_kills
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 
 
 @pytest.mark.parametrize(("points", "stride"), [("statements", 1), ("lines", 61)])

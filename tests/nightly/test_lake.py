@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from bellwether.lake import Lake, memory, warehouse
-from tests.lake.frames import PRICES, prices
-from tests.lake.s3_server import S3Server
+from tests.s3_server import S3Server
 from tests.shared import start_together
+from tests.unit.lake.frames import PRICES, prices
 
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = [str(date(2025, 7, 1) + timedelta(days=number)) for number in range(24)]
@@ -26,7 +26,7 @@ OLD, NEW = 30, 60
 WRITERS = """
 import os, sys, traceback
 from bellwether.lake import Lake, warehouse
-from tests.lake.frames import PRICES, prices
+from tests.unit.lake.frames import PRICES, prices
 from tests.shared import wait_until
 lake, path, rows, was_read, days = Lake(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5:]
 
@@ -124,7 +124,7 @@ def test_what_is_free_in_the_heap_is_given_back_after_large_work_only() -> None:
 WRITER = """
 import sys
 from bellwether.lake import Lake
-from tests.lake.frames import PRICES, prices
+from tests.unit.lake.frames import PRICES, prices
 uri, endpoint, *days = sys.argv[1:]
 lake = Lake(uri, {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_endpoint_url": endpoint})
 print("ready", flush=True)

@@ -25,10 +25,10 @@ from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
 from bellwether.venues.polymarket.resolution import EVIDENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_books, parse_markets, parse_winners
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
-from tests.venues.polymarket.clients import clob, gamma
-from tests.venues.polymarket.objects import read
-from tests.venues.polymarket.world import World
-from tests.venues.venue import answer
+from tests.unit.venues.polymarket_clients import clob, gamma
+from tests.unit.venues.polymarket_objects import read
+from tests.unit.venues.polymarket_world import World
+from tests.unit.venues.venue import answer
 
 pytestmark = pytest.mark.real
 DAY = date(2026, 3, 11)

@@ -10,7 +10,7 @@ import pytest
 from bellwether.places import place
 from bellwether.settings import settings
 from bellwether.site import build, contents, read_site_state
-from tests.site.world import Size, published
+from tests.unit.site.world import Size, published
 
 
 def test_the_site_is_uploaded_and_only_what_changed_again(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

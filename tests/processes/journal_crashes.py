@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 import bellwether.journal.journal
 from bellwether.journal import Answered, Failed, Journal, Outcome
-from tests.journal.calls import LEASE, Clock, begin_attempt, begin_call, claim_attempt, make_reply, make_request
+from tests.unit.journal.calls import LEASE, Clock, begin_attempt, begin_call, claim_attempt, make_reply, make_request
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = str(Path(bellwether.journal.journal.__file__).parent)

@@ -14,7 +14,7 @@ from typing import Any
 
 from bellwether.journal import Answered, Budget, BudgetExceeded, Journal, LeaseLost, Scope
 from bellwether.journal.records import InProgress, Records
-from tests.journal.calls import LEASE, begin_attempt, begin_call, make_reply, make_request
+from tests.unit.journal.calls import LEASE, begin_attempt, begin_call, make_reply, make_request
 
 RUNNERS = 4
 ESTIMATE = 100

@@ -28,7 +28,7 @@ def run(code: str, *words: str, cwd: Path = ROOT, seed: str = "0") -> str:
         ),
         (
             "from bellwether.checks import rules_for, validate\nfrom bellwether.tables import table\n"
-            "from tests.clean.rows import market, markets\n"
+            "from tests.unit.clean.rows import market, markets\n"
             "validate(table('clean/markets'), markets(market('A', status='odd')), rules_for('clean/markets'))",
             {"great_expectations", "pandas", "scipy"},
         ),
@@ -54,7 +54,7 @@ REPORT = """
 import hashlib, sys
 from pathlib import Path
 from bellwether.report.writer import write_report
-from tests.report.frames import tiny
+from tests.unit.report.frames import tiny
 write_report(tiny(), sys.argv[1])
 print([(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in sorted(Path(sys.argv[1], "q").iterdir())])
 """

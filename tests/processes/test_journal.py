@@ -17,12 +17,12 @@ import sqlalchemy as sa
 from bellwether.journal import Busy, Journal, Scope
 from bellwether.journal.holders import is_gone, is_running, this_process
 from bellwether.journal.records import Records, read_unfinished
-from tests.journal.calls import LEASE, attempt_outcomes, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
 from tests.processes.journal_crashes import check_kills
 from tests.processes.journal_racers import ESTIMATE, RUNNERS, Racers, make_records, open_first, spend, stall_or_take_over, win
 from tests.shared import wait_for_child
+from tests.unit.journal.calls import LEASE, attempt_outcomes, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -37,7 +37,7 @@ FIRST_OPENING = """
 import os, sys
 import sqlalchemy as sa
 from bellwether.journal import Journal
-from tests.journal.calls import begin_attempt, make_reply, make_request
+from tests.unit.journal.calls import begin_attempt, make_reply, make_request
 from tests.processes.journal_crashes import Countdown
 url = sys.argv[1]
 for life in range(1, 200):
@@ -270,7 +270,7 @@ READONLY = """
 import os, sys
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
-from tests.journal.calls import claim_call, make_request
+from tests.unit.journal.calls import claim_call, make_request
 claim_call(Journal("sqlite:///" + sys.argv[2]))
 os.setgid(65534); os.setuid(65534)
 try:
@@ -300,7 +300,7 @@ FULL = """
 import resource, signal, sys
 from bellwether.errors import LakeError
 from bellwether.journal import Journal
-from tests.journal.calls import begin_attempt, make_reply, make_request
+from tests.unit.journal.calls import begin_attempt, make_reply, make_request
 journal = Journal("sqlite:///" + sys.argv[1])
 stored = 0
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

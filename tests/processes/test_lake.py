@@ -17,7 +17,7 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, publications, warehouse
 from bellwether.lake.warehouse import publish
-from tests.lake.frames import PRICES, SERIES, prices, series
+from tests.unit.lake.frames import PRICES, SERIES, prices, series
 
 ROOT = Path(__file__).resolve().parents[2]
 CHOSEN = (SERIES, PRICES)
@@ -35,7 +35,7 @@ def lake(tmp_path: Path) -> Lake:
 WRITERS = """
 import itertools, os, sys
 from bellwether.lake import Lake, warehouse
-from tests.lake.frames import PRICES, prices
+from tests.unit.lake.frames import PRICES, prices
 lake = Lake(sys.argv[1])
 
 def write():
@@ -128,7 +128,7 @@ def test_publishers_wait_for_one_another_until_one_ends_or_is_killed(lake: Lake,
 
 def test_bytes_do_not_depend_on_the_number_of_threads(lake: Lake, tmp_path: Path) -> None:
     code = (
-        "import sys; from bellwether.lake import Lake; from tests.lake.frames import *\n"
+        "import sys; from bellwether.lake import Lake; from tests.unit.lake.frames import *\n"
         "print(Lake(sys.argv[1]).write(PRICES, ('2025-09-01',), prices(rows=2000), run_id='r').sha256)"
     )
     expected = lake.write(PRICES, ("2025-09-01",), prices(rows=2000), run_id="here").sha256

@@ -24,7 +24,7 @@ from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.settings import Settings, settings
 from cli.main import main
-from tests.lake.frames import PRICES, prices
+from tests.unit.lake.frames import PRICES, prices
 
 WRITER = """
 import sys

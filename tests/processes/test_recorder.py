@@ -22,7 +22,7 @@ from pathlib import Path
 from bellwether.recordings.recorder import WriteSchedule, Recorder
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.recordings.frames import ABOUT
-from tests.venues.stream.peer import A, delta
+from tests.unit.venues.stream_peer import A, delta
 import orjson
 with Recorder(Path(sys.argv[1]), ABOUT, pace=WriteSchedule(flush_seconds=0.001, flush_bytes=3000, segment_bytes=200_000)) as recorder:
     connection, ordinal = recorder.next

@@ -17,7 +17,7 @@ from sklearn.metrics import brier_score_loss
 
 from bellwether.questions.analysis import Analysis, analyse
 from bellwether.tables.benchmark import DATASET_ANALYSIS, HORIZONS, QUESTIONS
-from tests.report.frames import CUTOFF, question, questions, release
+from tests.unit.report.frames import CUTOFF, question, questions, release
 
 
 def value(analysis: Analysis, section: str, item: str, statistic: str) -> Any:

@@ -21,9 +21,9 @@ from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.values import CostSource
 from bellwether.models.response import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
-from tests.journal.calls import Clock
 from tests.unit.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, fetch_quotes, make_run, tasks
 from tests.unit.arena.world import NOW, account, usd
+from tests.unit.journal.calls import Clock
 
 
 @pytest.fixture

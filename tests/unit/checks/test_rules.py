@@ -21,7 +21,7 @@ from bellwether.lake import Lake
 from bellwether.questions import Release, build
 from bellwether.tables import table
 from bellwether.tables.benchmark import HORIZONS
-from tests.clean.rows import (
+from tests.unit.clean.rows import (
     CLOSE,
     DAY,
     FETCHED,

@@ -14,7 +14,7 @@ from bellwether.checks import CheckOutcome, Rule, data_docs, require, rules_for,
 from bellwether.checks.rule import between, holds, row_count
 from bellwether.errors import QualityError
 from bellwether.tables import Table, table
-from tests.clean.rows import CLOSE, market, markets, price, prices
+from tests.unit.clean.rows import CLOSE, market, markets, price, prices
 
 MARKETS, PRICES = table("clean/markets"), table("clean/prices")
 

@@ -13,7 +13,7 @@ import pytest
 from bellwether.lake.sql import run_sql
 from bellwether.tables import raw
 from bellwether.tables.clean import MARKETS, PRICES
-from tests.clean.rows import CLOSE, DAY, KNOWN, market, markets, raw_candle, raw_event, raw_inputs, raw_market, raw_series
+from tests.unit.clean.rows import CLOSE, DAY, KNOWN, market, markets, raw_candle, raw_event, raw_inputs, raw_market, raw_series
 
 DAYS = {"first_day": DAY, "last_day": DAY}
 

@@ -12,7 +12,7 @@ import pytest
 from bellwether.lake.sql import run_sql
 from bellwether.questions import Release, build
 from bellwether.tables import clean, raw
-from tests.clean.rows import (
+from tests.unit.clean.rows import (
     DAY,
     KNOWN,
     OPEN,

@@ -23,7 +23,7 @@ from bellwether.settings import World
 from cli.lazy import Lazy
 from cli.main import main
 from tests import readme
-from tests.publish.rows import questions
+from tests.unit.publish.rows import questions
 from tests.unit.report.folders import write_example
 
 ROOT = Path(__file__).resolve().parents[3]

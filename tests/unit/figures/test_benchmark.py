@@ -17,9 +17,9 @@ from bellwether.figures.costs import coverage_bars
 from bellwether.figures.intervals import brier_over_time, difference_matrix, score_by_distance, score_comparison
 from bellwether.figures.reliability import confidence_histograms, reliability_diagram
 from bellwether.figures.statistics import brier_scores, calibration_overlays, select_answered
-from tests.figures.chart_contents import chart_png, chart_rows, chart_texts
-from tests.report.frames import forecast, release
-from tests.report.frames import forecasts as stated
+from tests.unit.figures.chart_contents import chart_png, chart_rows, chart_texts
+from tests.unit.report.frames import forecast, release
+from tests.unit.report.frames import forecasts as stated
 
 
 def bins(*names: str, n: int = 400) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from bellwether.replay.results.summary import summarise
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
-from tests.figures.chart_contents import chart_png, chart_rows, chart_texts
+from tests.unit.figures.chart_contents import chart_png, chart_rows, chart_texts
 from tests.unit.replay.results.frames import KNOWN, backtest, backtests
 from tests.unit.replay.results.tapes import book, tape
 

@@ -14,7 +14,7 @@ import pytest
 from bellwether.forecasting import KINDS, forecaster, forecasters
 from bellwether.questions import Release, build
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
-from tests.clean.rows import CLOSE, KNOWN, OPEN, SETTLED, market, markets, price, prices
+from tests.unit.clean.rows import CLOSE, KNOWN, OPEN, SETTLED, market, markets, price, prices
 
 RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)
 BASELINES = [name for name, made in forecasters().items() if made.kind in KINDS]

@@ -24,7 +24,7 @@ from bellwether.models.model import Model
 from bellwether.models.transport import ModelCall
 from bellwether.questions import Release, build
 from bellwether.tables.benchmark import FORECASTS
-from tests.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices
+from tests.unit.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices
 from tests.unit.models.scripted_client import FakeWire, make_failure, make_result
 
 RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)

@@ -18,9 +18,9 @@ from bellwether.errors import LakeError
 from bellwether.journal import Answered, Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope, Usage
 from bellwether.journal.values import CostSource
 from bellwether.journal.writer import Urgency, Writer
-from tests.journal.calls import LEASE, Clock, attempt_outcomes, begin_attempt, make_reply, make_request
+from tests.unit.journal.calls import LEASE, Clock, attempt_outcomes, begin_attempt, make_reply, make_request
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 RUN = Scope(run="week-9")
 
 

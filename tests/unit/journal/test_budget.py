@@ -8,9 +8,19 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope
-from tests.journal.calls import LEASE, START, Clock, attempt_outcomes, begin_attempt, claim_attempt, claim_call, make_reply, make_request
+from tests.unit.journal.calls import (
+    LEASE,
+    START,
+    Clock,
+    attempt_outcomes,
+    begin_attempt,
+    claim_attempt,
+    claim_call,
+    make_reply,
+    make_request,
+)
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 
 RUN = Scope(run="week-9")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError
 from bellwether.journal import CostSource, Failed, Journal, Outcome, Reply, Usage, in_thread
-from tests.journal.calls import (
+from tests.unit.journal.calls import (
     START,
     Clock,
     attempt_outcomes,
@@ -23,7 +23,7 @@ from tests.journal.calls import (
     make_request,
 )
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 
 
 def test_the_answer_is_told_to_everybody_who_asks_again(journal: Journal) -> None:

@@ -19,9 +19,9 @@ from bellwether.journal.records import Records
 from bellwether.journal.schema import VERSION
 from bellwether.settings import Settings
 from deploy.loopback import Process
-from tests.journal.calls import LEASE, answered_lake, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
+from tests.unit.journal.calls import LEASE, answered_lake, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 PASSWORD = "pa55-w0rd/secret"
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bellwether.journal import Answered, Busy, Failed, Journal, LeaseLost, Outcome, Scope, State
-from tests.journal.calls import (
+from tests.unit.journal.calls import (
     LEASE,
     START,
     Clock,
@@ -20,7 +20,7 @@ from tests.journal.calls import (
     make_request,
 )
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 PAST_LEASE = LEASE + timedelta(seconds=1)
 
 

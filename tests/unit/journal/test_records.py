@@ -7,9 +7,9 @@ import sqlalchemy as sa
 
 from bellwether.journal import Journal
 from bellwether.journal.records import InProgress, Records, read_unfinished
-from tests.journal.calls import LEASE, Clock
+from tests.unit.journal.calls import LEASE, Clock
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 COHORT = ("cohort", "2026-03-01")
 
 

@@ -14,7 +14,7 @@ from bellwether.journal import Journal
 from bellwether.journal.database import Database
 from bellwether.journal.shared_limits import SharedLimits
 
-pytest_plugins = ("tests.journal.fixtures",)
+pytest_plugins = ("tests.unit.journal.fixtures",)
 
 
 @pytest.fixture

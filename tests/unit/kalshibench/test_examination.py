@@ -12,8 +12,8 @@ import pytest
 
 from bellwether.kalshibench import Examination, Labels, ModelExamination, examine, read_labels, read_results
 from bellwether.report.results import build_model_file
-from tests.report import frames
 from tests.unit.kalshibench.result_folders import ENTRIES, Write, labels, predictions, result, write_folder, write_labels, write_one_model
+from tests.unit.report import frames
 
 
 @pytest.fixture

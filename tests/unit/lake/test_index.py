@@ -20,8 +20,8 @@ from bellwether.lake.sql import evaluate
 from bellwether.lake.staleness import Staleness
 from bellwether.lake.verification import verify
 from bellwether.tables import TABLES
-from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.lake.s3_server import Answer, S3Server, lose_answer, retry_at_once, truncate_body
+from tests.s3_server import Answer, S3Server, lose_answer, retry_at_once, truncate_body
+from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
 INDEX = "_index/clean/prices.json.gz"
 Serve = Callable[[], Answer]

@@ -19,8 +19,8 @@ from bellwether.lake import Lake, publications, warehouse
 from bellwether.lake.publications import POINTER, Pointer, StorePlace
 from bellwether.lake.warehouse import covered_files, publish, query, tables_written_since
 from bellwether.settings import Settings, settings
-from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
+from tests.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
+from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("duckdb_extension_httpfs") is None, reason="duckdb-extension-httpfs is not installed"

@@ -14,8 +14,8 @@ from bellwether.lake import Lake, duckdb_connection
 from bellwether.lake.sql import evaluate
 from bellwether.tables import TABLES, Column, Table
 from tests.damage import flip_bit
-from tests.lake.frames import FORECASTS, PRICES, prices
 from tests.sizes import NIGHTLY
+from tests.unit.lake.frames import FORECASTS, PRICES, prices
 
 DAYS = [("2025-09-01",), ("2025-09-02",), ("2025-09-03",)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, warehouse
-from tests.lake.frames import PRICES, SERIES, prices, series
+from tests.unit.lake.frames import PRICES, SERIES, prices, series
 
 DAY = ("2025-09-01",)
 HOUR = timedelta(hours=1)

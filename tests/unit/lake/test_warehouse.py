@@ -19,9 +19,9 @@ from bellwether.lake.storage import Folder
 from bellwether.lake.verification import verify
 from bellwether.lake.warehouse import Publication, covered_files, current_files, publish, query, tables_written_since
 from bellwether.tables import TABLES, table
-from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.site.world import NOW
-from tests.site.world import rows as make_rows
+from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+from tests.unit.site.world import NOW
+from tests.unit.site.world import rows as make_rows
 
 DAY = ("2025-09-01",)
 SCORES = table("benchmark/scores")

@@ -28,7 +28,7 @@ from bellwether.lake import row_order as arranging
 from bellwether.lake.as_of import require_newer
 from bellwether.lake.row_order import Keys, is_increasing, sort_rows
 from bellwether.tables import TABLES, Column, Table, table
-from tests.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
+from tests.unit.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
 
 DAY = ("2025-09-01",)
 

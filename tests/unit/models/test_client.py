@@ -527,7 +527,7 @@ async def test_a_journal_that_cannot_be_written_for_a_while_loses_no_answer(
 
 async def test_what_another_process_is_asking_is_waited_for(journal: Journal) -> None:
     from bellwether.journal import Request
-    from tests.journal.calls import begin_attempt
+    from tests.unit.journal.calls import begin_attempt
 
     entry = model()
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
@@ -548,7 +548,7 @@ async def test_a_call_whose_holder_never_comes_back_is_taken_over_when_its_lease
     from datetime import timedelta
 
     from bellwether.journal import Request
-    from tests.journal.calls import Clock, begin_attempt
+    from tests.unit.journal.calls import Clock, begin_attempt
 
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
@@ -568,7 +568,7 @@ async def test_a_lease_that_was_lost_gives_the_answer_that_counts(tmp_path: Path
     from datetime import timedelta
 
     from bellwether.journal import Request
-    from tests.journal.calls import Clock, begin_attempt
+    from tests.unit.journal.calls import Clock, begin_attempt
 
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)

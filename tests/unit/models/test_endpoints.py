@@ -27,10 +27,10 @@ from bellwether.models.keys import Endpoint, endpoints, status
 from bellwether.models.model import Model
 from bellwether.models.providers import has_local_extra
 from bellwether.models.registry import model
-from tests.clean.rows import market, markets, prices
-from tests.journal.calls import Clock
 from tests.shared import unused_port
+from tests.unit.clean.rows import market, markets, prices
 from tests.unit.forecasting.test_elicitation_run import RELEASE, build
+from tests.unit.journal.calls import Clock
 from tests.unit.models.stub import KEY, Asked, Stub, chat, http, openai_error
 
 YES = "<answer>yes</answer><confidence>80</confidence>"

@@ -31,9 +31,9 @@ from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES, table
 from cli.main import main
-from tests.journal.calls import answered_lake
-from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.site.world import rows
+from tests.unit.journal.calls import answered_lake
+from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+from tests.unit.site.world import rows
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ from assets.benchmark.results import leaderboard_table
 from bellwether.console import console, emit, grid
 from bellwether.progress import Lines, shown
 from cli.options import INSTANT
-from tests.report.frames import example
+from tests.unit.report.frames import example
 
 
 def printed(frame: pl.DataFrame) -> str:

@@ -18,7 +18,7 @@ from bellwether.files import atomic_file, atomic_folder, create, folders, local_
 from bellwether.places import filesystem, place
 from bellwether.settings import settings
 from cli.main import main
-from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, truncate_body
+from tests.s3_server import SLOW_DOWN, Answer, S3Server, truncate_body
 from tests.shared import wait_until
 from tests.stores import close_store, requests_of
 

@@ -17,7 +17,7 @@ from bellwether.settings import Settings, World, settings
 from bellwether.tables import _collect_tables
 from bellwether.tables.exports import redact_rows
 from bellwether.units import CentiCents, Lots, MicroDollars, MicroShares, SharePrice
-from tests.site.world import rows
+from tests.unit.site.world import rows
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ from bellwether.settings import World, settings
 from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from cli.main import main
-from tests.publish.rows import questions
 from tests.stores import close_store, requests_of
+from tests.unit.publish.rows import questions
 from tests.unit.recordings.frames import recorded
 from tests.unit.replay.episode_builder.streams import ABOUT, at, frames, trade
-from tests.venues.stream.peer import A, B, delta, snapshot
+from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 SAID = (snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), trade(A, 1, price="0.9900", **at(2)))

@@ -17,7 +17,7 @@ from bellwether.publish import dataset, export
 from bellwether.publish.card import CARD, DATA
 from bellwether.publish.dataset import SHARED
 from bellwether.settings import World
-from tests.publish.rows import questions
+from tests.unit.publish.rows import questions
 
 
 def read(folder: Path) -> pl.DataFrame:

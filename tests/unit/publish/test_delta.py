@@ -26,7 +26,7 @@ from bellwether.lake import Lake
 from bellwether.publish.delta import DeltaCopy, update_copies
 from bellwether.tables import Table, table
 from cli.main import main
-from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
 DAYS = ("2025-09-01", "2025-09-02", "2025-09-03")
 ODD = 'o\'neill/50 % "x"'

@@ -19,7 +19,7 @@ from bellwether.publish import export, upload
 from bellwether.publish.card import CARD, DATA
 from bellwether.sandbox import serve
 from bellwether.settings import World
-from tests.publish.rows import questions
+from tests.unit.publish.rows import questions
 
 TOKEN = "hf_verysecret0123456789abcdef"
 NAME = "me/made-up"

@@ -13,7 +13,7 @@ import pytest
 from bellwether.questions import Release, build, eligibility, funnel
 from bellwether.tables import clean
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
-from tests.clean.rows import CLOSE, DAY, KNOWN, OPEN, SETTLED, market, markets, price, prices
+from tests.unit.clean.rows import CLOSE, DAY, KNOWN, OPEN, SETTLED, market, markets, price, prices
 
 CUTOFF = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from bellwether.questions.versions import difference, draw, list_versions, score
 from bellwether.settings import settings
 from bellwether.tables.benchmark import FORECASTS, QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
-from tests.clean.rows import market, markets, price, prices
+from tests.unit.clean.rows import market, markets, price, prices
 
 VALID = 'description = "mine"\ncutoff = 2026-01-01T00:00:00Z\nseed = 1\n'
 

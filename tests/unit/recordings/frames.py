@@ -11,7 +11,7 @@ import orjson
 from bellwether.recordings.recorder import Recorder, WriteSchedule
 from bellwether.recordings.recording import Recording, RecordingRequest
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.venues.stream.peer import A, B
+from tests.unit.venues.stream_peer import A, B
 
 ABOUT = RecordingRequest("kalshi", "websocket", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test")
 PARTIAL = RecordingRequest("kalshi", "import", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)

@@ -29,7 +29,7 @@ from bellwether.recordings.gap_summary import build_gap_report
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from tests.unit.recordings.book_replay import BookCheck, BookReplay, check_books, differences
 from tests.unit.recordings.frames import PARTIAL, SECOND, frames, recorded
-from tests.venues.stream.peer import A, B, delta, snapshot, trade
+from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade
 
 CENT = 10_000
 

@@ -19,7 +19,7 @@ from bellwether.recordings.captures import find_captures
 from bellwether.recordings.gap_summary import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from tests.unit.recordings.book_replay import check_books
-from tests.venues.stream.peer import A, B, delta, snapshot, trade
+from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from bellwether.recordings.gap_summary import build_gap_report, store_gap_summar
 from bellwether.recordings.sequence_numbers import SequenceNumbers
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message
 from tests.unit.recordings.frames import frames, recorded
-from tests.venues.stream.peer import A, B, delta, snapshot, trade
+from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade
 
 
 def report(*bodies: dict[str, Any], partial: bool = False) -> GapReport:

@@ -19,7 +19,7 @@ from bellwether.recordings.recorder import Recorder, WriteSchedule
 from bellwether.recordings.recording import Recording, RecordingStatus, TornSegment
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.recordings.frames import ABOUT, AT_ONCE, frames, recorded
-from tests.venues.stream.peer import A, delta, snapshot
+from tests.unit.venues.stream_peer import A, delta, snapshot
 
 SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
 

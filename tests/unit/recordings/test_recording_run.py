@@ -29,7 +29,7 @@ from tests.captured_events import GAME, LADDER, SHORT
 from tests.unit.recordings.book_replay import check_books
 from tests.unit.recordings.frames import AT_ONCE
 from tests.unit.recordings.stream_faults import Faults
-from tests.venues.stream.peer import CREDENTIALS
+from tests.unit.venues.stream_peer import CREDENTIALS
 
 NOW = datetime(2026, 10, 1, tzinfo=UTC)
 SOON = RetryPolicy(base=0.001, cap=0.01, attempts=8)

@@ -10,7 +10,7 @@ import pytest
 from bellwether.figures import canvas
 from bellwether.report import figures
 from bellwether.report.writer import write_report
-from tests.report.frames import example
+from tests.unit.report.frames import example
 
 
 def replace_figures(patch: pytest.MonkeyPatch) -> None:

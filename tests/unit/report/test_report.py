@@ -28,9 +28,9 @@ from bellwether.report.inputs import ReportInputs
 from bellwether.report.release_page import list_ranked_pairs
 from bellwether.report.results import NAMES, leaderboards
 from bellwether.report.writer import write_report
-from tests.report import frames
-from tests.report.frames import example, forecast, forecasts, model_forecast, question, questions
+from tests.unit.report import frames
 from tests.unit.report.folders import replace_figures, write_example
+from tests.unit.report.frames import example, forecast, forecasts, model_forecast, question, questions
 
 HOSTILE = [
     "a | b",

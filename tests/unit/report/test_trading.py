@@ -20,7 +20,7 @@ from bellwether.report.trading_inputs import TradingInputs, read_folder_inputs, 
 from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from cli.main import main
-from tests.figures.chart_contents import chart_texts
+from tests.unit.figures.chart_contents import chart_texts
 from tests.unit.figures.test_trading import equity, fills
 from tests.unit.replay.results.frames import KNOWN, backtest, backtests
 from tests.unit.replay.results.tapes import book, tape

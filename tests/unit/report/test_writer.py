@@ -23,9 +23,9 @@ from bellwether.report.writer import file_name, safe_name, write_report
 from bellwether.settings import settings
 from bellwether.tables import table
 from cli.main import main
-from tests.report import frames
-from tests.report.frames import example
+from tests.unit.report import frames
 from tests.unit.report.folders import replace_figures
+from tests.unit.report.frames import example
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 

@@ -15,8 +15,8 @@ from bellwether.errors import ScoringError
 from bellwether.pages.render import render_file
 from bellwether.pages.values import text as cell
 from bellwether.scoring import ScoreResult, html_page, plot_reliability, plot_scores, plotting, score
-from tests.figures.chart_contents import chart_rows as drawn
 from tests.html_pages import Reader
+from tests.unit.figures.chart_contents import chart_rows as drawn
 from tests.unit.scoring.forecast_rows import HOSTILE, draw_rows, named, simple_rows
 
 

@@ -19,7 +19,7 @@ from bellwether.site.arena_rankings import Ranking, leader_tiles, rows
 from bellwether.tables import table
 from bellwether.tables.arena_lineups import RELEASES
 from bellwether.tables.schema import TIME
-from tests.site.world import rows as rows_of
+from tests.unit.site.world import rows as rows_of
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)
 

@@ -32,8 +32,8 @@ from bellwether.site.data_pages import csv
 from bellwether.site.release import consistency_bands, question_path
 from bellwether.tables import TABLES, table
 from tests.html_pages import Reader
-from tests.site.world import HOSTILE, NOW, Size, arena, published, write
-from tests.site.world import rows as rows_of
+from tests.unit.site.world import HOSTILE, NOW, Size, arena, published, write
+from tests.unit.site.world import rows as rows_of
 
 SMALL = Size(questions=4, prices=2, models=3, samples=8, orders=20, cohorts=2, families=2, markets=12)
 

@@ -31,10 +31,10 @@ from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
 from bellwether.venues.wire.rejects import HOLE
 from tests.faulty_server import FaultyServer, Plan, always, app_of, at_random, no_faults
-from tests.venues.polymarket.world import ordinary as polymarket_world
-from tests.venues.venue import Handler
-from tests.venues.world import DAY, closing
-from tests.venues.world import ordinary as kalshi_world
+from tests.unit.venues.polymarket_world import ordinary as polymarket_world
+from tests.unit.venues.venue import Handler
+from tests.unit.venues.world import DAY, closing
+from tests.unit.venues.world import ordinary as kalshi_world
 
 #: Part of every address. It must not appear in a log or an error.
 SECRET = "s3cr3t-of-the-address"

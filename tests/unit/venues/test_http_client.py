@@ -22,7 +22,7 @@ from bellwether.venues.http.response_body import TooLargeError, read_body
 from bellwether.venues.http.retry import RefusedError, RetryPolicy, compute_delay
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from tests.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
+from tests.unit.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
 
 GOOD = answer({"markets": [], "cursor": ""})
 REQUEST = httpx.Request("GET", URL)

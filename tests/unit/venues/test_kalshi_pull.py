@@ -23,9 +23,9 @@ from bellwether.venues.kalshi.pull import CandlePlan, DayPull, day_markets, pull
 from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.wire.rejects import NOT_LISTED, UNPROCESSABLE
 from tests.sizes import NIGHTLY
-from tests.venues.sessions import CANDLES, KalshiSession, is_final, rows
-from tests.venues.venue import answer, client
-from tests.venues.world import DAY, Killed, World, after, archived, closing, ordinary
+from tests.unit.venues.sessions import CANDLES, KalshiSession, is_final, rows
+from tests.unit.venues.venue import answer, client
+from tests.unit.venues.world import DAY, Killed, World, after, archived, closing, ordinary
 
 #: Methods of a storage that change it.
 WRITES = ("put", "stash", "publish", "delete")

@@ -33,7 +33,7 @@ from bellwether.venues.kalshi.wire import (
     parse_events,
     parse_series,
 )
-from tests.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row
+from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row
 
 CENTS = {
     "last_price": 97,

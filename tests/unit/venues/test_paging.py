@@ -17,9 +17,9 @@ from bellwether.venues.http.paging import Listing, iterate_pages
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import OffsetLimitError
-from tests.venues.polymarket.clients import clob, gamma
-from tests.venues.venue import Naps, Script, answer, client
-from tests.venues.wire_objects import market
+from tests.unit.venues.polymarket_clients import clob, gamma
+from tests.unit.venues.venue import Naps, Script, answer, client
+from tests.unit.venues.wire_objects import market
 
 
 def listing(cursor: Any, *tickers: str) -> httpx.Response:

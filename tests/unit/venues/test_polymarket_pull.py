@@ -17,11 +17,11 @@ import pytest
 from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_PRICES
 from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.resolution import build_resolutions
-from tests.venues.polymarket.objects import event
-from tests.venues.polymarket.world import World, ending, ordinary, token
-from tests.venues.sessions import PROVENANCE, PolymarketSession, rows
-from tests.venues.venue import answer
-from tests.venues.world import DAY
+from tests.unit.venues.polymarket_objects import event
+from tests.unit.venues.polymarket_world import World, ending, ordinary, token
+from tests.unit.venues.sessions import PROVENANCE, PolymarketSession, rows
+from tests.unit.venues.venue import answer
+from tests.unit.venues.world import DAY
 
 OURS = ["11", "12", "21", "22", "31"]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bellwether.tables.clean import RESOLUTIONS
 from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, _rules, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_markets, parse_winners
-from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, clob_market, market
+from tests.unit.venues.polymarket_objects import DAY, NO, ORIGIN, YES, clob_market, market
 
 FETCHED = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
 RECENT, OLD = FETCHED - timedelta(days=1), FETCHED - SILENCE

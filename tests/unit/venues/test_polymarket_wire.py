@@ -18,7 +18,7 @@ from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET
 from bellwether.venues.polymarket.wire import PriceHistory, parse_books, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.wire.json_decoding import decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
-from tests.venues.polymarket.objects import (
+from tests.unit.venues.polymarket_objects import (
     DAY,
     FETCHED,
     NO,

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.venues.sessions import PROVENANCE, SESSIONS, KalshiSession, PolymarketSession, Session, is_final
-from tests.venues.world import DAY
+from tests.unit.venues.sessions import PROVENANCE, SESSIONS, KalshiSession, PolymarketSession, Session, is_final
+from tests.unit.venues.world import DAY
 
 Venue = KalshiSession | PolymarketSession
 

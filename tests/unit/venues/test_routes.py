@@ -13,7 +13,7 @@ from bellwether.errors import ConfigError
 from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.kalshi import routes as kalshi
 from bellwether.venues.polymarket import routes as polymarket
-from tests.venues.venue import Script, answer, client
+from tests.unit.venues.venue import Script, answer, client
 
 DAY = datetime(2026, 3, 14, tzinfo=UTC)
 NEXT = DAY + timedelta(days=1)

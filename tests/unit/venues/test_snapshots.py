@@ -17,10 +17,10 @@ from bellwether.venues.kalshi import snapshots as kalshi
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket import snapshots
 from bellwether.venues.polymarket.client import ClobClient
-from tests.venues.polymarket.clients import clob, gamma
-from tests.venues.polymarket.objects import NO, YES, book, market
-from tests.venues.polymarket.world import World, ordinary
-from tests.venues.venue import FAST, answer
+from tests.unit.venues.polymarket_clients import clob, gamma
+from tests.unit.venues.polymarket_objects import NO, YES, book, market
+from tests.unit.venues.polymarket_world import World, ordinary
+from tests.unit.venues.venue import FAST, answer
 
 AT = datetime(2026, 4, 5, 0, 5, tzinfo=UTC)
 DATE = {"Date": "Sun, 05 Apr 2026 00:10:00 GMT"}

@@ -21,7 +21,7 @@ from bellwether.errors import ConfigError
 from bellwether.venues.kalshi.stream.frame import Envelope, parse_envelope, parse_message, read_envelope
 from bellwether.venues.kalshi.stream.polling import KalshiPolling
 from bellwether.venues.kalshi.stream.signing import Credentials, build_headers
-from tests.venues.venue import answer, client
+from tests.unit.venues.venue import answer, client
 
 VALUES = st.one_of(st.none(), st.integers(-3, 2**40), st.text(max_size=5), st.lists(st.integers(), max_size=2))
 KINDS = st.sampled_from(["orderbook_delta", "trade", "ok", "Novel Kind", ""])

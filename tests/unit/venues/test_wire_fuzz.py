@@ -44,9 +44,9 @@ from bellwether.venues.kalshi.wire import Origin, ParsedRecords, parse_books
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.wire.json_decoding import decode_json, decode_record
 from tests.sizes import NIGHTLY
-from tests.venues import wire_objects
-from tests.venues.polymarket import objects
-from tests.venues.wire_objects import DAY, EVENT, ORIGIN, SERIES, market, row
+from tests.unit.venues import polymarket_objects as objects
+from tests.unit.venues import wire_objects
+from tests.unit.venues.wire_objects import DAY, EVENT, ORIGIN, SERIES, market, row
 
 BOOKS = replace(ORIGIN, request="GET /markets/T/orderbook")
 CANDLES = {"markets": [{"market_ticker": "T", "candlesticks": [wire_objects.candle()]}]}

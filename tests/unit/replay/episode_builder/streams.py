@@ -11,7 +11,7 @@ from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import EpisodeDraft
 from bellwether.replay.episode_builder import Listings, Outcomes, build
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.venues.stream.peer import A, B
+from tests.unit.venues.stream_peer import A, B
 
 Json = dict[str, Any]
 

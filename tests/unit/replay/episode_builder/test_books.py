@@ -13,7 +13,7 @@ from bellwether.replay.episode import Gap, write
 from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
 from bellwether.replay.episode_builder.gaps import BookLoss, cut_gaps
 from tests.unit.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, nanoseconds_at, rows
-from tests.venues.stream.peer import A, B, delta, snapshot
+from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
 
 def test_a_snapshot_starts_a_book_and_deltas_set_levels() -> None:

@@ -52,7 +52,7 @@ from tests.unit.replay.episode_builder.streams import (
     nanoseconds_at,
     trade,
 )
-from tests.venues.stream.peer import A, B, delta, snapshot
+from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
 GRID = ((0, 1000, 10), (1000, 9000, 100), (9000, 10_000, 10))
 

@@ -9,7 +9,7 @@ from bellwether.replay.episode import EpisodeDraft, Market, Settlement
 from bellwether.replay.episode_builder import ListedMarket, Listings, Outcomes, parse_results
 from bellwether.venues.kalshi.stream.frame import COMBO_LIFECYCLE, LIFECYCLE
 from tests.unit.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, lifecycle, nanoseconds_at, rows, trade
-from tests.venues.stream.peer import A, B, delta, snapshot
+from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
 EMPTY: Json = {"type": "orderbook_snapshot", "sid": 1, "seq": 3, "msg": {"market_ticker": A}}
 

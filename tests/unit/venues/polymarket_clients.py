@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from tests.venues.venue import FAST, Handler, Naps
+from tests.unit.venues.venue import FAST, Handler, Naps
 
 GAMMA = "https://gamma.example"
 CLOB = "https://clob.example"

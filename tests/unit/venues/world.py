@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import httpx
 
-from tests.venues.venue import answer
-from tests.venues.wire_objects import candle, market
+from tests.unit.venues.venue import answer
+from tests.unit.venues.wire_objects import candle, market
 
 DAY = date(2026, 3, 14)
 HOUR = 3600

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 from bellwether.checks import require
 from bellwether.lake.sql import run_sql
@@ -25,8 +24,6 @@ from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from bellwether.venues.polymarket import pull as polymarket
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.resolution import build_resolutions
-
-pytestmark = pytest.mark.slow
 
 DAYS = [date(2026, 9, 20)]
 RANGE = {"first_day": DAYS[0], "last_day": DAYS[-1]}

@@ -22,12 +22,12 @@ from bellwether.venues.kalshi.pull import pull_day as pull_kalshi_day
 from bellwether.venues.polymarket.pull import DayPull as PolymarketPull
 from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.pull import pull_day as pull_polymarket_day
-from tests.venues import world as kalshi
-from tests.venues.polymarket import world as polymarket
-from tests.venues.polymarket.clients import clob, gamma
-from tests.venues.polymarket.objects import event
-from tests.venues.venue import client
-from tests.venues.world import DAY, after
+from tests.unit.venues import polymarket_world as polymarket
+from tests.unit.venues import world as kalshi
+from tests.unit.venues.polymarket_clients import clob, gamma
+from tests.unit.venues.polymarket_objects import event
+from tests.unit.venues.venue import client
+from tests.unit.venues.world import DAY, after
 
 DayPull = KalshiPull | PolymarketPull
 #: Price plans of the sessions.

@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.journal import Journal
 from deploy.loopback import Process
-from tests.journal.calls import Clock
+from tests.unit.journal.calls import Clock
 
 _numbers = itertools.count(1)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tests.report import frames
+from tests.unit.report import frames
 
 CLOSES = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from tests.venues.polymarket.objects import clob_market, event, market
-from tests.venues.venue import answer
+from tests.unit.venues.polymarket_objects import clob_market, event, market
+from tests.unit.venues.venue import answer
 
 HOUR = 3600
 
