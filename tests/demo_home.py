@@ -1,7 +1,7 @@
 """The demo home: one small world for all tests that need a graph, built once per run and copied for tests that write.
 
-Contents: days of both venues, six forecasters on the sandbox's release, an event of three hours with four agents, two weeks of the arena, and the
-published warehouse. `python -m tests.demo_home FOLDER` builds it.
+Contents: days of both venues, six forecasters on the sandbox's release, an event of three hours with four agents, two weeks of the arena with a corrected
+settlement, and the published warehouse. `python -m tests.demo_home FOLDER` builds it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from orchestration.runner import Runner
 
-#: Eight days around the day at which Kalshi's archive begins, so that some come from it.
-FIRST, LAST = date(2026, 6, 29), date(2026, 7, 6)
+#: Five days around the day at which Kalshi's archive begins, so that some come from it.
+FIRST, LAST = date(2026, 7, 1), date(2026, 7, 5)
 FORECASTERS = ("market-24h", "always-half", "base-rate", "sandbox-calibrated", "sandbox-noisy", "sandbox-failing")
 AGENTS = ("buy-and-hold", "momentum", "market-maker", "llm")
 #: First weeks of the arena's two cohorts.
@@ -131,6 +131,20 @@ def compete(runner: Runner) -> None:
     run_weeks(runner, list(WEEKS))
 
 
+def correct(runner: Runner) -> None:
+    """Cancel a settled market, so that its settlement is corrected and its bets are refunded."""
+    from assets.arena.queries import open_arena
+    from assets.arena.runs import apply_intervention
+    from bellwether.arena.weekly.interventions import cancel_market
+    from bellwether.tables import table
+
+    settlements, trades = (runner.lake.slice(table(name)).read() for name in ("arena/settlements", "arena/trades"))
+    if settlements["number"].max() == 1:
+        with open_arena(run="demo") as arena:
+            intervention = cancel_market(arena, trades["market_id"].max(), "operator", "the question was withdrawn")  # type: ignore[arg-type]
+        apply_intervention(runner, intervention)
+
+
 def publish(runner: Runner) -> None:
     """Publish the warehouse."""
     from assets.warehouse.runs import publish as publish_warehouse
@@ -138,7 +152,7 @@ def publish(runner: Runner) -> None:
     publish_warehouse(runner)
 
 
-STAGES: tuple[Callable[[Runner], None], ...] = (pull_days, forecast, trade, compete, publish)
+STAGES: tuple[Callable[[Runner], None], ...] = (pull_days, forecast, trade, compete, correct, publish)
 
 
 def run_all(world: World) -> Runner:

@@ -78,7 +78,6 @@ OTHERS = {
     "journal reopen",
     "pull",
     "record",
-    "recordings generate",
     "recordings import",
     "recordings store",
     "restore",
