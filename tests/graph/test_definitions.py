@@ -110,7 +110,7 @@ def test_everything_that_runs_by_itself_is_switched_on(defs: dg.Definitions) -> 
     for clocks in (repository.schedule_defs, repository.sensor_defs):
         assert {clock.default_status.value for clock in clocks} == {"RUNNING"}
     named = set(re.findall(r"^\| (?:schedule|sensor) `(\w+)`", (DOCS / "operating.md").read_text(encoding="utf-8"), re.MULTILINE))
-    assert named == {one.name for one in (*repository.schedule_defs, *repository.sensor_defs)}
+    assert named == {one.name for one in repository.schedule_defs} | {one.name for one in repository.sensor_defs}
 
 
 def test_tables_that_reach_a_ranking_are_guarded_by_blocking_checks(defs: dg.Definitions) -> None:

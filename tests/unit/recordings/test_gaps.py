@@ -122,7 +122,7 @@ def error(code: object, *markets: str, **envelope: Any) -> dict[str, Any]:
     return {"type": "error", **envelope, "msg": {"code": code, "msg": "Words", **({"market_tickers": list(markets)} if markets else {})}}
 
 
-BOTH = [(A, 2, None), (B, 2, None)]
+BOTH: list[tuple[str, int, int | None]] = [(A, 2, None), (B, 2, None)]
 
 
 #: Later messages, cause, and outages as (market, first and last ordinal).

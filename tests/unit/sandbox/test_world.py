@@ -262,8 +262,8 @@ def test_the_bounds_that_listings_rely_on_hold() -> None:
             assert life.created >= begin - LONGEST_LIFE * DAY
             assert life.created < life.opens < life.closes < life.determined < life.settled <= life.final
             assert life.final < begin + LATEST_SETTLEMENT * DAY
-        for event in polymarket().day(home):
-            for other in event.markets:
+        for theirs in polymarket().day(home):
+            for other in theirs.markets:
                 assert [step.at for step in other.steps] == sorted({step.at for step in other.steps})
                 assert other.answered < other.closes < begin + LATEST_RESOLUTION * DAY
                 assert other.ends is None or begin - EARLIEST_END * DAY <= other.ends < begin + LATEST_END * DAY
