@@ -13,6 +13,7 @@ import json
 import multiprocessing.process
 import resource
 import sys
+import threading
 import time
 import tomllib
 from collections import defaultdict
@@ -116,7 +117,7 @@ class Limits:
         self._observe_starts()
 
     def _observe_starts(self) -> None:
-        """Note processes, sleeps and imports of the current test."""
+        """Note processes, sleeps and imports of the current test. Other threads may belong to an earlier test, so their sleeps are left out."""
 
         def audit(event: str, arguments: tuple[Any, ...]) -> None:
             if self._watch is not None and event in _STARTS:
@@ -124,7 +125,7 @@ class Limits:
 
         def noted(sleep: Callable[..., Any]) -> Callable[..., Any]:
             def observed(seconds: float, *rest: Any) -> Any:
-                if self._watch is not None:
+                if self._watch is not None and threading.current_thread() is threading.main_thread():
                     self._watch.longest_sleep = max(self._watch.longest_sleep, seconds)
                 return sleep(seconds, *rest)
 
