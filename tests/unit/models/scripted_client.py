@@ -84,8 +84,9 @@ class SimulatedTime:
         """Wait until no task has been busy for a while."""
         calm = 0
         while calm < 50:
-            await asyncio.sleep(0)
-            calm = 0 if self.is_busy() else calm + 1
+            busy = self.is_busy()
+            await asyncio.sleep(0.001 if busy else 0)
+            calm = 0 if busy else calm + 1
 
 
 class FakeWire:

@@ -164,7 +164,7 @@ async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: 
 
 async def test_it_ends_when_time_is_up_and_tells_how_far_it_is(place: Place, tmp_path: Path) -> None:
     told: list[RecordingProgress] = []
-    plan = RecordingPlan((GAME,), minutes=0.3 / 60)
+    plan = RecordingPlan((GAME,), minutes=0.3 / 60, pace=AT_ONCE, patience=PATIENCE)
     recording = await record_events(place.addresses, plan, tmp_path, name="short", tell=told.append, every=0.1)
     assert (recording.name, recording.done["reason"]) == ("short", "time was up")
     assert told
