@@ -303,6 +303,7 @@ def test_what_was_prepared_for_other_fees_is_refused(episode: Path) -> None:
         run(prepared.tape, BuyAndHold(), BacktestSettings(rules="kalshi-2026-08-30", fees="none"))
 
 
+@pytest.mark.nightly
 def test_tear_sheets_are_written_for_each_agent_and_episode(episode: Path, tmp_path: Path) -> None:
     folder = tmp_path / "sheets"
     result = backtest("--agent", "buy-and-hold", "--agent", "passive", "--episode", episode, "--html", folder)

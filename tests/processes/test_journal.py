@@ -341,4 +341,4 @@ def test_a_fork_opens_connections_of_its_own(url: str) -> None:
 
 
 def test_a_process_killed_at_any_statement_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    check_kills("statements", 4, f"sqlite:///{tmp_path}/journal.db", tmp_path / "log")
+    check_kills("statements", 8, f"sqlite:///{tmp_path}/journal.db", tmp_path / "log")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 
 def test_importing_the_client_loads_neither_litellm_nor_aiohttp() -> None:
     code = "import sys, bellwether.models.client, bellwether.models.prices as p; p.price_map_version(); print({'aiohttp', 'litellm'} & {*sys.modules})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
 
 
+@pytest.mark.nightly
 def test_litellm_is_loaded_quietly_and_without_a_network() -> None:
     code = """
 import socket, sys

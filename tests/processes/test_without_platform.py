@@ -83,9 +83,8 @@ def test_every_module_of_the_scores_and_the_replay_can_be_imported(tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "words", [("demo",), pytest.param(("backtest", "--agent", "llm", "--episode", "KXTEST-26JAN20"), marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("words", [("demo",), ("backtest", "--agent", "llm", "--episode", "KXTEST-26JAN20")])
 def test_what_needs_the_platform_says_so_in_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     Native().write(tmp_path / "KXTEST-26JAN20")
     done = run(tmp_path, ROOT / "bellwether" / "__main__.py", *words, hidden=())  # the wheel contains the graph

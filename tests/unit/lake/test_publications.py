@@ -20,6 +20,7 @@ from bellwether.lake.publications import POINTER, Pointer, StorePlace
 from bellwether.lake.warehouse import covered_files, publish, query, tables_written_since
 from bellwether.settings import Settings, settings
 from tests.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
+from tests.sizes import NIGHTLY
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
 pytestmark = pytest.mark.skipif(
@@ -116,6 +117,7 @@ def test_a_reader_keeps_what_it_opened(lake: Lake, store: Any, place: str) -> No
         assert reader.execute("SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series'").fetchall() == [(3,)]
 
 
+@pytest.mark.nightly
 def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
     lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +161,7 @@ def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any,
 
 def test_requests_follow_what_has_changed(lake: Lake, place: str, s3_server: S3Server) -> None:
     found = []
-    for count in (2, 4):
+    for count in (2, 4) if NIGHTLY else (2,):
         for day in range(count):
             lake.write(PRICES, (f"2025-10-0{day + 1}",), prices(f"2025-10-0{day + 1}"), run_id=f"r{count}")
         publish(lake, place, tables=CHOSEN)
@@ -174,7 +176,7 @@ def test_requests_follow_what_has_changed(lake: Lake, place: str, s3_server: S3S
             assert query(place, "SELECT count(*) FROM clean.prices").item() == (count + 1) * 6
         assert asking.total() <= 1 + count + 1 + 1
         assert "HEAD" not in asking
-    assert found[0] == found[1] <= 12
+    assert found[0] == found[-1] <= 12
 
 
 def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
@@ -263,7 +265,7 @@ def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, s3_server: S3
 
     publish(lake, place, tables=CHOSEN)
     s3_server.fault = fault
-    for number in range(3):
+    for number in range(2):
         lake.write(SERIES, (), series(rows=number + 4), run_id=f"r{number}")
         try:
             publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
@@ -278,10 +280,10 @@ def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, s3_server: S3
         else:
             assert found in {rows, number + 4}
             rows = found
-    assert failures < 6
+    assert failures < 4
     s3_server.fault = None
     publish(lake, place, tables=CHOSEN)
-    assert query(place, "SELECT count(*) FROM raw.kalshi_series").item() == 6
+    assert query(place, "SELECT count(*) FROM raw.kalshi_series").item() == 5
 
 
 def test_a_superseded_object_stays_for_a_day(lake: Lake, store: Any, place: str) -> None:
