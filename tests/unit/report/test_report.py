@@ -158,8 +158,9 @@ def test_the_leaderboard_shows_the_numbers_of_the_table(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_hostile_names_and_reasons_leave_the_page_whole(tmp_path: Path) -> None:
-    of = questions([question(number, "yes" if number % 2 else "no", category=name) for number, name in enumerate(HOSTILE)])
+@pytest.mark.parametrize("hostile", [HOSTILE[::2], HOSTILE[1::2]])
+def test_hostile_names_and_reasons_leave_the_page_whole(hostile: list[str], tmp_path: Path) -> None:
+    of = questions([question(number, "yes" if number % 2 else "no", category=name) for number, name in enumerate(hostile)])
     rows = [
         model_forecast(
             name,
@@ -171,7 +172,7 @@ def test_hostile_names_and_reasons_leave_the_page_whole(tmp_path: Path) -> None:
             parsed_by=name,
         )
         for name in ("<img src=x>|a", "b")
-        for number in range(len(HOSTILE))
+        for number in range(len(hostile))
     ]
     inputs = frames.inputs(of, forecasts(rows))
     recipe = {"description": "<b>|[x](y)", "seed": "|"}

@@ -47,7 +47,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_report_is_a_page_every_number_figures_and_metadata_that_name_them(tmp_path: Path) -> None:
+def test_a_report_is_a_page_every_number_figures_and_metadata_that_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
     on = tape(*book(0, 400, 420), *book(500, 430, 450))
     inputs = TradingInputs(
         ROWS,

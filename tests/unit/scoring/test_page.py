@@ -63,6 +63,8 @@ def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None
 def test_bands_are_drawn_once_for_the_figures_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result, calls = score(draw_rows()[:24], replicates=0), []
     real = plotting.bands_and_curve
+    monkeypatch.setattr("bellwether.figures.canvas.png", lambda *_: b"\x89PNG")
+    monkeypatch.setattr("bellwether.pages.render.chart_library", lambda: b"")
     monkeypatch.setattr(plotting, "bands_and_curve", lambda *values, **options: calls.append(1) or real(*values, **options))
     told: list[tuple[int, int, str]] = []
     result.write_figures(tmp_path, progress=lambda *step: told.append(step))
