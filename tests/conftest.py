@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -22,8 +23,10 @@ from tests.sizes import EXAMPLES, NIGHTLY
 from tests.stores import bucket, s3_server
 
 if TYPE_CHECKING:
+    from bellwether.journal import Journal
     from tests.captures import Captures
     from tests.demo_home import World
+    from tests.unit.journal.calls import Clock
 
 __all__ = ["bucket", "s3_server"]
 
@@ -175,6 +178,45 @@ def _served(start: Callable[[loopback.Processes], loopback.Process]) -> Iterator
 def postgres_server() -> Iterator[loopback.Process]:
     """Postgres server for the session. Its `url` includes the database."""
     yield from _served(loopback.postgres)
+
+
+_schemas = itertools.count(1)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: loopback.Process) -> str:
+    """URL of an empty Postgres schema."""
+    import psycopg
+
+    schema = f"journal_{next(_schemas)}"
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+    return f"{postgres_server.url}?options=-csearch_path%3D{schema}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """URL of an empty database of a journal, of each kind."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path}/journal.db"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Clock of a journal, which tests advance."""
+    from tests.unit.journal.calls import Clock
+
+    return Clock()
+
+
+@pytest.fixture
+def journal(url: str, clock: Clock) -> Iterator[Journal]:
+    """A journal with the tests' clock."""
+    from bellwether.journal import Journal
+
+    with Journal(url, clock=clock, patience=10) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
-import psycopg
 import pytest
 
 from deploy.fleet import Fleet
@@ -33,6 +32,8 @@ def fleet() -> Iterator[Fleet]:
 
 def runs(fleet: Fleet, job: str) -> dict[str, str]:
     """Return the status of each run of a job by run id."""
+    import psycopg
+
     with psycopg.connect(fleet.postgres.url) as database:
         return dict(database.execute("SELECT run_id, status FROM runs WHERE pipeline_name = %s ORDER BY id", [job]).fetchall())
 

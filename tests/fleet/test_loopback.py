@@ -9,11 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import boto3
-import psycopg
 import pytest
 import redis
-from botocore.exceptions import ClientError
 
 from deploy import loopback
 from deploy.loopback import Process, credentials
@@ -33,6 +30,8 @@ with loopback.Processes() as processes:
 
 
 def _client(store: Process):  # type: ignore[no-untyped-def]
+    import boto3
+
     given = credentials(store.url)
     return boto3.client(
         "s3",
@@ -64,6 +63,8 @@ def test_servers_listen_on_loopback_alone_and_never_run_as_root(
 
 
 def test_what_was_acknowledged_survives_kill(postgres_server: Process, redis_server: Process, object_store: Process) -> None:
+    import psycopg
+
     with psycopg.connect(postgres_server.url) as database:
         database.execute("CREATE TABLE survives AS SELECT 1 AS value")
     redis.Redis.from_url(redis_server.url).rpush("survives", "a", "b")
@@ -80,6 +81,8 @@ def test_what_was_acknowledged_survives_kill(postgres_server: Process, redis_ser
 
 
 def test_the_object_store_refuses_a_conditional_write_that_lost(object_store: Process) -> None:
+    from botocore.exceptions import ClientError
+
     client = _client(object_store)
     first = client.put_object(Bucket="bellwether", Key="pointer", Body=b"1", IfNoneMatch="*")["ETag"]
     second = client.put_object(Bucket="bellwether", Key="pointer", Body=b"2", IfMatch=first)["ETag"]
@@ -92,6 +95,9 @@ def test_the_object_store_refuses_a_conditional_write_that_lost(object_store: Pr
 
 
 def test_strangers_are_refused(postgres_server: Process, redis_server: Process, object_store: Process) -> None:
+    import psycopg
+    from botocore.exceptions import ClientError
+
     stranger = Process(object_store.command, object_store.folder, object_store.ready, object_store.url.replace("http://", "http://x"))
     with pytest.raises(ClientError, match="InvalidAccessKeyId"):
         _client(stranger).list_objects_v2(Bucket="bellwether")

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Any
 
-import psycopg
 import pytest
-from celery import Celery
 
 from deploy.fleet import BELLWETHER, Fleet, compare
 from deploy.loopback import Unavailable
@@ -36,6 +34,8 @@ def fleet() -> Iterator[Fleet]:
 
 def rows(fleet: Fleet, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, or none before the first run creates the table."""
+    import psycopg
+
     with suppress(psycopg.errors.UndefinedTable), psycopg.connect(fleet.postgres.url) as database:
         return database.execute(sql).fetchall()
     return []
@@ -63,6 +63,8 @@ def release_through_kills(fleet: Fleet) -> int:
 
 def shares(fleet: Fleet) -> list[int]:
     """Return the number of runs of each worker."""
+    from celery import Celery
+
     found = Celery(broker=fleet.redis.url).control.inspect(timeout=20).stats() or {}
     return [sum(worker["total"].values()) for worker in found.values()]
 

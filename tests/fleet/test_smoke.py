@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 
-import psycopg
 import pytest
 
 from deploy.fleet import BELLWETHER, Fleet, compare
@@ -33,6 +32,8 @@ def fleet() -> Iterator[Fleet]:
 
 def select(fleet: Fleet, sql: str) -> list[str]:
     """Return a column of Dagster's database, or none before the first run creates its tables."""
+    import psycopg
+
     with suppress(psycopg.errors.UndefinedTable), psycopg.connect(fleet.postgres.url) as database:
         return [value for (value,) in database.execute(sql).fetchall()]
     return []

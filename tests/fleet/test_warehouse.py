@@ -12,9 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-import s3fs
 
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
@@ -111,6 +109,8 @@ def started(code: str, home: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def pointer(warehouse: str) -> dict[str, Any]:
+    import s3fs
+
     return json.loads(s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True).cat_file(f"{warehouse}/pointer.json"))
 
 
@@ -179,6 +179,8 @@ def test_a_killed_publisher_leaves_the_previous_publication_or_its_own(
 def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connection(
     lake: Lake, place: str, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import psycopg
+
     from bellwether.lake import build
 
     warehouse, write, attempts = f"{place}/warehouse", build._write, []

@@ -10,9 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import dagster as dg
-import psycopg
 import pytest
-from dagster_graphql import DagsterGraphQLClient
 
 from assets.benchmark import partitions
 from bellwether.lake import Lake
@@ -49,6 +47,8 @@ def fleet() -> Iterator[Fleet]:
 
 def rows(fleet: Fleet, sql: str, *values: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, or none before the first run creates the journal."""
+    import psycopg
+
     time.sleep(0.3)
     with suppress(psycopg.errors.UndefinedTable), psycopg.connect(fleet.postgres.url) as database:
         return database.execute(sql, values).fetchall()
@@ -83,6 +83,8 @@ def sampled(fleet: Fleet) -> Iterator[Lake]:
 
 
 def test_runs_of_a_killed_worker_end_on_another_within_two_minutes_and_ask_nothing_twice(fleet: Fleet) -> None:
+    from dagster_graphql import DagsterGraphQLClient
+
     client = DagsterGraphQLClient(fleet.settings["BELLWETHER_UI"].removeprefix("http://"))
 
     def submit(job: str, **more: Any) -> str:

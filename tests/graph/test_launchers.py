@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pytest
 import yaml
-from dagster_k8s import K8sRunLauncher
-from dagster_k8s.launcher import LaunchRunContext
-from kubernetes import client
 
 from bellwether.settings import Fleet
 from orchestration.fleet import instance_settings
 from tests.unit.orchestration.test_deploy import VALUES, launcher_settings
 from tests.unit.orchestration.test_fleet import SECRET, config
+
+if TYPE_CHECKING:
+    from dagster_k8s import K8sRunLauncher
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -38,6 +38,8 @@ class Cluster:
     """A Kubernetes API that records jobs and reports their state."""
 
     def __init__(self) -> None:
+        from kubernetes import client
+
         self.jobs: list[tuple[str, Any]] = []
         self.status = client.V1JobStatus(active=1)
 
@@ -45,6 +47,8 @@ class Cluster:
         self.jobs.append((namespace, body))
 
     def read_namespaced_job_status(self, name: str, namespace: str, **options: Any) -> Any:
+        from kubernetes import client
+
         return client.V1Job(status=self.status)
 
 
@@ -58,6 +62,9 @@ def launch(
     instance: dg.DagsterInstance, cluster: Cluster, settings: dict[str, Any]
 ) -> tuple[dict[str, Any], dg.DagsterRun, K8sRunLauncher]:
     """Launch a run with these settings. Returns its job, the run and the launcher."""
+    from dagster_k8s import K8sRunLauncher
+    from dagster_k8s.launcher import LaunchRunContext
+
     folder = Path(instance.root_directory)
     (folder / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))
     place = {"load_incluster_config": False, "kubeconfig_file": str(folder / "kubeconfig")}
@@ -71,7 +78,7 @@ def launch(
 
 
 def test_a_run_is_a_job_without_root_and_with_secrets_by_name(instance: dg.DagsterInstance) -> None:
-    assert VALUES["runLauncher"]["type"] == K8sRunLauncher.__name__
+    assert VALUES["runLauncher"]["type"] == "K8sRunLauncher"
     image = VALUES["dagster-user-deployments"]["deployments"][0]["image"]
     job, _, _ = launch(instance, Cluster(), {**launcher_settings(), "job_image": f"{image['repository']}:{image['tag']}"})
     pod = job["spec"]["template"]["spec"]
@@ -92,6 +99,8 @@ def test_a_run_is_a_job_without_root_and_with_secrets_by_name(instance: dg.Dagst
 def test_a_run_of_a_fleet_has_its_settings_and_no_secret_and_a_failed_job_is_a_lost_run(
     instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
+    from kubernetes import client
+
     cluster, settings = Cluster(), instance_settings(config(tmp_path, fleet=Fleet.KUBERNETES))["run_launcher"]["config"]
     assert settings["job_image"] == {"env": "DAGSTER_CURRENT_IMAGE"}
     job, run, launcher = launch(instance, cluster, {**settings, "job_image": "registry.example/bellwether:0.3.0"})

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
-from dagster_graphql import DagsterGraphQLClientError
 from sqlalchemy.exc import OperationalError
 
 from assets.warehouse.runs import publish
@@ -117,6 +116,8 @@ class Ui:
         return run.run_id
 
     def terminate_run(self, run_id: str) -> None:
+        from dagster_graphql import DagsterGraphQLClientError
+
         if self.refusals:
             raise DagsterGraphQLClientError(self.refusals.pop())
         self.instance.report_run_canceled(self.instance.get_run_by_id(run_id))
@@ -303,6 +304,8 @@ def test_a_run_in_another_storage_is_an_error(instance: dg.DagsterInstance, ui: 
 
 
 def test_a_refused_submission_names_the_runs_before_it(instance: dg.DagsterInstance, ui: Ui) -> None:
+    from dagster_graphql import DagsterGraphQLClientError
+
     def refuse(run: dg.DagsterRun) -> None:
         if len(ui.submitted) == 2:
             raise DagsterGraphQLClientError("no such job")

@@ -7,17 +7,20 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from distributed import Client, LocalCluster
 
 from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, Candidate, run_sweep
 from bellwether.replay.units import SECOND
 from cli.main import main
 from tests.unit.replay.episode.folders import three_episodes
+
+if TYPE_CHECKING:
+    from distributed import Client, LocalCluster
 
 SETTINGS = BacktestSettings(cadence=5 * SECOND)
 MINE = """
@@ -37,6 +40,8 @@ class Mine(Agent):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    from distributed import LocalCluster
+
     home = tmp_path_factory.mktemp("workers")
     environment = {"BELLWETHER_HOME": str(home)}
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(home), env=environment) as made:
@@ -45,6 +50,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def client(cluster: LocalCluster) -> Iterator[Client]:
+    from distributed import Client
+
     with Client(cluster.scheduler_address, set_as_default=False) as made:
         yield made
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.processes.journal_crashes import check_kills
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
-
 
 @pytest.mark.parametrize(("points", "stride"), [("statements", 1), ("lines", 61)])
 def test_a_process_killed_at_every_step_loses_and_repeats_nothing(url: str, tmp_path: Path, points: str, stride: int) -> None:

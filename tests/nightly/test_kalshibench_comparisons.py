@@ -7,9 +7,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import relplot
-from model_diagnostics.scoring import SquaredError, decompose
-from scipy import stats
 
 from bellwether.calibration import Comparison, compare, corp, murphy, smooth_ece
 
@@ -74,6 +71,8 @@ def test_corrected_p_values_are_near_those_by_families_of_events(model: str, lea
 
 def test_p_values_are_near_those_of_permuted_signs(predictions: pl.DataFrame, corrected: Comparison) -> None:
     """SciPy permutes the signs of the sums of whole series."""
+    from scipy import stats
+
     rows = predictions.filter(pl.col("predicted_answer").is_not_null(), pl.col("ground_truth_true").is_not_null())
     loss = rows.with_columns(loss=(pl.col("p_yes_answer_consistent") - (pl.col("ground_truth_true") == "yes").cast(pl.Float64)) ** 2)
     wide = loss.pivot("model", index=["question_set", "entry_index", "series_ticker"], values="loss")
@@ -129,6 +128,9 @@ def test_smooth_ece_is_the_known_one(answered: pl.DataFrame) -> None:
 
 
 def test_every_model_agrees_with_the_libraries(answered: pl.DataFrame) -> None:
+    import relplot
+    from model_diagnostics.scoring import SquaredError, decompose
+
     for model in answered["model"].unique().sort():
         p, y = columns(answered, model, corrected=True)
         theirs = decompose(y.astype(float), p, scoring_function=SquaredError()).row(0, named=True)

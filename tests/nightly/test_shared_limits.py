@@ -12,7 +12,6 @@ import pytest
 from deploy.loopback import Process
 from tests.nightly.limit_sharers import BURST, RATE, Sharer, hold, pace
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 WORKERS = 8
 
 

@@ -22,7 +22,6 @@ from tests.processes.journal_racers import ESTIMATE, RUNNERS, Racers, make_recor
 from tests.shared import wait_for_child
 from tests.unit.journal.calls import LEASE, attempt_outcomes, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -7,9 +7,6 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from scipy.special import ndtri
-from scipy.stats import binom
-from sklearn.isotonic import IsotonicRegression
 
 from bellwether.calibration import consistency, corp_curve, evaluate, reliability_bands, reliability_bins
 from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
@@ -24,6 +21,8 @@ def drawn(
     seed: int, clusters: int, size: int = 5, correlation: float = 0.0, shared: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw true probabilities, outcomes and clusters. Outcomes in a cluster share a Gaussian shock."""
+    from scipy.special import ndtri
+
     generator = np.random.default_rng(seed)
     cluster = np.repeat(np.arange(clusters), size)
     truth = generator.random(clusters)[cluster] if shared else generator.random(len(cluster))
@@ -97,6 +96,8 @@ def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_the_curve_is_the_isotonic_regression_of_the_outcomes() -> None:
+    from sklearn.isotonic import IsotonicRegression
+
     p, y = calibrated(200, seed=1)
     curve = corp_curve(p, y, resamples=10)
     expected = IsotonicRegression().fit(p, y).predict(curve["forecast"].to_numpy())
@@ -106,6 +107,8 @@ def test_the_curve_is_the_isotonic_regression_of_the_outcomes() -> None:
 
 
 def test_the_band_of_a_bin_of_equal_forecasts_is_the_binomial_one() -> None:
+    from scipy.stats import binom
+
     band = reliability_bands([0.25] * 40, resamples=20_000).row(2, named=True)
     assert (band["n"], band["mean_forecast"]) == (40, 0.25)
     assert (band["lower"], band["upper"]) == pytest.approx((binom.ppf(0.025, 40, 0.25) / 40, binom.ppf(0.975, 40, 0.25) / 40), abs=0.026)

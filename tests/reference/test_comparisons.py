@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from arch.bootstrap import MCS
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import expit, logit, ndtri
-from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of
-from statsmodels.stats.multitest import multipletests
 
 from bellwether.calibration import compare, evaluate
 from bellwether.calibration.comparison_pairs import NO_COMMON, holm
@@ -25,6 +21,8 @@ TESTS = ("lower", "upper", "p", "p_holm", "p_mcnemar")
 
 def sample(seed: int = 7, models: int = 5, clusters: int = 40) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Draw forecasters of decreasing skill on questions whose clusters share a shock."""
+    from scipy.special import expit, logit
+
     generator = np.random.default_rng(seed)
     cluster = generator.integers(0, clusters, N)
     truth = expit(generator.normal(0, 1, N) + generator.normal(0, 1, clusters)[cluster])
@@ -48,16 +46,22 @@ def test_p_is_below_5_percent_exactly_where_the_interval_excludes_0() -> None:
 
 @pytest.mark.parametrize("size", [1, 66])
 def test_holm_is_that_of_statsmodels(size: int) -> None:
+    from statsmodels.stats.multitest import multipletests
+
     p = np.random.default_rng(size).random(size).round(1) ** 4
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1], rel=1e-12)
 
 
 def test_the_correction_covers_all_pairs_of_the_family() -> None:
+    from statsmodels.stats.multitest import multipletests
+
     pairs = compare(*sample()).pairs
     assert pairs["p_holm"].to_numpy() == pytest.approx(multipletests(pairs["p"], method="holm")[1])
 
 
 def test_decisions_are_compared_by_the_exact_mcnemar_test() -> None:
+    from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of
+
     forecasts, y, cluster = sample(models=2)
     answers = {"m1": ["yes" if p > 0.7 else "no" for p in forecasts["m1"]]}
     row = pair(compare(forecasts, y, cluster, answers=answers).pairs, "m0", "m1")
@@ -154,6 +158,8 @@ def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("clusters", [3, 12])
 def test_the_test_keeps_its_level_where_neither_is_better(clusters: int) -> None:
+    from scipy.special import expit, logit
+
     generator, found = np.random.default_rng(clusters), []
     for _ in range(400):
         cluster = np.repeat(np.arange(clusters), 4)
@@ -186,6 +192,8 @@ def test_the_set_leaves_out_exactly_those_that_lose_a_pair_after_correction(seed
 
 def test_the_set_is_near_that_of_arch_on_independent_questions() -> None:
     """Hansen's bootstrap set is narrower. Both exclude clearly worse forecasters and contain the best."""
+    from arch.bootstrap import MCS
+
     forecasts, y = losses(4, 0.05)
     ours = set(compare(forecasts, y, range(len(y))).ranking.filter("in_mcs")["forecaster"])
     theirs = MCS(np.stack([(p - y) ** 2 for p in forecasts.values()], axis=1), size=0.10, reps=5_000, block_size=1, seed=4)
@@ -203,6 +211,8 @@ def test_a_set_without_a_tested_pair_is_withheld() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(("clusters", "kind"), [(3, "overconfident and timid"), (8, "equally noisy")])
 def test_the_set_holds_all_equally_good_forecasters_as_often_as_it_says(clusters: int, kind: str) -> None:
+    from scipy.special import expit, logit, ndtri
+
     generator = np.random.default_rng(clusters)
     held = []
     for _ in range(250):

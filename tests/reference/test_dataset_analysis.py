@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.metrics import brier_score_loss
 
 from bellwether.questions.analysis import Analysis, analyse
 from bellwether.tables.benchmark import DATASET_ANALYSIS, HORIZONS, QUESTIONS
@@ -82,6 +81,8 @@ def test_lengths_and_words_are_those_of_the_whole_description_and_as_published_o
 
 
 def test_the_market_is_scored_at_every_horizon_and_never_by_its_final_price() -> None:
+    from sklearn.metrics import brier_score_loss
+
     frame = release()
     found = analyse(frame).to_dict()
     y, p = (frame["ground_truth"] == "yes").to_numpy(), frame["price_24h"].cast(pl.Float64).to_numpy()

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from model_diagnostics.scoring import SquaredError, decompose
-from scipy.special import ndtri
 
 from bellwether.calibration import corp, murphy, yates
 from bellwether.calibration.forecasts import DECILES
@@ -60,6 +58,8 @@ def test_yates_equals_the_moments(rows: list[tuple[float, bool]]) -> None:
 
 @given(st.lists(st.tuples(STATED, st.booleans()), min_size=2, max_size=60))
 def test_corp_agrees_with_model_diagnostics(rows: list[tuple[float, bool]]) -> None:
+    from model_diagnostics.scoring import SquaredError, decompose
+
     p, y = columns(rows)
     assume(0 < y.sum() < len(y))  # the library returns NaN for a single class
     theirs = decompose(y.astype(float), p, scoring_function=SquaredError())
@@ -78,6 +78,8 @@ DEPENDENT = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", DEPENDENT)
 def test_debiased_reliability_is_zero_on_average_under_dependence(kind: str) -> None:
+    from scipy.special import ndtri
+
     generator, (shared, correlation) = np.random.default_rng(9), DEPENDENT[kind]
     found, naive = [], []
     for _ in range(1_000):

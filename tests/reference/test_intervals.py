@@ -8,9 +8,6 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
-from scipy.special import ndtri
-from scipy.stats import beta
 
 from bellwether.calibration import METRICS, compare, evaluate, reliability_bins
 from bellwether.calibration.metrics import NO_INTERVAL
@@ -29,6 +26,8 @@ def clustered(seed: int = 1, clusters: int = 30, largest: int = 6) -> tuple[np.n
 @pytest.mark.parametrize(("right", "clusters"), [(7, 7), (5, 12), (0, 30), (60, 61)])
 def test_the_interval_of_a_rate_over_independent_forecasts_is_that_of_two_beta_distributions(right: int, clusters: int) -> None:
     """Sums of exponential weights are gamma variables, and the pseudo-cluster adds one half to the wrong or to the right decisions."""
+    from scipy import stats
+
     accuracy = evaluate([0.9] * clusters, [1] * right + [0] * (clusters - right), range(clusters), replicates=0)["accuracy"]
     wrong = clusters - right
     lower = stats.beta(right, wrong + 0.5).ppf(0.025) if right else 0.0
@@ -184,6 +183,8 @@ def test_intervals_contain_the_truth_as_often_as_they_state(world: str) -> None:
 
 
 def test_intervals_of_independent_forecasts_are_those_of_two_beta_distributions() -> None:
+    from scipy.stats import beta
+
     generator = np.random.default_rng(2)
     p = generator.random(400)
     bins = reliability_bins(p, generator.random(400) < p, range(400))
@@ -204,6 +205,8 @@ def test_a_bin_without_an_interval_says_why() -> None:
 
 @pytest.mark.nightly
 def test_intervals_of_bins_contain_the_truth() -> None:
+    from scipy.special import ndtri
+
     generator, inside = np.random.default_rng(4), []
     for _ in range(200):
         cluster = np.repeat(np.arange(60), 5)

@@ -6,13 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import relplot
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
-from sklearn import metrics as sk
-from sklearn.isotonic import IsotonicRegression
-from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 
 from bellwether.calibration import evaluate, smooth_ece
 from bellwether.calibration.forecasts import DECILES, EDGES, Forecasts
@@ -45,6 +40,8 @@ def random_forecasts(n: int, seed: int) -> Forecasts:
 
 @pytest.mark.parametrize("n", [1, 20_000])
 def test_proper_scores_agree_with_scikit_learn(n: int) -> None:
+    from sklearn import metrics as sk
+
     one = random_forecasts(n, seed=n)
     ours = compute_metrics(one)
     assert close(ours["brier"], sk.brier_score_loss(one.y, one.p))
@@ -55,6 +52,8 @@ def test_proper_scores_agree_with_scikit_learn(n: int) -> None:
 
 @given(forecasts_of(STATED))
 def test_classification_agrees_with_scikit_learn(one: Forecasts) -> None:
+    from sklearn import metrics as sk
+
     ours = compute_metrics(one)
     assert close(ours["accuracy"], sk.accuracy_score(one.y, one.decision))
     for name, label in (("yes", True), ("no", False)):
@@ -179,6 +178,8 @@ RANKED = st.lists(st.tuples(st.integers(0, 10).map(lambda k: k / 10), st.boolean
 
 @given(RANKED)
 def test_both_are_those_of_scikit_learn_with_ties_and_weights(rows: list[tuple[float, bool, int]]) -> None:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
     p, y, weight = (np.array(column) for column in zip(*rows, strict=True))
     assume(0 < y.sum() < len(y))
     scores = evaluate(p, y, weights=weight)
@@ -250,6 +251,8 @@ RATES = st.integers(1, 8).flatmap(
 
 
 def by_sklearn(mass: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    from sklearn.isotonic import IsotonicRegression
+
     return np.asarray(IsotonicRegression().fit_transform(np.arange(len(mass)), rate, sample_weight=mass))
 
 
@@ -279,6 +282,8 @@ def test_pools_of_equal_rates_count_as_one_whatever_the_order_of_pooling() -> No
 
 def smooth_by_definition(p: np.ndarray, y: np.ndarray) -> float:
     """Compute the error with a root finder and reflected Gaussian kernels, integrated by the midpoint rule."""
+    from scipy.optimize import brentq
+
     t = (np.arange(4_000) + 0.5) / 4_000
     images = np.concatenate([2 * k + sign * p for k in range(-3, 4) for sign in (1, -1)])
     residual = np.tile(p - y, len(images) // len(p)) / len(p)
@@ -299,6 +304,8 @@ def test_the_smooth_error_is_the_bandwidth_at_which_it_equals_itself(n: int) -> 
 
 @pytest.mark.parametrize(("n", "power"), [(30, 1.0), (300, 2.0), (3_000, 1.0)])
 def test_smooth_error_agrees_with_relplot(n: int, power: float) -> None:
+    import relplot
+
     generator = np.random.default_rng(1)
     p = np.round(generator.uniform(0.005, 0.995, n), 2)
     y = generator.random(n) < p**power
@@ -334,6 +341,8 @@ def draw_categories(seed: int, size: int = 80, count: int = 4) -> tuple[np.ndarr
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_brier_and_log_loss_are_those_of_scikit_learn(weighted: bool) -> None:
+    from sklearn.metrics import brier_score_loss, log_loss
+
     p, y = draw_categories(1)
     weight = np.random.default_rng(2).random(80) + 0.5 if weighted else None
     scores = evaluate(p, y, weights=weight)

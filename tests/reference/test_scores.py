@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from bellwether.scoring import ScoreResult, score
 from tests.reference.numpy_only import scoringrules
@@ -88,6 +87,8 @@ def weighted(rows: Rows, *, use: bool) -> list[dict[str, Any]]:
 
 def check(result: ScoreResult, rows: Rows, *, weights: bool) -> None:
     """Compare every number of `result` on these rows with its second computation."""
+    from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
+
     rows = weighted(rows, use=weights)
     for name in ("sharp", "blunt"):
         own = [row for row in rows if row["model"] == name]
@@ -215,6 +216,8 @@ def test_the_seed_is_that_of_every_interval(rows: Rows) -> None:
 
 
 def test_groups_are_scored_as_their_rows_alone(rows: Rows) -> None:
+    from sklearn.metrics import brier_score_loss
+
     result = score(list(rows), by="category", replicates=0)
     for category in "ABC":
         own = [row for row in rows if row["model"] == "blunt" and row["category"] == category]
@@ -234,6 +237,8 @@ def test_groups_are_scored_as_their_rows_alone(rows: Rows) -> None:
 
 
 def test_the_market_is_scored_as_a_forecaster(rows: Rows) -> None:
+    from sklearn.metrics import brier_score_loss
+
     result = score(list(rows), replicates=0)
     once = {row["question_id"]: row for row in rows}.values()
     expected = brier_score_loss(

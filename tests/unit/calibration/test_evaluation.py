@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 
@@ -168,22 +167,22 @@ def test_invalid_comparisons_are_refused(forecasts: Any, y: Any, options: dict[s
         compare(forecasts, y, **{"clusters": [0, 1], **options})
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
+def test_one_label_per_forecast_is_taken_in_any_container() -> None:
+    import pandas as pd
+
+    containers: list[Any] = [
         ["b", "a", "b"],
         np.array([2.5, 1.0, 2.5]),
         pl.DataFrame({"series": ["b", "a", "b"]}),
         pd.DataFrame({"series": ["b", "a", "b"]}),
         [datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)],
         [("x", 1), ("y", 2), ("x", 1)],
-    ],
-)
-def test_one_label_per_forecast_is_taken_in_any_container(labels: Any) -> None:
-    clusters = Clusters.of(labels, 3)
-    (way,) = clusters.ways
-    assert way.count == clusters.count == 2
-    assert way.index[0] == way.index[2] != way.index[1]
+    ]
+    for labels in containers:
+        clusters = Clusters.of(labels, 3)
+        (way,) = clusters.ways
+        assert way.count == clusters.count == 2
+        assert way.index[0] == way.index[2] != way.index[1]
 
 
 @pytest.mark.parametrize(
@@ -209,6 +208,8 @@ def test_a_part_of_the_forecasts_has_the_clusters_that_are_in_it() -> None:
 
 
 def test_labels_that_are_missing_or_mixed_are_refused() -> None:
+    import pandas as pd
+
     refused: list[Any] = [
         ["a", None],
         [float("nan"), 1.0],

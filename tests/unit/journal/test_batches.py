@@ -20,7 +20,6 @@ from bellwether.journal.values import CostSource
 from bellwether.journal.writer import Urgency, Writer
 from tests.unit.journal.calls import LEASE, Clock, attempt_outcomes, begin_attempt, make_reply, make_request
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 RUN = Scope(run="week-9")
 
 

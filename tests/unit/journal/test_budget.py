@@ -20,8 +20,6 @@ from tests.unit.journal.calls import (
     make_request,
 )
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
-
 RUN = Scope(run="week-9")
 
 

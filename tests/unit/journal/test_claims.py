@@ -23,8 +23,6 @@ from tests.unit.journal.calls import (
     make_request,
 )
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
-
 
 def test_the_answer_is_told_to_everybody_who_asks_again(journal: Journal) -> None:
     stored = begin_attempt(journal).answer(make_reply())

@@ -21,7 +21,6 @@ from bellwether.settings import Settings
 from deploy.loopback import Process
 from tests.unit.journal.calls import LEASE, answered_lake, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 PASSWORD = "pa55-w0rd/secret"
 
 

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from bellwether.journal import Journal, LeaseLost, Outcome, Scope
 from tests.unit.journal.calls import LEASE, START, Clock, begin_attempt, claim_attempt, claim_call, make_reply, make_request
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 UTC = pl.Datetime("us", "UTC")
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 

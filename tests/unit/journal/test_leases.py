@@ -20,7 +20,6 @@ from tests.unit.journal.calls import (
     make_request,
 )
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 PAST_LEASE = LEASE + timedelta(seconds=1)
 
 

@@ -9,7 +9,6 @@ from bellwether.journal import Journal
 from bellwether.journal.records import InProgress, Records, read_unfinished
 from tests.unit.journal.calls import LEASE, Clock
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 COHORT = ("cohort", "2026-03-01")
 
 

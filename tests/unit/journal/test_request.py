@@ -14,7 +14,6 @@ from bellwether.errors import ConfigError
 from bellwether.journal import Request
 from tests.unit.journal.calls import make_request
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
 #: A change of this digest would make every stored answer unreachable.
 KEY = "62f7d78cfae748a67234674d6917e4038cc40f0f5801caa03a8216b733540eca"
 JSON = st.recursive(

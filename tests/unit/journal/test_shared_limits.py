@@ -14,8 +14,6 @@ from bellwether.journal import Journal
 from bellwether.journal.database import Database
 from bellwether.journal.shared_limits import SharedLimits
 
-pytest_plugins = ("tests.unit.journal.fixtures",)
-
 
 @pytest.fixture
 def limits(postgres_url: str) -> Iterator[SharedLimits]:

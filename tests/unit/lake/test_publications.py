@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import s3fs
 
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, publications, warehouse
@@ -37,6 +36,8 @@ DENIED: Answer = (
 @pytest.fixture
 def store(bucket: str) -> Any:
     """Files of the bucket."""
+    import s3fs
+
     return s3fs.S3FileSystem(use_listings_cache=False)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from bellwether.errors import BellwetherError, ConfigError
@@ -186,6 +185,8 @@ def test_a_missing_folder_and_an_unknown_scheme_are_named(bucket: str) -> None:
 
 @pytest.mark.parametrize("failure", ["dead endpoint", "wrong keys"])
 def test_a_store_that_cannot_be_reached_is_one_line(bucket: str, monkeypatch: pytest.MonkeyPatch, failure: str) -> None:
+    from botocore.exceptions import ClientError
+
     monkeypatch.setenv("BELLWETHER_EPISODES", f"{bucket}/episodes")
     settings.cache_clear()
     if failure == "dead endpoint":

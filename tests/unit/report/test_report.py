@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix
 
 from bellwether.errors import ConfigError
 from bellwether.formatting import interval, money, number, p_value, percent
@@ -325,6 +324,8 @@ def test_every_metric_of_a_model_equals_the_scores(inputs: ReportInputs, folder:
 
 
 def test_the_metrics_can_be_recomputed_from_the_predictions_and_labels_of_the_same_file(folder: Path) -> None:
+    from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix
+
     found = read(folder, "wild")
     rows = [one for one in found["predictions"] if one["predicted_answer"] is not None]
     y = np.array([one["ground_truth"] == "yes" for one in rows])

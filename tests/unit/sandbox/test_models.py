@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from scipy import special, stats
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -109,6 +108,8 @@ def forecast(model: str, market: Market, elicitation: Elicitation = "tags", samp
 
 @pytest.mark.parametrize("elicitation", ["tags", "json"])
 def test_what_is_read_is_the_documented_transformation(elicitation: Elicitation) -> None:
+    from scipy import special
+
     for market in settled()[:40]:
         p = known_day_before(market)
         for model in ("calibrated", "overconfident", "contrarian", "slow"):
@@ -118,6 +119,8 @@ def test_what_is_read_is_the_documented_transformation(elicitation: Elicitation)
 
 
 def test_the_excess_in_brier_and_the_ranking_are_the_documented_ones() -> None:
+    from scipy import special, stats
+
     known, outcomes = known_and_outcomes()
     stated = {model: np.array([PERSONALITIES[model].states(p, 11, index, 0) for index, p in enumerate(known.tolist())]) for model in KNOWN}
     z = (outcomes - known) * (1 - 2 * known)

@@ -8,7 +8,6 @@ from decimal import Decimal
 import numpy as np
 import polars as pl
 import pytest
-from arch.bootstrap import SPA
 
 from bellwether.replay.results.reality_check import p_value, reality_check
 
@@ -59,6 +58,8 @@ def test_an_edge_is_found_among_a_hundred() -> None:
 
 
 def test_p_values_are_near_those_of_the_bootstrap_with_many_episodes() -> None:
+    from arch.bootstrap import SPA
+
     rng, ours, theirs = np.random.default_rng(3), [], []
     for shift in (0.0, 0.1, 0.15, 0.2, 0.25):
         pnl = rng.standard_normal((250, 20))
