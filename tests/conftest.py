@@ -70,6 +70,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the limits. Keep temporary folders in memory if there is enough, because lakes and Dagster's databases flush every write to disk."""
     config.pluginmanager.register(Limits(config), "limits")
+    # Almost nothing of what is imported becomes garbage.
+    gc.disable()
     if config.option.basetemp is None and _IN_MEMORY.is_dir():
         free = min(shutil.disk_usage(_IN_MEMORY).free, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
         if free >= _ENOUGH:
@@ -83,15 +85,17 @@ _FIRST = ("golden", "graph", "nightly", "processes", "cli")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests in `nightly/`, and run costly folders first, so that none of their tests is still running alone at the end."""
+    folders = {path: find_folder(path) for path in {item.path for item in items}}
     for item in items:
-        if find_folder(item.path) == "nightly":
+        if folders[item.path] == "nightly":
             item.add_marker("nightly")
-    items.sort(key=lambda item: find_folder(item.path) not in _FIRST)
+    items.sort(key=lambda item: folders[item.path] not in _FIRST)
 
 
 def pytest_collection_finish() -> None:
     """Exclude modules and tests from garbage collection, because they live as long as the process."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 20, 100)
 
 
