@@ -16,26 +16,11 @@ import duckdb
 
 from bellwether.lake.warehouse import connect
 from tests.demo_home import AGENTS, build, open_world, publish, selected
+from tests.golden.digests import VOLATILE
 
 SEEDS = (7, 11)
 #: Capture of a real event, below the folder of recordings.
 CAPTURE = Path("kalshi/ws_btc15m_2026_05")
-#: Columns that describe the process, not the result.
-VOLATILE = frozenset(
-    {
-        "run_id",
-        "written_at",
-        "latency",
-        "latency_ms",
-        "avg_latency_ms",
-        "limited_seconds",
-        "version",
-        "software",
-        "packages",
-        "sha256",
-        "bytes",
-    }
-)
 _SHOWN = 3
 
 

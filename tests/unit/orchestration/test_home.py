@@ -1,4 +1,4 @@
-"""Dagster's home: its first start, damaged databases, full and read-only disks, and the conversion of an earlier one."""
+"""Dagster's home: its first start, damaged databases, and full and read-only disks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from bellwether.errors import BellwetherError, ConfigError
-from bellwether.files import try_lock
+from bellwether.errors import BellwetherError
 from bellwether.settings import Settings, settings
 from cli.main import main
-from orchestration.home import convert, prepare, storage_errors
+from orchestration.home import prepare, storage_errors
 from orchestration.precompile import import_all
 
 
@@ -96,40 +95,6 @@ def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path, monkeypatch: pytes
     assert ran.exit_code == 1
     assert re.search(r"Error: .*File name too long.*BELLWETHER_HOME to another place", ran.output)
     assert "Traceback" not in ran.output
-
-
-#: Class names in dagster.yaml of version 0.2.
-FORMER = """
-run_storage: {module: orchestration.run_storage, class: RunStorage, config: {home: {env: DAGSTER_HOME}}}
-event_log_storage: {module: orchestration.event_log, class: EventLog, config: {home: {env: DAGSTER_HOME}}}
-"""
-
-
-def test_a_home_of_version_0_2_is_converted_once_and_its_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, kept = tmp_path / "dagster", tmp_path / "dagster-0.2"
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    home.mkdir()
-    with dg.DagsterInstance.local_temp(str(home)) as instance:
-        instance.all_instigator_state()
-    (home / "history" / "runs" / "4711.db.xz").write_bytes(b"a compressed run")
-    (home / "dagster.yaml").write_text(FORMER)
-    with pytest.raises(ConfigError, match=rf"^{home} .*Convert it once: bellwether home convert"):
-        prepare(Settings(home=tmp_path))
-    (home / "processes").mkdir()
-    with (home / "processes" / "ui").open("w") as file:
-        assert try_lock(file)
-        with pytest.raises(ConfigError, match="is running; stop it"):
-            convert(Settings(home=tmp_path))
-    kept.mkdir()
-    with pytest.raises(ConfigError, match=r"dagster-0\.2 exists; move it away"):
-        convert(Settings(home=tmp_path))
-    kept.rmdir()
-    assert CliRunner().invoke(main, ["home", "convert"]).exit_code == 0
-    assert (kept / "history" / "runs" / "4711.db.xz").read_bytes() == b"a compressed run"
-    assert (kept / "dagster.yaml").read_text() == FORMER
-    assert prepare(Settings(home=tmp_path)) == home
-    with dg.DagsterInstance.get() as instance:
-        assert instance.get_runs() == []
 
 
 def test_modules_and_what_their_functions_import_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
