@@ -62,11 +62,6 @@ def always(fault: str, path: str = "") -> Plan:
     return lambda request: fault if request.path.startswith(path) else None
 
 
-def at_first(fault: str, count: int = 1) -> Plan:
-    """Return a plan that spoils the first responses to each request."""
-    return lambda request: fault if request.number < count else None
-
-
 def at_random(rates: Mapping[str, float], seed: int) -> Plan:
     """Return a plan with faults of these probabilities, at most two in a row for the same request. Equal seeds give equal faults."""
 

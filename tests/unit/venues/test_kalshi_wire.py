@@ -14,26 +14,22 @@ import orjson
 import polars as pl
 import pytest
 
-from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.wire import (
     STATUSES,
     CandlePage,
     MalformedBody,
-    Origin,
     ParsedRecords,
     UnusableValue,
     decode_json,
     extract_nested_markets,
-    parse_books,
     parse_candle_pages,
     parse_candles,
     parse_events,
     parse_series,
 )
-from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row
+from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, read_book, read_books, reject, row
 
 CENTS = {
     "last_price": 97,
@@ -233,22 +229,6 @@ def test_a_nan_in_an_event_costs_the_event_but_not_its_markets():
     assert read(*extract_nested_markets(events)).rows["ticker"].to_list() == ["GOOD"]
 
 
-AT = datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
-
-
-def read_books(answer: dict[str, Any], *tickers: str) -> ParsedRecords:
-    request = routes.orderbooks(tickers).request if tickers else "GET /markets/T/orderbook"
-    parsed = parse_books(answer, Origin(request, 0, AT), day=DAY)
-    KALSHI_BOOKS.validate(parsed.rows)
-    return parsed
-
-
-def book(answer: dict[str, Any]) -> dict[str, Any]:
-    parsed = read_books(answer)
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    return parsed.rows.row(0, named=True)
-
-
 def levels(*pairs: tuple[str, str]) -> list[dict[str, Decimal]]:
     return [{"price": Decimal(price), "size": Decimal(size)} for price, size in pairs]
 
@@ -279,7 +259,7 @@ FORMATS = {
 
 
 def test_prices_and_sizes_are_exact_and_the_ask_is_the_other_sides_bid():
-    row = book(BOOK)
+    row = read_book(BOOK)
     assert row["yes_bids"] == levels(("0.045", "552.25"), ("0.58", "10"))
     assert (row["yes_bid"], row["yes_ask"]) == (Decimal("0.58"), Decimal("0.601"))
 
@@ -473,11 +453,11 @@ def test_only_the_record_that_holds_something_unusable_is_given_up():
 
 def test_a_book_reads_alike_in_every_format():
     for wire_format, answer in FORMATS.values():
-        found = book(answer)
+        found = read_book(answer)
         assert (found["ticker"], found["yes_bids"], found["no_bids"]) == ("T", levels(("0.07", "5"), ("0.58", "552")), [])
         assert (found["yes_bid"], found["yes_ask"], found["wire_format"]) == (Decimal("0.58"), None, wire_format)
     for held in ({}, {"yes_dollars": None, "no_dollars": None}, {"yes_dollars": [], "no_dollars": []}):
-        found = book({"orderbook_fp": held})
+        found = read_book({"orderbook_fp": held})
         assert (found["yes_bids"], found["no_bids"], found["yes_bid"], found["yes_ask"]) == ([], [], None, None)
 
 

@@ -36,17 +36,16 @@ from bellwether.tables.raw import (
 )
 from bellwether.tables.schema import Table
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi import wire as kalshi
 from bellwether.venues.kalshi.stream.frame import Frame, parse_envelope, parse_message, read_body
 from bellwether.venues.kalshi.stream.protocol import TradingStatus
-from bellwether.venues.kalshi.wire import Origin, ParsedRecords, parse_books
+from bellwether.venues.kalshi.wire import ParsedRecords
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.wire.json_decoding import decode_json, decode_record
 from tests.sizes import NIGHTLY
 from tests.unit.venues import polymarket_objects as objects
 from tests.unit.venues import wire_objects
-from tests.unit.venues.wire_objects import DAY, EVENT, ORIGIN, SERIES, market, row
+from tests.unit.venues.wire_objects import DAY, EVENT, ORIGIN, SERIES, market, read_book, row
 
 BOOKS = replace(ORIGIN, request="GET /markets/T/orderbook")
 CANDLES = {"markets": [{"market_ticker": "T", "candlesticks": [wire_objects.candle()]}]}
@@ -247,22 +246,6 @@ def test_a_time_is_read_exactly_to_the_microsecond(instant: datetime, digits: in
     assert found == instant.replace(microsecond=kept)
 
 
-AT = datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
-
-
-def read_books(answer: dict[str, Any], *tickers: str) -> ParsedRecords:
-    request = routes.orderbooks(tickers).request if tickers else "GET /markets/T/orderbook"
-    parsed = parse_books(answer, Origin(request, 0, AT), day=DAY)
-    KALSHI_BOOKS.validate(parsed.rows)
-    return parsed
-
-
-def book(answer: dict[str, Any]) -> dict[str, Any]:
-    parsed = read_books(answer)
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    return parsed.rows.row(0, named=True)
-
-
 LEVELS = st.integers(1, 60)
 
 
@@ -271,7 +254,7 @@ def test_cents_and_dollars_read_alike_and_nothing_is_lost(sides: tuple[dict[int,
     assume(max(sides[0], default=0) + max(sides[1], default=0) <= 100)
     cents = {name: [list(level) for level in side.items()] for name, side in zip(("yes", "no"), sides, strict=True)}
     dollars = {f"{name}_dollars": [[f"{price / 100:.4f}", f"{size}.00"] for price, size in side] for name, side in cents.items()}
-    old, new = book({"orderbook": cents}), book({"orderbook_fp": dollars})
+    old, new = read_book({"orderbook": cents}), read_book({"orderbook_fp": dollars})
     for name, side in zip(("yes_bids", "no_bids"), sides, strict=True):
         expected = [{"price": Decimal(price) / 100, "size": Decimal(size)} for price, size in sorted(side.items())]
         assert old[name] == new[name] == expected
