@@ -99,6 +99,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 100)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _characters() -> None:
+    """Build Hypothesis's table of characters outside of tests. It takes seconds in a new checkout."""
+    hypothesis.strategies.text().validate()
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Remove the developer's settings, and keep all written files in the test's folder."""
