@@ -318,6 +318,7 @@ def two_episodes(tmp_path: Path) -> tuple[Path, Path]:
     return named_episode(tmp_path, "KXONE-26JAN20"), named_episode(tmp_path, "KXTWO-26JAN20")
 
 
+@pytest.mark.nightly
 def test_a_portfolio_is_one_row_called_after_its_episodes(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = two_episodes
     given = (

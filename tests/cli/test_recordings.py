@@ -123,6 +123,7 @@ def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:
     assert "other has no file of a known form" in run("recordings", "import", str(other)).output
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_to_be_interrupted_ends_a_recording_cleanly(sent: signal.Signals) -> None:
     root = settings().recordings_path
