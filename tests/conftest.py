@@ -99,10 +99,20 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 100)
 
 
+#: Folders whose tests draw pages with charts.
+_DRAWING = frozenset(
+    {"cli", "golden", "graph", "unit/docs", "unit/figures", "unit/kalshibench", "unit/report", "unit/scoring", "unit/site"}
+)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _characters() -> None:
-    """Build Hypothesis's table of characters outside of tests. It takes seconds in a new checkout."""
+def _built_once(request: pytest.FixtureRequest) -> None:
+    """Build outside of tests what a process builds once and takes seconds: Hypothesis's table of characters and the library of charts."""
     hypothesis.strategies.text().validate()
+    if any(find_folder(item.path) in _DRAWING for item in request.session.items):
+        from bellwether.pages.render import chart_library
+
+        chart_library()
 
 
 @pytest.fixture(autouse=True)
