@@ -26,8 +26,9 @@ from starlette.types import Scope
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.params import respond
 from bellwether.sandbox.services import KALSHI_STREAM_PATH
-from bellwether.sandbox.timestamps import format_time, parse_time, to_instant
+from bellwether.sandbox.timestamps import SECOND, format_time, parse_time, to_instant
 from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
 #: Captures of one event each, as `bellwether recordings import` reads them.
@@ -36,7 +37,7 @@ CAPTURES = Path(__file__).with_name("captures")
 POLL_SECONDS = 0.02
 BOOKS, LIFECYCLE = "orderbook_delta", "market_lifecycle_v2"
 _CHANNELS = {"orderbook_snapshot": BOOKS, BOOKS: BOOKS, "trade": "trade", LIFECYCLE: LIFECYCLE}
-_MILLISECOND, _SECOND = 1_000, 1_000_000
+_MILLISECOND = 1_000
 #: Messages of error codes.
 ERRORS = {5: "Unknown command", 7: "Unknown subscription ID", 8: "Unknown channel name", 11: "Invalid parameter"}
 _STATUSES = {"created": "initialized", "activated": "active", "deactivated": "closed", "determined": "determined", "settled": "finalized"}
@@ -91,7 +92,7 @@ def _shift_time(name: str, value: Any, shift: int) -> Any:
         return value + shift // _MILLISECOND
     if name == "ts" and isinstance(value, str):
         return format_time(parse_time(value) + shift)
-    return value + shift // _SECOND if name.endswith("ts") else value
+    return value + shift // SECOND if name.endswith("ts") else value
 
 
 class Replay:
@@ -101,7 +102,7 @@ class Replay:
         self.messages: list[Message] = []
         for event in load_events():
             begin = next(message.at for message in event if message.channel == BOOKS)
-            shift = (start - begin) // _SECOND * _SECOND
+            shift = (start - begin) // SECOND * SECOND
             for message in event:
                 body = {name: _shift_time(name, value, shift) for name, value in message.body.items()}
                 self.messages.append(replace(message, at=message.at + shift, body=body))
@@ -138,7 +139,7 @@ class Replay:
             if message.channel == LIFECYCLE:
                 market["status"] = _STATUSES.get(body["event_type"], market.get("status"))
                 market |= {"result": body["result"]} if "result" in body else {}
-                market |= {f"{name}_time": format_time(body[f"{name}_ts"] * _SECOND) for name in ("open", "close") if f"{name}_ts" in body}
+                market |= {f"{name}_time": format_time(body[f"{name}_ts"] * SECOND) for name in ("open", "close") if f"{name}_ts" in body}
                 market |= {name: body["additional_metadata"][name] for name in ("title", "yes_sub_title") if "additional_metadata" in body}
         return market
 
@@ -201,14 +202,14 @@ class Replayer:
             to_instant(self._clock.now()),
         )
         chosen = [ticker for ticker in sorted(self._replay.tickers) if ticker in tickers or ticker.rpartition("-")[0] == event]
-        return _json({"cursor": "", "markets": [self._replay.market(ticker, now) for ticker in chosen]})
+        return respond({"cursor": "", "markets": [self._replay.market(ticker, now) for ticker in chosen]})
 
     async def _orderbooks(self, request: Request) -> Response:
         now = to_instant(self._clock.now())
         books = [self._replay.book(ticker, now) for ticker in _requested_tickers(request.query_params) if ticker in self._replay.tickers]
         levels = [{f"{side}_dollars": book.get(f"{side}_dollars_fp", []) for side in ("yes", "no")} for book in books]
         listed = [{"ticker": book["market_ticker"], "orderbook_fp": sides} for book, sides in zip(books, levels, strict=True)]
-        return _json({"orderbooks": listed})
+        return respond({"orderbooks": listed})
 
     async def _trades(self, request: Request) -> Response:
         """Serve the trades of a market since `min_ts`, newest first, in one page."""
@@ -218,11 +219,7 @@ class Replayer:
         trades = [{**body, "ticker": body["market_ticker"], "created_time": format_time(body["ts_ms"] * _MILLISECOND)} for body in bodies]
         for trade in trades:
             del trade["market_ticker"], trade["ts"], trade["ts_ms"]
-        return _json({"cursor": "", "trades": trades[::-1]})
-
-
-def _json(body: Body) -> Response:
-    return Response(orjson.dumps(body), media_type="application/json")
+        return respond({"cursor": "", "trades": trades[::-1]})
 
 
 class CommandError(Exception):
