@@ -145,7 +145,7 @@ class Truth:
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
         """Yield (question, market id) for the markets of day number `home`, in the venue's wording and in that of the clean tables."""
-        for event in self._world.day(home).events if self._world else ():
+        for event in self._world.day(home) if self._world else ():
             for market in event.markets:
                 title, label = market.terms["title"], market.terms["yes_sub_title"]
                 yield title, market.ticker

@@ -175,7 +175,7 @@ class GeneratedPolymarket:
 
     def day(self, home: int) -> tuple[ListedEvent, ...]:
         """Return the events whose questions are answered on day number `home`."""
-        return tuple(self._event(event) for event in self._world.day(home).events)
+        return tuple(self._event(event) for event in self._world.day(home))
 
     def events(
         self, now: int, *, closed: bool | None = None, ends: tuple[int | None, int | None] = (None, None), after: Key | None = None
@@ -201,7 +201,7 @@ class GeneratedPolymarket:
         """Return the event with this number, even if it is not listed yet; None for an unknown number."""
         if number is None or not 0 <= number >> _INDEX_BITS < _DAYS:
             return None
-        events = self._world.day(number >> _INDEX_BITS).events
+        events = self._world.day(number >> _INDEX_BITS)
         return next((self._event(event) for event in events if event.index == number & ((1 << _INDEX_BITS) - 1)), None)
 
     def find_event(self, event_id: str) -> ListedEvent | None:

@@ -6,7 +6,6 @@ Days are numbered from 2025-01-01, which is 0. The day of an event (`home`) is t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -23,13 +22,6 @@ from bellwether.sandbox.world.wire import build_market
 
 #: Number of days; a ticker of a later day is unknown.
 _DAYS = 1 << 16
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WorldDay:
-    """All events whose markets close on one UTC day."""
-
-    events: tuple[WorldEvent, ...]
 
 
 class GeneratedWorld:
@@ -52,18 +44,18 @@ class GeneratedWorld:
         # The archive of 2025 and early 2026 has thousands of markets, read in turn: a smaller cache would build all of them each time.
         self._final_body = lru_cache(maxsize=16384)(lambda market: build_market(market, market.life.final))
 
-    def _draw_day(self, home: int) -> WorldDay:
-        """Return the events of day number `home`."""
+    def _draw_day(self, home: int) -> tuple[WorldEvent, ...]:
+        """Return the events whose markets close on day number `home`."""
         draw = RandomDraws(self.seed, Purpose.DAY, home)
         chosen = draw.sample(self._series, draw.integer(5, 7))
-        return WorldDay(tuple(draw_event(self.seed, self.code, home, index, series) for index, series in enumerate(chosen)))
+        return tuple(draw_event(self.seed, self.code, home, index, series) for index, series in enumerate(chosen))
 
     def event(self, ticker: str) -> WorldEvent | None:
         """Return the event with this ticker, even if it is not listed yet; None for an unknown ticker."""
         home = read_event_code(self.code, ticker.partition("-")[2])
         if home is None or home >= _DAYS:
             return None
-        return next((event for event in self.day(home).events if event.ticker == ticker), None)
+        return next((event for event in self.day(home) if event.ticker == ticker), None)
 
     def market(self, ticker: str) -> Market | None:
         """Return the market with this ticker, even if it is not listed yet; None for an unknown ticker."""
@@ -85,7 +77,7 @@ class GeneratedWorld:
     def _collect_created(self, day: int) -> tuple[WorldEvent, ...]:
         """Return the events created on day number `day`, by sort key."""
         homes = range(max(day, 0), day + LONGEST_LIFE + 2)
-        events = (event for home in homes for event in self.day(home).events if event.key[0] == -day)
+        events = (event for home in homes for event in self.day(home) if event.key[0] == -day)
         return tuple(sorted(events, key=attrgetter("key")))
 
     def listed(self, now: int, homes: range, after: Key | None = None) -> Iterator[WorldEvent]:

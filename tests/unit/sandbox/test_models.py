@@ -56,7 +56,7 @@ def settled() -> list[Market]:
     """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no, and whose
     rules no other market has.
     """
-    days = [truth()._world.day(home).events for home in range(250)]
+    days = [truth()._world.day(home) for home in range(250)]
     rules = Counter(market.terms["rules_primary"] for events in days for event in events for market in event.markets)
     events = [event for events in days[60:190] for event in events]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
@@ -162,7 +162,7 @@ def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_befo
 
 def test_equal_questions_are_told_apart_by_their_close_and_otherwise_averaged() -> None:
     first: dict[tuple[str, str], Market] = {}
-    events = (event for home in range(60, 240) for event in truth()._world.day(home).events)
+    events = (event for home in range(60, 240) for event in truth()._world.day(home))
     for market in (market for event in events for market in event.markets):
         title, rules = asked = market.terms["title"], market.terms["rules_primary"]
         other = first.setdefault(asked, market)

@@ -100,7 +100,7 @@ def listed(closed: bool) -> list[Body]:
 
 def test_our_parsers_accept_kalshis_objects_but_the_deliberately_invalid_ones() -> None:
     world = GeneratedWorld(7)
-    events = [event for home in range(600, 640) for event in world.day(home).events]
+    events = [event for home in range(600, 640) for event in world.day(home)]
     invalid = {market.ticker for event in events for market in event.markets if market.terms["notional_value_dollars"] != "1.0000"}
     chosen = [market for event in events[::5] for market in event.markets] + [world.market(ticker) for ticker in sorted(invalid)]
     bodies = [json.loads(world.body(market, market.life.final)) for market in chosen if market]
@@ -143,7 +143,7 @@ def test_a_settled_market_is_live_for_90_days_and_then_only_in_the_archive() -> 
     settled = {
         market.ticker: market.life.settlement(to_instant(NOW))
         for home in range(540, 560)
-        for event in world.day(home).events
+        for event in world.day(home)
         for market in event.markets
     }
     cutoff = to_instant(NOW) - 90 * DAY
@@ -168,7 +168,7 @@ def test_a_settled_market_is_live_for_90_days_and_then_only_in_the_archive() -> 
 def test_a_day_of_closes_has_every_market_that_closed_on_it_in_pages_of_any_size() -> None:
     world, start = GeneratedWorld(7), int(NOW.timestamp()) - 3 * 86_400
     bounds = {"min_close_ts": start - 1, "max_close_ts": start + 86_400}
-    expected = {market.ticker for event in world.day(635).events for market in event.markets}
+    expected = {market.ticker for event in world.day(635) for market in event.markets}
     whole = site().all("/markets", "markets", **bounds, limit=1000)
     assert {market["ticker"] for market in whole} == expected
     assert site().all("/markets", "markets", **bounds, limit=3) == whole
@@ -247,7 +247,7 @@ def test_books_of_both_outcomes_mirror_each_other_and_agree_with_gamma() -> None
 def test_final_prices_and_winners_state_the_outcome_of_the_world() -> None:
     world = GeneratedWorld(7)
     found = GeneratedPolymarket(world)
-    ours = {market.latent: market for home in range(630, 639) for event in world.day(home).events for market in event.markets}
+    ours = {market.latent: market for home in range(630, 639) for event in world.day(home) for market in event.markets}
     later = Site(datetime(2026, 12, 20, tzinfo=UTC))
     checked = 0
     for home in range(630, 639):

@@ -44,7 +44,7 @@ def polymarket() -> GeneratedPolymarket:
 
 
 def events(days: range = RECENT) -> list[WorldEvent]:
-    return [event for home in days for event in world().day(home).events]
+    return [event for home in days for event in world().day(home)]
 
 
 def markets(days: range = RECENT) -> list[Market]:
@@ -60,7 +60,7 @@ def listed(days: range = RECENT) -> list[tuple[ListedEvent, ListedMarket]]:
 
 def test_the_order_of_drawing_does_not_matter() -> None:
     first, second = GeneratedWorld(3), GeneratedWorld(3)
-    days = [[each.day(home).events for home in order] for each, order in ((first, range(3)), (second, range(2, -1, -1)))]
+    days = [[each.day(home) for home in order] for each, order in ((first, range(3)), (second, range(2, -1, -1)))]
     found = [
         {
             market.ticker: build_candles(market.tape(), 60, 0, market.life.final)
@@ -77,7 +77,7 @@ def test_the_order_of_drawing_does_not_matter() -> None:
 
 
 def test_other_seeds_make_other_worlds_and_a_negative_seed_is_refused() -> None:
-    tickers = [{market.ticker for event in GeneratedWorld(seed).day(5).events for market in event.markets} for seed in (3, 4)]
+    tickers = [{market.ticker for event in GeneratedWorld(seed).day(5) for market in event.markets} for seed in (3, 4)]
     assert tickers[0].isdisjoint(tickers[1])
     with pytest.raises(ConfigError):
         GeneratedWorld(-1)
@@ -256,7 +256,7 @@ def test_markets_end_in_all_the_ways_of_the_venues() -> None:
 def test_the_bounds_that_listings_rely_on_hold() -> None:
     for home in range(0, 640, 4):
         begin = midnight(FIRST_DAY) + home * DAY
-        for event in world().day(home).events:
+        for event in world().day(home):
             life = event.markets[0].life
             assert begin <= life.closes < begin + DAY
             assert life.created >= begin - LONGEST_LIFE * DAY
