@@ -36,12 +36,7 @@ class ResolutionStep:
 
 def draw_delay(draw: RandomDraws) -> int:
     """Draw the delay from the answer (when the outcome becomes known) to the first proposal: mostly hours, sometimes days, rarely weeks."""
-    luck = draw.unit()
-    if luck < 0.82:
-        return draw.integer(5 * MINUTE, 4 * HOUR)
-    if luck < 0.96:
-        return draw.integer(4 * HOUR, 3 * DAY)
-    return draw.integer(4 * DAY, 24 * DAY)
+    return draw.delay((0.82, 5 * MINUTE, 4 * HOUR), (0.96, 4 * HOUR, 3 * DAY), (1.0, 4 * DAY, 24 * DAY))
 
 
 def _wrong(value: int, draw: RandomDraws) -> int:

@@ -55,12 +55,7 @@ def read_event_code(code: NumberCode, text: str) -> int | None:
 
 def _draw_determination(draw: RandomDraws) -> int:
     """Draw the delay from a market's close to the decision about its result: mostly hours, sometimes days, rarely weeks."""
-    luck = draw.unit()
-    if luck < 0.85:
-        return draw.integer(2 * MINUTE, 6 * HOUR)
-    if luck < 0.99:
-        return draw.integer(6 * HOUR, 6 * DAY)
-    return draw.integer(14 * DAY, 33 * DAY)
+    return draw.delay((0.85, 2 * MINUTE, 6 * HOUR), (0.99, 6 * HOUR, 6 * DAY), (1.0, 14 * DAY, 33 * DAY))
 
 
 def _draw_life(home: int, family: QuestionFamily, corrected: bool, draw: RandomDraws) -> Life:
@@ -91,7 +86,7 @@ def _draw_life(home: int, family: QuestionFamily, corrected: bool, draw: RandomD
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """How the markets of an event end: as their claims say, at half a dollar (a tie), at a fair price, or void.
+    """End of an event's markets: by their claims, at half a dollar (a tie), at a fair price, or void.
 
     moment: from 0 to 1, where in the market's life its fair price is taken.
     """

@@ -54,6 +54,11 @@ class RandomDraws:
         """Draw uniformly from low, …, high, both included."""
         return low + int(self.unit() * (high - low + 1))
 
+    def delay(self, *spans: tuple[float, int, int]) -> int:
+        """Draw a delay from one of several spans. spans: cumulative probability, which ends with 1, and first and last value of each."""
+        luck = self.unit()
+        return next(self.integer(low, high) for share, low, high in spans if luck < share)
+
     def chance(self, probability: float) -> bool:
         """Return True with this probability."""
         return self.unit() < probability
