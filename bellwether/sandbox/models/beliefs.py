@@ -209,7 +209,7 @@ class Truth:
         return Subject(hash_text(" ".join(sorted(candidate.id for candidate in fitting))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
-        """Find the market whose question is a line of a text; None if there is none."""
+        """Return the market whose question is a line of the text, or None."""
         context, questions = normalize_text(text), [normalize_text(question) for question in _possible_questions(text)]
         for index in self._indexes:
             ids = index.at(now)

@@ -21,7 +21,7 @@ from bellwether.sandbox.models.request import ChatRequest
 
 
 class Failure(Enum):
-    """How a model fails to answer."""
+    """Kind of a failed answer."""
 
     MALFORMED = "malformed"
     REFUSAL = "refusal"

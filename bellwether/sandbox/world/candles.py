@@ -32,7 +32,7 @@ def _quote_bars(values: Ints, starts: Ints, ends: Ints) -> dict[str, list[int]]:
     """Compute open, high, low and close of a bid or ask by candle. values: the quote by slot. starts, ends: first and last slot of each
     candle.
 
-    A candle opens with the quote that stands when it begins.
+    A candle opens with the quote at its beginning.
     """
     opens = values[np.maximum(starts - 1, 0)]
     columns = {
