@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -299,7 +300,8 @@ def run_command(*words: str) -> str:
 def test_operators_close_agents_and_cancel_markets(demo_copy: World) -> None:
     agent, bought = f"{FIRST}/hold", rows(demo_copy, "arena/trades").filter(pl.col("week") == FIRST)
     market, board = bought["market_id"][0], json.loads(run_command("leaderboard", "--json"))
-    arena = resource(demo_copy, "arena").world("operators")
+    later = demo_copy.config.now() + timedelta(hours=1)
+    arena = dataclasses.replace(resource(demo_copy, "arena").world("operators"), now=lambda: later)
     close_agent(arena, agent, "ann", "it never bets")
     work = demo_copy.runner()
     work.launch(AGENTS, "agents", partitions=[str(FIRST)])
@@ -308,8 +310,8 @@ def test_operators_close_agents_and_cancel_markets(demo_copy: World) -> None:
     mine = rows(demo_copy, "arena/ledger").filter(pl.col("market_id") == market)
     assert mine["amount"].sum() == 0, "what was paid is taken back, and the cost refunded"
     assert json.loads(run_command("leaderboard", "--json")) != board
-    later = json.loads(run_command("leaderboard", "--json", "--known-at", str(demo_copy.config.now().date())))
-    assert later | {"as_of": board["as_of"]} == board
+    known = json.loads(run_command("leaderboard", "--json", "--known-at", f"{demo_copy.config.now():%Y-%m-%d}"))
+    assert known | {"as_of": board["as_of"]} == board, "what was known before the cancellation stays"
     then = json.loads(run_command("show", str(FIRST), "--json", "--known-at", f"{FIRST}T12:00"))
     assert {row["scored"] for row in then["agents"]} == {0}
     early = json.loads(run_command("explain", f"{FIRST}/favourite/{FIRST}", "--json", "--known-at", f"{FIRST}T00:05"))
