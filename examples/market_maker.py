@@ -16,8 +16,6 @@ class Maker(Agent):
     that side. lean_cents: shift of both quotes per `size` contracts of inventory.
     """
 
-    api = 3  # prices are integers of $0.0001; `CENT` and `DOLLAR` have the same unit
-
     def __init__(self, *, half_spread_cents: int = 2, size: int = 10, max_position: int = 50, lean_cents: int = 1) -> None:
         self._half_spread, self._lean = half_spread_cents * CENT, lean_cents * CENT
         self._size, self._limit = size * CONTRACT, max_position * CONTRACT

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bellwether.replay.sweep import Sweep, run_sweep
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
     from bellwether.units import CentiCents, Lots, MicroDollars
-    from bellwether.units import CentiCents as Mills
 
 _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
@@ -46,14 +45,14 @@ _HOMES = {
     "batches": ("Candidate",),
     "sweep": ("Sweep", "run_sweep"),
     "units": (
-        "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "CentiCents", "Lots", "MicroDollars", "Mills",
+        "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "CentiCents", "Lots", "MicroDollars",
     ),
 }  # fmt: skip
 
 __all__ = [
     "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "Agent", "AgentContext", "AgentSource", "Backtest",
     "BacktestSettings", "Book", "BudgetError", "Candidate", "CentiCents", "CompiledAgent", "Confinement", "EpisodeInfo", "Failure", "Fill",
-    "Isolation", "LatencySeries", "Lots", "Market", "MarketInfo", "MicroDollars", "Mills", "Order", "OrderError", "OrderUpdate", "Position",
+    "Isolation", "LatencySeries", "Lots", "Market", "MarketInfo", "MicroDollars", "Order", "OrderError", "OrderUpdate", "Position",
     "Prepared", "Sweep", "Trade", "cents", "contracts", "load", "prepare", "requests", "run", "run_sweep",
 ]  # fmt: skip
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, derive_seed, find_callbacks
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import Failure, build_failure, describe_error
+from bellwether.replay.agents.failures import Failure, build_failure
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.interface import SimulatorProxy
 from bellwether.replay.agents.limits import RunStopped, StepLimit
 from bellwether.replay.agents.loader import AgentReference, check_complete, load_agent_class
-from bellwether.replay.agents.mills import API, price_unit, scale_prices
 from bellwether.replay.agents.records import CALLBACKS, EpisodeInfo
 from bellwether.replay.agents.runner import LocalRunner, call_guarded, finish_session, run_phases
 from bellwether.replay.engine import ReplayOutcome, Session, rerun_band
@@ -154,13 +153,12 @@ def run(
         episodes=tuple(part.info.id for part in prepared.parts or (prepared,)),
         band=band,
         tags=result.tags,
-        api=result.api,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _AgentResult:
-    """Result of an agent's run. reacts: the agent can react to its fills. tags: labels of its orders by number. api: its interface version."""
+    """Result of an agent's run. reacts: the agent can react to its fills. tags: labels of its orders by number."""
 
     name: str
     params: Mapping[str, Any]
@@ -168,7 +166,6 @@ class _AgentResult:
     reacts: bool = False
     tags: Mapping[int, str] = field(default_factory=dict)
     confinement: Confinement | None = None
-    api: int = API
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +178,13 @@ class _Environment:
     prepared: Prepared
     settings: BacktestSettings
 
-    def context(self, name: str, api: int) -> dict[str, Any] | Failure:
-        """Return the arguments of an agent's `AgentContext`; a failure if prices of a market are too fine for the agent's interface version
-        `api`.
-        """
-        try:
-            unit = price_unit(name, api, self.prepared.tape.levels)
-        except ConfigError as error:
-            failed = Failure(*describe_error(error), -1, self.session.now)
-            finish_session(self.session, failed)
-            return failed
+    def context(self, name: str) -> dict[str, Any]:
+        """Return the arguments of an agent's `AgentContext`."""
         return {
             "seed": derive_seed(self.prepared.digest, name, self.settings.seed),
             "calls_per_step": self.settings.calls_per_step,
             "max_orders": self.settings.max_orders,
             "series": tuple(self.prepared.exogenous),
-            "unit": unit,
         }
 
 
@@ -283,12 +271,10 @@ def _run_isolated(agent: Agent | type[Agent] | AgentReference, environment: _Env
     source = AgentSource(agent.reference, agent.params, agent.name) if isinstance(agent, AgentReference) else AgentSource.of(agent)
     session, gateway = environment.session, environment.gateway
     with IsolatedAgent(source, limits, environment.settings.seconds_per_step) as process:
-        loaded, context = process.loaded, environment.context(process.loaded.name, process.loaded.api)
-        if isinstance(context, Failure):
-            return _AgentResult(loaded.name, loaded.params, context, confinement=process.confinement)
+        loaded, context = process.loaded, environment.context(process.loaded.name)
         failed = process.run(session, gateway, environment.info, **context)
         reacts = process.reacts or loaded.callbacks.depend_on_fills
-        return _AgentResult(loaded.name, loaded.params, failed, reacts, gateway.tags, process.confinement, loaded.api)
+        return _AgentResult(loaded.name, loaded.params, failed, reacts, gateway.tags, process.confinement)
 
 
 def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Environment) -> _AgentResult:
@@ -301,17 +287,15 @@ def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Enviro
             finish_session(session, instance)
             return _AgentResult(name, {} if isinstance(agent, type) else dict(agent.params), instance)
         instance.has_run = True
-        context = environment.context(instance.name, kind.api)
-        if isinstance(context, Failure):
-            return _AgentResult(instance.name, instance.params, context)
+        context = environment.context(instance.name)
         if isinstance(instance, CompiledAgent):
             return _run_compiled(environment, instance, context["seed"])
-        ctx = AgentContext(scale_prices(SimulatorProxy(gateway), context["unit"]), environment.info, **context)
+        ctx = AgentContext(SimulatorProxy(gateway), environment.info, **context)
         callbacks = find_callbacks(kind)
         failed = run_phases(session, gateway, LocalRunner(instance, ctx, session, limit), callbacks)
     # Runs of a language model cost money, so its band is that of the same calls.
     reacts = kind.timed and (ctx._reacts or callbacks.depend_on_fills)
-    return _AgentResult(instance.name, instance.params, failed, reacts, gateway.tags, api=kind.api)
+    return _AgentResult(instance.name, instance.params, failed, reacts, gateway.tags)
 
 
 def _find_factory(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:

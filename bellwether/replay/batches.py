@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from bellwether.errors import BellwetherError
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.loader import AgentReference, load_agent_class
-from bellwether.replay.agents.mills import warn_of_mills
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.episode import load
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
@@ -63,15 +62,13 @@ class Candidate:
         """Raise `ConfigError` if the agent's class cannot be loaded or refuses the parameters, or if a built-in class cannot be isolated.
         Returns the class; None for an isolated agent, whose own process loads it.
 
-        Warns of an earlier interface version. isolated: run the agent in its own process with these limits.
+        isolated: run the agent in its own process with these limits.
         """
         if isolated or self.isolated:
             if self.agent.startswith("bellwether."):
                 AgentSource.of(load_agent_class(self.agent))
             return None
-        kind = self.reference().check(settings.seconds_per_step)
-        warn_of_mills(self.name, kind.api)
-        return kind
+        return self.reference().check(settings.seconds_per_step)
 
     def reference(self) -> AgentReference:
         """Return the reference from which a run creates the agent."""
@@ -133,8 +130,7 @@ class BatchResult:
 
     first: index of its first run among all runs. rows: metrics of each run. tables: tables of the runs by name, if requested. worker: id of
     the worker process. cpu: CPU seconds of this process so far; server: of the process that forked it; spent: of the batch; busy: of the
-    engine and the agents in the batch. seconds: wall time of the batch. confinements: protections against isolated agents. versions: names
-    of agents with the versions of their interface.
+    engine and the agents in the batch. seconds: wall time of the batch. confinements: protections against isolated agents.
     """
 
     first: int
@@ -147,7 +143,6 @@ class BatchResult:
     busy: float
     seconds: float
     confinements: frozenset[Confinement]
-    versions: frozenset[tuple[str, int]]
 
 
 def build_worker_error(batches: Sequence[Batch], where: str = "") -> BellwetherError:
@@ -164,7 +159,6 @@ def run_batch(batch: Batch) -> BatchResult:
     """Run all backtests of a batch in this worker."""
     begun, clock, rows, busy = time.thread_time(), time.perf_counter(), [], 0.0
     confinements: set[Confinement] = set()
-    versions: set[tuple[str, int]] = set()
     parts: list[dict[str, pl.DataFrame]] = []
     for source, candidate in batch.runs:
         prepared = prepare_source(source, batch.settings, batch.cache)
@@ -173,7 +167,6 @@ def run_batch(batch: Batch) -> BatchResult:
         backtest.digest  # noqa: B018 - cached here, so that its cost counts as the engine's
         busy += time.thread_time() - start
         rows.append(metrics(backtest))
-        versions.add((candidate.name, backtest.api))
         if backtest.confinement is not None:
             confinements.add(backtest.confinement)
         if batch.tables:
@@ -184,7 +177,7 @@ def run_batch(batch: Batch) -> BatchResult:
     tables = _concatenate(parts, rows) if batch.tables else {}
     spent, seconds = time.thread_time() - begun, time.perf_counter() - clock
     used = os.getpid(), time.process_time(), server, spent, busy, seconds
-    return BatchResult(batch.first, rows, tables, *used, frozenset(confinements), frozenset(versions))
+    return BatchResult(batch.first, rows, tables, *used, frozenset(confinements))
 
 
 def _concatenate(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:

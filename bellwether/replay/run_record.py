@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.failures import Failure
-from bellwether.replay.agents.mills import API
 from bellwether.replay.engine import ReplayOutcome
 from bellwether.replay.engine import ReplaySettings as EngineSettings
 from bellwether.replay.engine.latencies import LatencySeries
@@ -136,7 +135,6 @@ class RunRecord:
         episodes: Names of the episodes of a portfolio, or of the one episode.
         band: Source of the band: fills, rerun or none.
         tags: Labels of orders by number.
-        api: Version of the agent's interface.
     """
 
     episode: str
@@ -155,7 +153,6 @@ class RunRecord:
     episodes: tuple[str, ...] = ()
     band: str = "fills"
     tags: Mapping[int, str] = field(default_factory=dict)
-    api: int = API
 
     @property
     def seed(self) -> int:

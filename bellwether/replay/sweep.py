@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.agent import CompiledAgent
-from bellwether.replay.agents.mills import warn_of_mills
 from bellwether.replay.backtest import BacktestSettings
 from bellwether.replay.batches import (
     SERVER,
@@ -134,8 +133,6 @@ def run_sweep(
                 cpu[result.worker], other = max(result.cpu, cpu.get(result.worker, 0.0)), result.server
             else:
                 other += result.spent
-            for name, api in sorted(result.versions):
-                warn_of_mills(name, api)
             if add_tables is not None:
                 add_tables(result.first, result.tables)
             if progress is not None:

@@ -7,9 +7,7 @@ distinguish `CentiCents`, `Lots` and `MicroDollars` (`bellwether.units`); compil
 
 from __future__ import annotations
 
-import warnings
 from decimal import Decimal
-from typing import Any
 
 from bellwether.errors import SchemaError
 from bellwether.units import CentiCents, Lots, MicroDollars
@@ -18,7 +16,7 @@ from bellwether.units import CentiCents, Lots, MicroDollars
 DOLLAR = 10_000
 #: One cent as a price.
 CENT = 100
-#: A tenth of a cent as a price, the unit of agents before `api = 3`.
+#: A tenth of a cent as a price.
 MILL = 10
 #: Lots in a contract.
 CONTRACT = 100
@@ -70,10 +68,3 @@ def cost(price: CentiCents, lots: Lots) -> MicroDollars:
 def dollars(micros: MicroDollars) -> Decimal:
     """Convert micro-dollars to dollars, exactly."""
     return Decimal(micros).scaleb(-6)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Mills":
-        warnings.warn("Mills is deprecated until 0.4: prices are CentiCents, integers of $0.0001", DeprecationWarning, stacklevel=2)
-        return CentiCents
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -50,8 +50,6 @@ def refill(sim, params, fill):
 class CompiledMaker(CompiledAgent):
     """The maker as a compiled strategy, which decides at a fixed cadence."""
 
-    api = 3
-
     name = "bench-compiled-maker"
     strategy = maker
 
@@ -73,8 +71,6 @@ class CompiledFollower(CompiledMaker):
 class Watcher(Agent):
     """Agent that does nothing."""
 
-    api = 3
-
     name = "bench-watcher"
 
     def act(self, ctx: AgentContext) -> None:
@@ -83,8 +79,6 @@ class Watcher(Agent):
 
 class PlainMaker(Agent):
     """The maker in plain Python, market by market."""
-
-    api = 3
 
     name = "bench-plain-maker"
 
@@ -102,8 +96,6 @@ class PlainMaker(Agent):
 
 class VectorMaker(Agent):
     """The maker in Python, with NumPy over all markets at once."""
-
-    api = 3
 
     name = "bench-vector-maker"
 

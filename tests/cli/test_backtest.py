@@ -221,8 +221,6 @@ print("imported")
 
 
 class Mine(Agent):
-    api = 3
-
     def act(self, ctx):
         print("acting")
 """

@@ -18,8 +18,6 @@ from bellwether.replay import CONTRACT, YES, Agent
 class TenOfTheFirst(Agent):
     """Buys ten contracts of YES in the first market at the ask, once."""
 
-    api = 3
-
     def act(self, ctx):
         market = ctx.market(ctx.tickers[0])
         if not market.yes_position and market.yes_ask:

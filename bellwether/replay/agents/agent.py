@@ -34,12 +34,10 @@ class Agent:
 
     Attributes:
         name: Name in results. Default: the class name in lower-case words with hyphens.
-        api: Version of the interface. `api = 3` states prices in $0.0001. Agents without it use mills (tenths of a cent) until 0.4.
         timed: Whether the time limit of a step applies. Set it to False in agents that wait for a service, such as a model.
     """
 
     name: str = ""
-    api: int = 2
     timed: bool = True
     has_run: bool = False
     _params: Mapping[str, Any]

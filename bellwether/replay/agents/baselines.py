@@ -13,8 +13,6 @@ from bellwether.replay.units import CENT_MICROS, NO, YES
 class Passive(Agent):
     """Agent that never trades. Its P&L is 0."""
 
-    api = 3
-
     def act(self, ctx: AgentContext) -> None:
         """Do nothing."""
 
@@ -24,8 +22,6 @@ class BuyAndHold(Agent):
 
     side: yes or no. size: contracts per market. Later decisions buy the unfilled remainder, once the fills of the previous order are known.
     """
-
-    api = 3
 
     def __init__(self, side: str = "yes", size: float = 10) -> None:
         if side not in ("yes", "no"):
@@ -67,8 +63,6 @@ class RandomAgent(Agent):
     trade_probability: probability of an order per decision. max_position: position, in contracts, from which the agent sells a side.
     max_size: maximum contracts of an order. The agent sends no order with less than a dollar of cash.
     """
-
-    api = 3
 
     def __init__(self, trade_probability: float = 0.1, max_position: float = 10, max_size: int = 3) -> None:
         if not 0 <= trade_probability <= 1 or max_size < 1:

@@ -1,8 +1,7 @@
 """Context of an agent at a decision: observations and orders.
 
 A method costs one tool call (`place_many` and `cancel_many`: one per order), an attribute none. All amounts are integers: prices in $0.0001
-(`45 * CENT`), sizes in lots of 0.01 contract (`10 * CONTRACT`), money in micro-dollars, times in ns UTC. An agent without `api = 3` uses
-prices in mills (tenths of a cent).
+(`45 * CENT`), sizes in lots of 0.01 contract (`10 * CONTRACT`), money in micro-dollars, times in ns UTC.
 
 The context reaches the simulator only through the methods of `Simulator`, so that the agent can run in another process, and stores copies of
 what it reads.
@@ -102,7 +101,7 @@ class AgentContext:
     """
 
     __slots__ = (
-        "_bids", "_calls", "_code", "_dollar", "_excess_calls", "_held", "_left", "_limit", "_markets", "_max_orders", "_now", "_random", "_reacts",
+        "_bids", "_calls", "_code", "_excess_calls", "_held", "_left", "_limit", "_markets", "_max_orders", "_now", "_random", "_reacts",
         "_record_reader", "_series", "_simulator", "_sizes", "_states", "_states_list", "_step", "_stored_bid_rows", "_stored_position_rows",
         "_tags", "_version", "info", "quotes", "seed", "tickers",
     )  # fmt: skip
@@ -116,12 +115,11 @@ class AgentContext:
         calls_per_step: int = 100,
         max_orders: int = 1_000_000,
         series: Sequence[str] = (),
-        unit: int = 1,
     ) -> None:
         self.info, self.tickers = info, info.tickers
         self._simulator: Any = simulator
-        self._dollar, self._tags = DOLLAR // unit, dict[int, str]()
-        self._record_reader = RecordReader(self.tickers, self._tags, unit)
+        self._tags = dict[int, str]()
+        self._record_reader = RecordReader(self.tickers, self._tags)
         self.quotes = Quotes(self)
         self._code = {ticker: code for code, ticker in enumerate(self.tickers)}
         self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
@@ -231,7 +229,7 @@ class AgentContext:
         if depth is not None and to_integer(depth, "depth") < 0:
             raise OrderError(f"reading a book: depth is {depth}; give 0 or more")
         yes, no = self._require_result(self._simulator.book(self._code_of(ticker), -1 if depth is None else to_integer(depth, "depth")))
-        asks: list[Any] = [tuple((self._dollar - price, lots) for price, lots in bids) for bids in (no, yes)]
+        asks: list[Any] = [tuple((DOLLAR - price, lots) for price, lots in bids) for bids in (no, yes)]
         return Book(ticker, yes, no, *asks)
 
     def resting(self, ticker: str | None = None) -> list[Order]:
@@ -424,7 +422,7 @@ class AgentContext:
         code, size = self._code_of(ticker), to_lots(lots)
         yes: Any = 0 if bid is None else to_integer(bid, "bid")
         offer = 0 if ask is None else to_integer(ask, "ask")
-        no: Any = self._dollar - offer if offer not in (0, -1) else offer
+        no: Any = DOLLAR - offer if offer not in (0, -1) else offer
         wrong = yes < -1, offer > 0 >= no
         result = self._simulator.quote(
             code, 0 if wrong[YES] else yes, 0 if wrong[NO] else no, size, self._left, check_tag(tag) if tag != "" else tag

@@ -17,7 +17,6 @@ from typing import Any
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, find_callbacks
 from bellwether.replay.agents.limits import StepLimit, StepTimeout
-from bellwether.replay.agents.mills import check_api, compile_source
 
 #: Serializes the import of files, so that no thread sees an incomplete module.
 _LOADING = threading.RLock()
@@ -62,7 +61,7 @@ def find_only_agent(path: Path) -> str:
 
 
 def check_complete(cls: type[Agent]) -> None:
-    """Raise `ConfigError` if an agent class lacks a required method or declares an unsupported `api`."""
+    """Raise `ConfigError` if an agent class lacks a required method."""
     if issubclass(cls, CompiledAgent):
         missing = (
             "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
@@ -74,7 +73,6 @@ def check_complete(cls: type[Agent]) -> None:
         missing = "act(self, ctx)" if cls.act is Agent.act else ""
     if missing:
         raise ConfigError(f"loading the agent {cls.__name__}: it has no {missing}; write one")
-    check_api(cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ def _execute_file(path: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        exec(compile_source(path.read_bytes(), str(path)), vars(module))  # noqa: S102
+        spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ConfigError(f"loading an agent from {path}: {_format_error(error)}; correct the file") from error

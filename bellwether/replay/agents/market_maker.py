@@ -33,8 +33,6 @@ class QuotingPolicy(Agent):
         tick_cents: Step of quoted prices.
     """
 
-    api = 3
-
     def __init__(
         self, *, spread_cents: float = 4, size: float = 10, max_position: float = 100, skew_cents: float = 0.5, tick_cents: float = 1
     ) -> None:

@@ -19,8 +19,6 @@ class Pairs(Agent):
     may trade at once. Bids of markets with an incomplete pair stay unchanged. size: contracts of a bid. most_cents: maximum cost of a pair.
     """
 
-    api = 3
-
     def __init__(self, *, size: float = 5, most_cents: float = 98) -> None:
         self._size, self._most = contracts(size, "size"), cents(most_cents, "most_cents")
         if self._size < 1 or not 2 <= self._most < DOLLAR:

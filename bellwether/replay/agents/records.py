@@ -200,19 +200,15 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Converter of the simulator's integer rows to records such as `Fill`. unit: unit of the agent's prices, times $0.0001. tags: labels by
-    order id.
-    """
+    """Converter of the simulator's integer rows to records such as `Fill`. tags: labels by order id."""
 
     tickers: Sequence[str]
     tags: Mapping[int, str]
-    unit: int = 1
 
     def trades(self, rows: Iterable[Sequence[Any]]) -> list[Trade]:
         """Convert rows with the columns `TRADE_COLUMNS` to trades."""
         return [
-            Trade(ts, self.tickers[code], self._price(price), self._price(DOLLAR - price), lots, SIDES[taker])
-            for ts, code, price, lots, taker in rows
+            Trade(ts, self.tickers[code], price, CentiCents(DOLLAR - price), lots, SIDES[taker]) for ts, code, price, lots, taker in rows
         ]
 
     def fills(self, rows: Iterable[Sequence[Any]]) -> list[Fill]:
@@ -224,7 +220,7 @@ class RecordReader:
                 self.tickers[code],
                 SIDES[side],
                 ACTIONS[action],
-                self._price(price),
+                price,
                 lots,
                 fee,
                 _ROLES[role],
@@ -245,7 +241,7 @@ class RecordReader:
                 ACTIONS[action] if action in (0, 1) else "",
                 STATUSES[status],
                 REASONS[reason],
-                self._price(price),
+                price,
                 lots,
                 filled,
                 self.tags.get(order, ""),
@@ -256,15 +252,9 @@ class RecordReader:
     def positions(self, tickers: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Position]:
         """Convert rows of `Simulator.ledger`, one per ticker, to positions."""
         return [
-            Position(ticker, *row, *(self._average(row[2 + side], row[side]) for side in (0, 1)))
+            Position(ticker, *row, *(row[2 + side] / row[side] if row[side] else None for side in (0, 1)))
             for ticker, row in zip(tickers, rows, strict=True)
         ]
-
-    def _price(self, price: int) -> Any:
-        return price if self.unit == 1 else price // self.unit
-
-    def _average(self, money: int, lots: int) -> float | None:
-        return money / (cost(CentiCents(self.unit), Lots(lots))) if lots else None
 
 
 Rows = list[list[int]]

@@ -22,8 +22,6 @@ class Momentum(Agent):
     rounded down to whole cents, as in the original.
     """
 
-    api = 3
-
     def __init__(self, lookback: int = 10, threshold_cents: float = 3, max_position: float = 5) -> None:
         if lookback < 2:
             raise ConfigError(f"making the agent Momentum: lookback is {lookback}; it is 2 or more")
@@ -59,8 +57,6 @@ class SpreadCapture(Agent):
     min_spread_cents: minimum spread. limit: maximum number of markets with a position; the original states 5 without a unit. Orders are IOC.
     """
 
-    api = 3
-
     def __init__(self, min_spread_cents: float = 10, limit: int = 5) -> None:
         if limit < 1:
             raise ConfigError(f"making the agent SpreadCapture: limit is {limit}; it is 1 or more")
@@ -92,8 +88,6 @@ class BollingerBands(Agent):
     The deviation is that of the population, as in Bollinger's book. Sums are integers, so rounding never decides a crossing. PredictionMarketBench
     (section 5.3) states the period, k, the crossing rule and the kind of order; the other rules are chosen here.
     """
-
-    api = 3
 
     def __init__(self, period: int = 20, k: float = 2, size: float = 10, max_position: float = 100) -> None:
         if period < 2 or not k > 0:

@@ -35,9 +35,6 @@ class $cls(Agent):
     size: contracts of an order. spread_cents: minimum spread. max_position: maximum contracts per market.
     """
 
-    # Version of the interface: prices are integers in $$0.0001.
-    api = 3
-
     def __init__(self, *, size: float = 10, spread_cents: float = 2, max_position: float = 50) -> None:
         # Convert to the units of the simulator: sizes in lots (0.01 contract), prices in $$0.0001.
         self._size = contracts(size, "size")

@@ -11,7 +11,7 @@ from bellwether.replay.agents import gateway
 from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.agents.records import ACTIONS, REASONS, SIDES, STATUSES
 from bellwether.replay.engine import codes
-from bellwether.replay.units import NO, SECOND, SELL, YES
+from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
 from bellwether.units import CentiCents, Lots, MicroDollars
 
 _RESTING = int(codes.Status.RESTING)
@@ -60,19 +60,19 @@ class Market:
 
     def _ask(self, other: int) -> Any:
         bid = self._ctx._bid_rows()[self.code][other]
-        return self._ctx._dollar - bid if bid else None
+        return DOLLAR - bid if bid else None
 
     @property
     def mid(self) -> float | None:
         """Midpoint of the best bid and ask for YES in $0.0001, which may end in a half; None if either is missing."""
         yes, no = self._ctx._bid_rows()[self.code]
-        return (yes + self._ctx._dollar - no) / 2 if yes and no else None
+        return (yes + DOLLAR - no) / 2 if yes and no else None
 
     @property
     def spread(self) -> CentiCents | None:
         """Best ask less best bid for YES, $0.0001; None if either is missing."""
         yes, no = self._ctx._bid_rows()[self.code]
-        spread: Any = self._ctx._dollar - no - yes
+        spread: Any = DOLLAR - no - yes
         return spread if yes and no else None
 
     @property
@@ -283,12 +283,12 @@ class Quotes:
     @property
     def yes_ask(self) -> np.ndarray:
         """Best asks for YES, $0.0001; a dollar without an ask."""
-        return self._ctx._dollar - self.no_bid
+        return DOLLAR - self.no_bid
 
     @property
     def no_ask(self) -> np.ndarray:
         """Best asks for NO, $0.0001; a dollar without an ask."""
-        return self._ctx._dollar - self.yes_bid
+        return DOLLAR - self.yes_bid
 
     @property
     def yes_bid_lots(self) -> np.ndarray:

@@ -18,7 +18,6 @@ from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import describe_error, format_traceback
 from bellwether.replay.agents.interface import CALLS, STATE
 from bellwether.replay.agents.loader import AgentReference, load_agent_class
-from bellwether.replay.agents.mills import scale_prices
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.agents.runner import FRAMES, call_phase
 from bellwether.replay.isolation.confinement import IsolationUnavailable, confine
@@ -95,7 +94,7 @@ def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agen
     try:
         cls = load_agent_class(reference)
         if plan["params"] is None:
-            channel.send(["loaded", cls.name, (cls.__doc__ or "").strip().partition("\n")[0][:1000], kind_of(cls), "", cls.api])
+            channel.send(["loaded", cls.name, (cls.__doc__ or "").strip().partition("\n")[0][:1000], kind_of(cls), ""])
             os._exit(0)
         agent = AgentReference(reference, plan["params"], plan["name"]).make()
         params = json.dumps(agent.params, sort_keys=True, default=str, ensure_ascii=False)
@@ -112,7 +111,7 @@ def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agen
             raise cause from None
         channel.send(["refused", message])
         os._exit(0)
-    channel.send(["loaded", agent.name, params, kind_of(cls), str(find_callbacks(cls)), cls.api])
+    channel.send(["loaded", agent.name, params, kind_of(cls), str(find_callbacks(cls))])
     return agent
 
 
@@ -123,7 +122,7 @@ def _serve(channel: MessageChannel, agent: Agent) -> None:
     markets = tuple(MarketInfo(*market) for market in fields["markets"])
     info = EpisodeInfo(**{**fields, "markets": markets, "exogenous": tuple(fields["exogenous"])})
     simulator: Any = RemoteSimulator(channel)
-    ctx = AgentContext(scale_prices(simulator, about["unit"]), info, seed=int(about.pop("seed"), 16), **about)
+    ctx = AgentContext(simulator, info, seed=int(about.pop("seed"), 16), **about)
     while True:
         phase, step, calls, state, *news = channel.receive()
         simulator.replace_state(state)

@@ -20,7 +20,6 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import default_name
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
 from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.mills import API
 from bellwether.replay.agents.records import Callbacks, EpisodeInfo
 from bellwether.replay.agents.runner import decision_number, finish_session, run_phases
 from bellwether.replay.engine import Session
@@ -74,7 +73,6 @@ class AgentDescription:
         kind: timed, waiting or compiled.
         about: First line of the class docstring.
         callbacks: Callbacks that the agent defines.
-        api: Version of its interface.
     """
 
     name: str
@@ -82,7 +80,6 @@ class AgentDescription:
     kind: str
     about: str = ""
     callbacks: Callbacks = field(default_factory=Callbacks)
-    api: int = API
 
 
 class IsolatedAgent:
@@ -235,7 +232,7 @@ class IsolatedAgent:
         finally:
             self._left -= time.monotonic() - begun
 
-    def _check_description(self, name: str, text: str, kind: str, callbacks: str, api: int, *, class_alone: bool) -> AgentDescription:
+    def _check_description(self, name: str, text: str, kind: str, callbacks: str, *, class_alone: bool) -> AgentDescription:
         reference = self._source.reference
         if not name or name != sanitize_line(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
@@ -248,7 +245,7 @@ class IsolatedAgent:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are not a JSON object; use JSON values as parameters")
-        return AgentDescription(name, params, kind, callbacks=Callbacks.parse(callbacks), api=api)
+        return AgentDescription(name, params, kind, callbacks=Callbacks.parse(callbacks))
 
     def _describe_end(self) -> str:
         """Return how the process ended, as text: the exit code or the signal."""
@@ -265,7 +262,7 @@ class IsolatedAgent:
 
     def run(self, session: Session, gateway: Gateway, info: EpisodeInfo, **about: Any) -> Failure | None:
         """Run the agent through all phases of a session. Returns the failure that stopped the agent early; None without one. about: seed,
-        calls_per_step, max_orders, series and unit of `AgentContext`.
+        calls_per_step, max_orders and series of `AgentContext`.
         """
         self._session, self._gateway, self._calls = session, gateway, about["calls_per_step"]
         fields = {**asdict(info), "markets": [astuple(market) for market in info.markets]}

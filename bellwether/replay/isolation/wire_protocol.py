@@ -84,11 +84,11 @@ REQUESTS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     name: tuple(_converter(hint) for hint in call.arguments) for name, call in CALLS.items() if call.kind != "state"
 }
 #: Messages that end a phase: `done` (whether the agent has read values that depend on its fills), or `failed` (type, message, traceback). Before the
-#: first phase come `confined` (fields of a `Confinement`) or `refused` (reason), then `loaded` (name, parameters, kind, names of callbacks, `api`),
+#: first phase come `confined` (fields of a `Confinement`) or `refused` (reason), then `loaded` (name, parameters, kind, names of callbacks),
 #: `refused` or `failed`.
 ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "confined": (_optional_text,) * 5,
-    "loaded": (_text, _text, _text, _text, _integer),
+    "loaded": (_text, _text, _text, _text),
     "refused": (_text,),
     "done": (_integer,),
     "failed": (_text, _text, _text),

@@ -28,8 +28,6 @@ LOOT = 777
 class Hostile(Agent):
     """Rest a bid at the first decision, and attack at the second. `attack`: a function of this file. `target`: its argument."""
 
-    api = 3
-
     def __init__(self, attack: str, target: str = "") -> None:
         self.attack, self.target = attack, target
 
@@ -42,8 +40,6 @@ class Hostile(Agent):
 
 class Returns(Agent):
     """Return a value that is no order."""
-
-    api = 3
 
     def __init__(self, target: str = "") -> None: ...
 

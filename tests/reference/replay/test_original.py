@@ -94,8 +94,6 @@ def decisions(seed: int) -> Callable[[int], list[Call]]:
 class Drawn(Agent):
     """Make the drawn calls, and record the times of calls, cash and equity in cents."""
 
-    api = 3
-
     def __init__(self, step: Callable[[int], list[Call]], seen: list[tuple[int, float, float]]) -> None:
         self._step, self._seen = step, seen
 

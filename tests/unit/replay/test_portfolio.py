@@ -40,8 +40,6 @@ def random_part(name: str, seed: int, rules: str, start: int, fees: tuple[int, .
 class Apart(Agent):
     """Trade each market from the time and knowledge of that market alone."""
 
-    api = 3
-
     def start(self, ctx: AgentContext, episode: Any) -> None:
         self.sent: dict[str, list[Any]] = {ticker: [] for ticker in episode.tickers}
 
@@ -114,8 +112,6 @@ def test_each_market_keeps_its_least_size_and_its_fees() -> None:
     fees: dict[str, int] = {}
 
     class Small(Agent):
-        api = 3
-
         def act(self, ctx: AgentContext) -> None:
             if ctx.step == 1:
                 for market in ctx.markets():
@@ -149,8 +145,6 @@ def with_fees(one: Prepared, fees: tuple[int, ...]) -> Prepared:
 class Spender(Agent):
     """Buy ten contracts of YES of each trading market at each decision."""
 
-    api = 3
-
     def act(self, ctx: AgentContext) -> None:
         for market in ctx.markets():
             if market.is_active:
@@ -180,8 +174,6 @@ def test_trades_of_all_episodes_are_told_by_their_time() -> None:
     heard: list[tuple[int, str, int]] = []
 
     class Hears(Agent):
-        api = 3
-
         def act(self, ctx: AgentContext) -> None:
             pass
 

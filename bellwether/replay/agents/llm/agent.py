@@ -69,7 +69,6 @@ class Suspended(RunStopped):
 class _TrajectoryAgent(Agent):
     """Shared part of `LLMAgent` and `LLMReplay`: builds the toolbox and prompt of an episode, and executes steps."""
 
-    api = 3
     timed = False
     _rounds: int
     _trajectory: Trajectory

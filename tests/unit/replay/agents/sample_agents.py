@@ -14,8 +14,6 @@ from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, NO, SECOND, YES, Agen
 class Everything(Agent):
     """Make random calls, and derive the next orders from their results."""
 
-    api = 3
-
     def __init__(self, seed: int = 0) -> None:
         self.offset = seed
 
@@ -127,8 +125,6 @@ class Listens(Everything):
 class FailsAtFill(Agent):
     """Divide by zero at a fill."""
 
-    api = 3
-
     def act(self, ctx: Any) -> None:
         ctx.buy(ctx.tickers[0], YES, CONTRACT, 45 * CENT)
 
@@ -138,8 +134,6 @@ class FailsAtFill(Agent):
 
 class FailsAtOrder(Agent):
     """Divide by zero at the update of a filled order."""
-
-    api = 3
 
     def act(self, ctx: Any) -> None:
         ctx.buy(ctx.tickers[0], YES, CONTRACT, 45 * CENT)
@@ -152,8 +146,6 @@ class FailsAtOrder(Agent):
 class ReturnsAtTrade(Agent):
     """Return a value from `on_trade`."""
 
-    api = 3
-
     def act(self, ctx: Any) -> None:
         ctx.buy(ctx.tickers[0], YES, CONTRACT, 45 * CENT)
 
@@ -163,8 +155,6 @@ class ReturnsAtTrade(Agent):
 
 class Fails(Agent):
     """Divide by zero at the third decision."""
-
-    api = 3
 
     def act(self, ctx: Any) -> None:
         ctx.buy(ctx.tickers[0], YES, CONTRACT, 44 * CENT)
@@ -179,8 +169,6 @@ class Fails(Agent):
 class Greedy(Agent):
     """Send orders until the budget of calls is used up, and record their number."""
 
-    api = 3
-
     def act(self, ctx: Any) -> None:
         try:
             while True:
@@ -191,8 +179,6 @@ class Greedy(Agent):
 
 class Runaway(Agent):
     """Ignore every refusal, of counted calls on both sides of the process boundary."""
-
-    api = 3
 
     def act(self, ctx: Any) -> None:
         while True:
@@ -210,8 +196,6 @@ class Runaway(Agent):
 class Waits(Agent):
     """Do nothing."""
 
-    api = 3
-
     timed = False
 
     def act(self, ctx: Any) -> None:
@@ -221,8 +205,6 @@ class Waits(Agent):
 class BadName(Agent):
     """Agent whose name contains terminal control characters."""
 
-    api = 3
-
     name = "bad\x1b[31m"
 
     def act(self, ctx: Any) -> None:
@@ -231,8 +213,6 @@ class BadName(Agent):
 
 class Tags(Agent):
     """Tag orders, and record where the tags appear."""
-
-    api = 3
 
     def start(self, ctx: Any, episode: Any) -> None:
         self.seen: list[str] = []
@@ -256,8 +236,6 @@ class Tags(Agent):
 
 class Timed(Agent):
     """Set timers, and record the times of calls."""
-
-    api = 3
 
     def start(self, ctx: Any, episode: Any) -> None:
         self.calls: list[tuple[str, int, int]] = []
@@ -285,8 +263,6 @@ class Timed(Agent):
 
 class Breaks(Agent):
     """Fail or hang before the first decision."""
-
-    api = 3
 
     def __init__(self, how: str) -> None:
         if how == "hangs":

@@ -55,8 +55,6 @@ def two_markets() -> Tape:
 class Scripted(Agent):
     """Call a function at each decision."""
 
-    api = 3
-
     def __init__(self, what: Callable[[AgentContext], Any]) -> None:
         self.what = what
 
@@ -66,8 +64,6 @@ class Scripted(Agent):
 
 class CallRecorder(Agent):
     """Record calls in order."""
-
-    api = 3
 
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes

@@ -177,8 +177,6 @@ def send_many(ctx: AgentContext) -> None:
 
 def test_an_object_that_has_run_is_made_anew() -> None:
     class Learner(Agent):
-        api = 3
-
         def __init__(self) -> None:
             self.seen = 0
 

@@ -70,7 +70,7 @@ def record_callbacks(
             actions[kind](ctx, news)
 
     methods = {f"on_{kind}": lambda _, ctx, news, kind=kind: called(ctx, kind, news) for kind in kinds}
-    agent = type("Hears", (Agent,), {"api": 3, "act": lambda _, ctx: called(ctx, "act", ctx.step), **methods})
+    agent = type("Hears", (Agent,), {"act": lambda _, ctx: called(ctx, "act", ctx.step), **methods})
     backtest = run(tape, agent(), settings(**changed))
     assert backtest.failure is None, backtest.failure.traceback
     return [note for note in notes if note[1] < until], backtest
@@ -223,8 +223,6 @@ def test_fills_are_told_first_then_orders_trades_and_books_before_the_decision_o
 class Watches(Agent):
     """Record the best prices at each `on_book` call."""
 
-    api = 3
-
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes
 
@@ -306,8 +304,6 @@ def test_being_told_changes_no_fill_and_misses_none(seed: int, way: dict[str, An
 
 class Looks(Agent):
     """Bid at the first decision, and record the state of the context at each call, in seconds and contracts."""
-
-    api = 3
 
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes
@@ -397,8 +393,6 @@ GTC, IOC, CANCELLED, LOTS = int(Tif.GTC), int(Tif.IOC), int(Status.CANCELLED), 3
 class Quick(Agent):
     """Join the bids of each market, pair fills, follow trades, replace cancelled orders, and take books that moved far."""
 
-    api = 3
-
     name = "quick"
 
     def act(self, ctx: AgentContext) -> None:
@@ -483,8 +477,6 @@ def moved(sim, params, ticker):
 
 class CompiledQuick(CompiledAgent):
     """The compiled version of `Quick`."""
-
-    api = 3
 
     name = "quick"
     strategy = decide

@@ -364,8 +364,6 @@ def test_the_pnl_of_all_positions_is_what_equity_is_above_the_bankroll(seed: int
 class Opens(Agent):
     """Record the data and actions available in `start`."""
 
-    api = 3
-
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes
 

@@ -1,4 +1,4 @@
-"""The interface of agents: one definition, order ids and tags, timers, time limits, units of earlier versions, and the band."""
+"""The interface of agents: one definition, order ids and tags, timers, time limits, and the band."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.errors import ConfigError
-from bellwether.replay import CENT, CONTRACT, DOLLAR, SECOND, YES, Agent, AgentContext, AgentSource, OrderError, run
+from bellwether.replay import CENT, CONTRACT, DOLLAR, SECOND, YES, AgentContext, AgentSource, OrderError, run
 from bellwether.replay.agents.interface import MOST_TIMERS
-from bellwether.replay.agents.loader import AgentReference
-from bellwether.replay.engine.codes import O_PRICE
 from tests.unit.replay.agents.scenes import TRADE, Scripted, at_step, market, settings, traded
 
 SAMPLE_AGENTS = Path(__file__).parent / "sample_agents.py"
@@ -139,41 +136,6 @@ def test_a_failure_of_init_fails_the_agent_alone(how: str, kind: str) -> None:
     assert done.outcome.pnl[0] == 0
 
 
-# Prices of earlier versions.
-
-OLD = """
-from bellwether.replay import CENT, CONTRACT, DOLLAR, YES, Agent, cents
-
-LIMIT = 47 * CENT
-
-class Old(Agent):
-    def __init__(self, under=cents(46.5)):
-        self.under = under
-    def act(self, ctx):
-        market, = ctx.markets()
-        assert (market.yes_bid, market.yes_ask, market.mid, market.spread) == (450, 480, 465.0, 30) == (450, 480, self.under, 3 * CENT)
-        assert (DOLLAR, LIMIT, ctx.quotes.no_ask.tolist(), ctx.book("M-0").yes_bids[0]) == (1000, 470, [550], (450, 10_000))
-        if ctx.step == 0:
-            order = ctx.buy("M-0", YES, CONTRACT, market.yes_bid + CENT // 2)
-            assert (order.price, order.cost) == (455, 0)
-            ctx.quote("M-0", 440, DOLLAR - 510, CONTRACT)
-            ctx.amend(order, LIMIT - 20, CONTRACT)
-            assert ctx.order(0).price == 450
-        if ctx.step == 3:
-            assert [(fill.price, fill.cost) for fill in ctx.fills(whole_run=True)] == [(450, 450_000)]
-            assert [(trade.yes_price, trade.no_price) for trade in ctx.trades()] == [] and ctx.position("M-0").yes_average == 450.0
-            ctx.cancel_all()
-"""
-
-
-def test_a_file_of_an_earlier_version_gets_and_gives_mills(tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_text(OLD)
-    with pytest.warns(DeprecationWarning):
-        done = run(market(TRADE), AgentReference(f"{tmp_path / 'old.py'}:Old"), settings())
-    assert done.failure is None, done.failure.traceback
-    assert done.outcome.orders[:, O_PRICE].tolist() == [45 * CENT, 44 * CENT, 51 * CENT]
-
-
 # The band.
 
 
@@ -202,12 +164,3 @@ def test_an_agent_that_reads_its_fills_is_run_again(name: str) -> None:
     assert done.band == ("rerun" if again else "fills")
     assert len(decisions) == done.steps * (3 if again else 1)
     assert done.outcome.pnl[1] <= done.outcome.pnl[0] <= done.outcome.pnl[2]
-
-
-def test_a_class_in_memory_that_uses_present_constants_without_the_version_is_refused() -> None:
-    class Mixed(Agent):
-        def act(self, ctx: AgentContext) -> None:
-            ctx.buy("M-0", YES, CONTRACT, 45 * CENT)
-
-    with pytest.raises(ConfigError, match="CENT, DOLLAR"):
-        run(market(), Mixed(), settings())

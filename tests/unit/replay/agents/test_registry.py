@@ -23,8 +23,6 @@ class Mine(Agent):
     And that.
     """
 
-    api = 3
-
     def __init__(self, size: int = 1) -> None: ...
     def act(self, ctx): ...
 
@@ -103,8 +101,6 @@ def test_a_wrong_entry_is_named_with_its_field(tmp_path: Path, file: Path, text:
 
 
 class HTTPBidder(Agent):
-    api = 3
-
     def __init__(self, size: int, *, spread: float = 0.5, **more: str) -> None:
         self.size = size
 

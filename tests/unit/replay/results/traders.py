@@ -16,8 +16,6 @@ RULES = "kalshi-2026-05-28"
 class RandomTrader(Agent):
     """Send one to three random orders at most decisions, and fail at decision `fails`."""
 
-    api = 3
-
     def __init__(self, fails: int = -1) -> None:
         self.fails = fails
 
