@@ -211,6 +211,7 @@ def _deliver_messages(sim, time):
         elif kind == CANCEL_MESSAGE:
             cancel_now(sim, o, _AGENT, time)
         elif kind == AMEND_MESSAGE:
+            orders_of(sim)[o].amends -= 1
             amend_now(sim, o, message.price, message.lots, time)
         elif kind == REJOIN_MESSAGE:
             rejoin_queue(sim, o, message.price, message.lots, time)

@@ -9,7 +9,7 @@ from bellwether.replay.units import BUY, NO, SELL, YES
 __all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "Status", "TickerStatus", "Tif"]
 
 #: Incremented whenever results of the same run may change; stored in every result.
-ENGINE_VERSION = "3"
+ENGINE_VERSION = "4"
 
 #: Missing value of an int64 column, such as the end of a resting order.
 NONE = -1
@@ -126,7 +126,7 @@ _TEXTS = {
 O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_TAKEN = range(8)
 O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES, O_TAG = range(8, 19)
 O_MIN, O_MAX, O_LATEST, O_EARLIEST, O_BID_SIDE, O_LEVEL, O_BID_PRICE = range(19, 26)
-O_COLS = 40
+O_COLS = 41
 
 #: Columns of `fills`, the fields of `state.FILL`.
 F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine.agent_view import count_resting
 from bellwether.replay.engine.book import level_of
 from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
@@ -80,8 +81,13 @@ def next_step(sim):
 
 @compiled
 def set_timer(sim, time):
-    """Request one call of `on_timer` at `time` (ns UTC, of the agent's clock). Replaces the timer set before."""
+    """Request one call of `on_timer` at `time` (ns UTC, of the agent's clock), later than now. Replaces the timer set before.
+
+    Raises `OrderError` for a time that is not later than now.
+    """
     state = state_of(sim)
+    if time <= state.now:
+        raise OrderError("setting a timer: the time is not later than now; give a later time")
     state.timer, state.timer_at = time - state.data_latency, -1
     return time
 

@@ -64,7 +64,7 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
     order = orders[o]
     order.market = m if 0 <= m < state.tickers else NONE
     order.side, order.action, order.price, order.tif, order.count, order.expires = side, action, price, tif, lots, expires
-    order.status, order.reason, order.sent, order.tag, order.joins = _PENDING, 0, state.now, 0, joins
+    order.status, order.reason, order.sent, order.tag, order.joins, order.amends = _PENDING, 0, state.now, 0, joins, 0
     order.arrived = order.queued = order.ended = order.mid2 = order.next = order.prev = NONE
     order.latest = order.earliest = order.done_slow = order.done_fast = NONE
     order.bid_side = side if action == 0 else 1 - side
@@ -105,5 +105,6 @@ def amend_order(sim, o, price, lots):
         return amend_now(sim, o, price, lots, state_of(sim).now)
     live = is_live(sim, o)
     if live or is_linked(orders_of(sim)[o]):
+        orders_of(sim)[o].amends += 1
         send_message(sim, AMEND_MESSAGE, o, price, lots)
     return 0 if live else _NOT_RESTING

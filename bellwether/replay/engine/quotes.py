@@ -29,7 +29,7 @@ def _is_in_place(sim, s, price, lots):
     if side.quote < 0:
         return price == NO_QUOTE and side.quote_slow < 0
     order = orders_of(sim)[side.quote]
-    if order.price != price or order.status != _RESTING:
+    if order.price != price or order.status != _RESTING or order.amends > 0:
         return False
     return state_of(sim).bounds == 0 or (order.left_slow > 0 and order.left_fast > 0 and side.quote_lots == lots)
 
@@ -38,6 +38,12 @@ def _is_in_place(sim, s, price, lots):
 def are_quotes_in_place(sim, m, yes_price, no_price, lots):
     """Return True if both quotes of a market already rest at the given prices."""
     return _is_in_place(sim, 2 * m, yes_price, lots) and _is_in_place(sim, 2 * m + 1, no_price, lots)
+
+
+@inlined
+def _keeps_price(order, price):
+    """Return True if an order has this price and no amendment of it is in transit."""
+    return order.price == price and order.amends == 0
 
 
 @compiled
@@ -67,16 +73,22 @@ def _end_chain(sim, s, price):
         return True
     o = side.quote
     if o >= 0 and is_live(sim, o):
-        if orders[o].price == price:
+        if _keeps_price(orders[o], price):
             return True
         if state.budget <= 0:
             return False
         state.budget -= 1
     chain = side.quote_slow if side.quote_slow >= 0 else o
-    if chain >= 0 and orders[chain].price != price:
+    if chain >= 0 and not _keeps_price(orders[chain], price):
         cancel_quotes(sim, s)
     side.quote = NONE
     return True
+
+
+@inlined
+def forget_quotes(side):
+    """Forget a side's quotes in the account and both histories, so that the next quote is a new order."""
+    side.quote = side.quote_slow = side.quote_fast = NONE
 
 
 @compiled
@@ -88,7 +100,7 @@ def cancel_quotes(sim, s):
         cancel_order(sim, side.quote_slow)
     if side.quote_fast >= 0 and side.quote_fast not in (side.quote, side.quote_slow):
         cancel_order(sim, side.quote_fast)
-    side.quote_slow = side.quote_fast = NONE
+    forget_quotes(side)
     return answer
 
 

@@ -44,7 +44,7 @@ from bellwether.replay.engine.memory import (
 )
 from bellwether.replay.engine.order_transit import amend_order, cancel_order, is_immediate, place_order, send_message
 from bellwether.replay.engine.order_updates import has_room_for_updates, is_watching_orders, record_updates
-from bellwether.replay.engine.quotes import are_quotes_in_place, cancel_quotes, quote_market
+from bellwether.replay.engine.quotes import are_quotes_in_place, cancel_quotes, forget_quotes, quote_market
 from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE, JOINS_BOTH
 
 _NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
@@ -133,6 +133,9 @@ def cancel_all(sim, m):
         cancel_resting(sim, m, state_of(sim).now)
     else:
         send_message(sim, CANCEL_ALL_MESSAGE, m, 0, 0)
+    for s in range(2 * state_of(sim).tickers):
+        if m < 0 or s >> 1 == m:
+            forget_quotes(sides_of(sim)[s])
     _record_updates_now(sim)
     return count
 

@@ -162,9 +162,11 @@ class Session(Arrays):
     def set_timer(self, time: int) -> None:
         """Make `advance` stop once at `time` (ns UTC, of the agent's clock) and return AT_TIMER.
 
-        NEVER removes the timer. A time in the past means the next instant.
+        NEVER removes the timer. Raises `ConfigError` for a time that is not later than now.
         """
-        delayed = time if time == NEVER else max(time, self.now) - self.settings.data_latency
+        if time <= self.now:
+            raise ConfigError(f"setting a timer: {time} is not later than now ({self.now}); give a later time")
+        delayed = time if time == NEVER else time - self.settings.data_latency
         self._state[STATE_AT.timer], self._state[STATE_AT.timer_at] = delayed, -1
 
     @property

@@ -82,11 +82,11 @@ LEVEL = _record("taken taken_min taken_max short extra net")
 #: of that side at arrival, -1 without both. filled_min, filled_max, latest, earliest: lots filled, and the time when the last was, in the slowest and
 #: the fastest queue history. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots ahead and lots
 #: left in the account and in both histories, rounding accumulator, maker fee reserved, whether histories differ, events
-#: that could fill it, and the histories that it joins.
+#: that could fill it, the histories that it joins, and its amendments in transit.
 ORDER = _record(
     "market side action price tif count filled taken status reason sent arrived queued ended cost fees mid2 expires tag",
     "filled_min filled_max latest earliest",
-    "bid_side level bid_price next prev ahead ahead_slow ahead_fast left_slow left_fast done_slow done_fast rounding reserved_fee unsure chances joins",
+    "bid_side level bid_price next prev ahead ahead_slow ahead_fast left_slow left_fast done_slow done_fast rounding reserved_fee unsure chances joins amends",
 )
 
 #: Values of `joins`: histories in which an order rests on arrival.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -67,6 +68,7 @@ class Exchange:
         self.said: dict[int, tuple[str, str, int, int, int]] = {}  # last reported state by order
         self.unsaid: list[Order] = []  # orders that may have further updates
         self.chains: dict[tuple[int, int], Chain] = {}  # current quotes, by market and side
+        self.amending: Counter[int] = Counter()  # amendments on their way, by order
         self.doubts = Uncertainty(len(tape.tickers))
         self.journal: list[tuple[Any, ...]] | None = None  # events that change queues and money, for the enumeration of histories
 
@@ -100,6 +102,7 @@ class Exchange:
         if not 0 <= number < len(self.orders):
             return False
         order = self.orders[number]
+        self.chains = {place: chain for place, chain in self.chains.items() if chain.current != number}
         could = self._may_live(order) or (self.rules.observations == "frozen" and order.status == "filled" and order.queued >= 0)
         self._send(lambda at: self._cancel(order, at))
         self._say_at_once()
@@ -115,11 +118,17 @@ class Exchange:
             self._say_at_once()
             return reason
         could = self._may_live(order)
-        self._send(lambda at: self._amend(order, price, lots, at))
+        self.amending[number] += could
+        self._send(lambda at: self._amend_late(order, price, lots, at, could))
         return "" if could else "not_resting"
+
+    def _amend_late(self, order: Order, price: int, lots: int, at: int, could: bool) -> None:
+        self.amending[order.number] -= could
+        self._amend(order, price, lots, at)
 
     def cancel_all(self, ticker: int = -1) -> int:
         count = len([number for number in self.known().resting if ticker < 0 or self.orders[number].ticker == ticker])
+        self.chains = {place: chain for place, chain in self.chains.items() if 0 <= ticker != place[0]}
         self._send(lambda at: self._cancel_all(ticker, at))
         self._say_at_once()
         return count
@@ -131,7 +140,7 @@ class Exchange:
             chain = self.chains.get((ticker, side))
             if price < 0:
                 continue
-            if chain is not None and price != self._known_price(chain.current):
+            if chain is not None and (price != self._known_price(chain.current) or self.amending[chain.current]):
                 self._send(partial(self._cancel, self.orders[chain.current]))
                 chain = None
                 del self.chains[ticker, side]

@@ -531,6 +531,33 @@ def test_an_error_of_a_compiled_callback_ends_the_run_there() -> None:
     assert backtest.outcome.orders[:, O_SENT].max() == 90 * SECOND
 
 
+@strategy
+def set_a_past_timer(sim, params):
+    while k.next_step(sim):
+        k.set_timer(sim, k.now(sim) - params[0])
+
+
+@strategy
+def repeat_the_timer(sim, params, time):
+    params[1] += 1
+    k.set_timer(sim, time)
+
+
+@pytest.mark.parametrize("late", [0, 10 * SECOND])
+def test_a_compiled_timer_that_is_not_later_than_now_is_refused(late: int) -> None:
+    class Late(CompiledAgent):
+        api = 3
+        strategy, on_timer = set_a_past_timer, repeat_the_timer
+
+        def numbers(self, episode: Any, seed: int) -> np.ndarray:
+            return np.array([late, 0], np.int64)
+
+    failure = run(market(TRADE), Late(), settings()).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("OrderError", 0)
+    assert "not later than now" in failure.message
+
+
 def test_a_run_that_starts_again_with_room_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     source, chosen = random_tape(1, Shape(trades=0.5)), settings(cadence=5 * SECOND)
     roomy: list[np.ndarray] = []

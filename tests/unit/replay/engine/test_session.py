@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import ReplaySettings, Session, arrays
-from bellwether.replay.engine.codes import O_REASON, O_STATUS, S_TS, Reason, Status, Tif
+from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, ORIGINAL, busy_tape, finish, follow, life, printed, session, tape
@@ -130,6 +130,33 @@ def test_events_of_markets_and_levels_that_a_tape_does_not_have_are_refused(word
     wrong = Tape(np.array([0, SECOND]), np.array([pack(LEVEL, 0, YES, 45, 100), word]), ("T0",), 0, SECOND)
     with pytest.raises(ConfigError, match="event 1 is of ticker"):
         Session(wrong, FREE, ReplaySettings())
+
+
+# Orders in transit
+
+
+@pytest.mark.parametrize("withdraw", [lambda opened: opened.cancel_all(), lambda opened: opened.cancel(0)], ids=["all", "one"])
+@pytest.mark.parametrize("cadence", [SECOND, SECOND // 4])
+def test_a_quote_after_its_cancel_is_sent_again_with_latency(withdraw: Callable[[Session], object], cadence: int) -> None:
+    # With the shorter cadence, the first quote is still in transit.
+    opened = session(tape(*BOOK, *ENDS), order_latency=SECOND // 2, cadence=cadence)
+    opened.quote(0, 4_400, 0, 100)
+    opened.step()
+    withdraw(opened)
+    opened.quote(0, 4_400, 0, 100)
+    while opened.now < 4 * SECOND:
+        opened.step()
+    assert opened.orders[:, O_STATUS].tolist() == [Status.CANCELLED, Status.RESTING]
+
+
+def test_a_quote_whose_amendment_is_in_transit_is_replaced() -> None:
+    opened = session(tape(*BOOK, *ENDS), order_latency=SECOND // 2)
+    opened.quote(0, 4_400, 0, 100)
+    opened.step()
+    opened.amend(0, 4_300, 100)
+    opened.quote(0, 4_400, 0, 100)
+    opened.step()
+    assert opened.orders[:, [O_STATUS, O_PRICE]].tolist() == [[Status.CANCELLED, 4_300], [Status.RESTING, 4_400]]
 
 
 # Arrays that grow, and threads
