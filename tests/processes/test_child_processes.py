@@ -69,6 +69,26 @@ whole = [json.dumps(result.to_dict()).encode(), str(result).encode(), *(path.rea
 print(json.dumps([hashlib.sha256(one).hexdigest() for one in (*whole, Path("page.html").read_bytes())]))
 """
 
+SANDBOX = """
+import hashlib
+from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.polymarket import GeneratedPolymarket
+from bellwether.sandbox.polymarket.wire import build_event
+from bellwether.sandbox.timestamps import DAY
+from bellwether.sandbox.world.candles import build_candles
+world = GeneratedWorld(7)
+kalshi = [market for event in world.day(600) for market in event.markets]
+text = [(world.body(market, DAY * 20_300), build_candles(market.tape(), 60, 0, market.life.final)) for market in kalshi]
+text += [build_event(event, DAY * 20_300) for event in GeneratedPolymarket(world).day(600)]
+print(len(text), hashlib.sha256(repr(text).encode()).hexdigest())
+"""
+
+
+def test_the_sandbox_is_the_same_under_any_hash_seed() -> None:
+    first, second = (run(SANDBOX, seed=seed) for seed in ("1", "2"))
+    assert first == second
+    assert int(first.split()[0]) > 20
+
 
 @pytest.mark.nightly
 def test_questions_are_the_same_under_any_hash_seed() -> None:

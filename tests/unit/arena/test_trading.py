@@ -191,6 +191,13 @@ def test_in_v2_all_bets_share_the_limit() -> None:
     assert {refusal.reason for refusal in done.refusals} == {Reason.TOTAL_ABOVE_LIMIT}
 
 
+@pytest.mark.parametrize(("second", "reasons"), [("1250.01", set()), ("1250.010001", {Reason.TOTAL_ABOVE_LIMIT})])
+def test_the_limit_of_all_bets_is_a_quarter_of_the_cash_and_a_cent(second: str, reasons: set[Reason]) -> None:
+    done = execute_decision(bets(bet("1250"), bet(second, market_id="n")), account(), binary(), binary("n"), rules=V2)
+    assert {refusal.reason for refusal in done.refusals} == reasons
+    assert len(done.trades) == (0 if reasons else 2)
+
+
 def test_bets_never_spend_more_than_the_cash() -> None:
     done = execute_decision(bets(*[bet("2500", market_id=name) for name in "abcde"]), account(), *[binary(name) for name in "abcde"])
     assert [(refusal.leg, refusal.reason) for refusal in done.refusals] == [(5, Reason.ABOVE_CASH)]
