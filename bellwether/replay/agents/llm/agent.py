@@ -32,7 +32,6 @@ from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import Mismatch, Trajectory, TrajectoryHead, require_repeated, require_same
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.replay.engine.settings import settings_values
-from bellwether.replay.units import MILL
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class _TrajectoryAgent(Agent):
     def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> dict[str, Any]:
         """Build the toolbox and the prompt of an episode. Returns the properties of the episode and prompt that a stored trajectory must share."""
         terms: Conditions = ctx._simulator.conditions()
-        self._toolbox = Toolbox(episode, 1 if any((prices % MILL).any() for prices in terms.grids) else MILL)
+        self._toolbox = Toolbox(episode)
         self._system = system_prompt(episode, terms, self._rounds)
         self._steps = 0
         return _run_identity(episode, terms) | {

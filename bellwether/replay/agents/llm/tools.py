@@ -1,24 +1,25 @@
-"""Tools of a model agent: JSON schemas, and their execution with an `AgentContext`.
+"""Tools of a model agent: pydantic models of their arguments, executed with an `AgentContext`.
 
-Every result of a call is text for the model, also a refusal of the exchange or an error. Prices are in cents, sizes in contracts, money in
-dollars.
+Every result is text for the model, including a refusal of the exchange or an error. Prices are in cents, sizes in contracts, money in dollars.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema, SkipJsonSchema
 
 from bellwether.replay.agents.limits import BudgetError, OrderError
-from bellwether.replay.agents.llm import arguments as args
-from bellwether.replay.agents.llm.arguments import ArgumentError, Field, build_schema, format_value, read_arguments
 from bellwether.replay.agents.llm.steps import CalledTool, ToolCallStatus
 from bellwether.replay.engine.codes import Reason
-from bellwether.replay.units import CENT, CONTRACT, MICROS, MILL
+from bellwether.replay.units import CENT, CONTRACT, MICROS
 from bellwether.units import Lots, MicroDollars
 
 if TYPE_CHECKING:
@@ -26,46 +27,211 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.agents.views import Market, Order
 
-#: Maximum executed tool calls per answer.
-MOST_CALLS = 50
-DEEPEST, MOST_POINTS = 100, 100
-DONE = "done"
-TIFS = ("gtc", "ioc", "fok", "post_only", "gtd")
-
+#: Maximum executed tool calls per answer, and characters of a call's arguments.
+MOST_CALLS, MOST_CHARACTERS = 50, 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Values = Mapping[str, Any]
 Result = dict[str, Any]
 
+Ticker = Annotated[str, Field(description="ticker of a market")]
+OrderId = Annotated[int, Field(ge=0, le=10**15, description="id that place_order gave")]
+#: Exact in the engine's units of $0.0001 and 0.01 contract.
+Cents = Annotated[Decimal, Field(ge=Decimal("0.01"), le=Decimal("99.99"), decimal_places=2)]
+Contracts = Annotated[Decimal, Field(ge=Decimal("0.01"), le=10_000_000, decimal_places=2)]
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """Tool of a model: name, description for the model, function and arguments."""
 
-    name: str
-    description: str
-    run: Callable[[AgentContext, Values], Result]
-    fields: Mapping[str, Field]
+class _Schema(GenerateJsonSchema):
+    """JSON schema with keywords that all providers support."""
 
-    def definition(self) -> dict[str, Any]:
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": "number", "minimum": float(schema["ge"]), "maximum": float(schema["le"])}
+
+    def literal_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": "string", "enum": schema["expected"]}
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+
+class Tool(BaseModel):
+    """Call of a tool: its arguments, and their execution. The docstring of a subclass is the description that the model reads."""
+
+    model_config = ConfigDict(extra="forbid")
+    tool: ClassVar[str]
+
+    def _run(self, ctx: AgentContext) -> Result:
+        """Execute the call. Raises `OrderError` for invalid arguments, `BudgetError` beyond the budget of the decision."""
+        raise NotImplementedError
+
+    @classmethod
+    def definition(cls) -> dict[str, Any]:
         """Return the tool in the format of the OpenAI API."""
-        function = {"name": self.name, "description": self.description, "parameters": build_schema(self.fields)}
-        return {"type": "function", "function": function}
+        schema = cls.model_json_schema(schema_generator=_Schema)
+        parameters = {key: value for key, value in schema.items() if key not in ("title", "description")}
+        return {"type": "function", "function": {"name": cls.tool, "description": inspect.getdoc(cls), "parameters": parameters}}
+
+
+class GetMarkets(Tool):
+    """Best bids and asks of all markets, with sizes."""
+
+    tool = "get_markets"
+
+    def _run(self, ctx: AgentContext) -> Result:
+        return {"markets": [_quote(market) for market in ctx.markets()]}
+
+
+class GetOrderbook(Tool):
+    """Order book of a market: [price in cents, contracts] per level, best first."""
+
+    tool = "get_orderbook"
+    ticker: Ticker
+    depth: Annotated[int, Field(ge=1, le=100)] | SkipJsonSchema[None] = Field(None, description="levels per side; 10 when left out")
+
+    def _run(self, ctx: AgentContext) -> Result:
+        book = ctx.book(self.ticker, self.depth or 10)
+        sides = {name: getattr(book, name) for name in ("yes_bids", "yes_asks", "no_bids", "no_asks")}
+        return {"ticker": book.ticker} | {
+            name: [[to_cents(price), to_contracts(lots)] for price, lots in levels] for name, levels in sides.items()
+        }
+
+
+class GetPositions(Tool):
+    """Contracts that you hold."""
+
+    tool = "get_positions"
+
+    def _run(self, ctx: AgentContext) -> Result:
+        positions = zip(ctx.tickers, ctx.positions.tolist(), strict=True)
+        return {
+            "positions": [
+                {"ticker": ticker, "yes_contracts": to_contracts(yes), "no_contracts": to_contracts(no)}
+                for ticker, (yes, no) in positions
+                if yes or no
+            ]
+        }
+
+
+class GetCash(Tool):
+    """Cash, what of it is free for new orders, and equity, in dollars."""
+
+    tool = "get_cash"
+
+    def _run(self, ctx: AgentContext) -> Result:
+        return {
+            "cash_dollars": to_dollars(ctx.cash),
+            "available_dollars": to_dollars(ctx.available),
+            "equity_dollars": to_dollars(ctx.equity),
+        }
+
+
+class PlaceOrder(Tool):
+    """Send an order. The result says at once what was filled."""
+
+    tool = "place_order"
+    ticker: Ticker
+    side: Literal["yes", "no"] = Field(description="the contract")
+    action: Literal["buy", "sell"] = Field(description="whether to buy or sell contracts of that side")
+    type: Literal["limit", "market"] | SkipJsonSchema[None] = Field(None, description="a market order takes whatever price there is")
+    count: Contracts = Field(description="contracts")
+    price_cents: Cents | SkipJsonSchema[None] = Field(
+        None, description="limit price in cents of that side, such as 45 or 45.5; not for a market order"
+    )
+    time_in_force: Literal["gtc", "ioc", "fok", "post_only", "gtd"] | SkipJsonSchema[None] = Field(
+        None,
+        description="gtc (default of a limit order): the rest stays in the book; ioc (default of a market order): the rest is dropped; "
+        "fok: all or nothing; post_only: refused when it would trade at once; gtd: like gtc until expires_at",
+    )
+    expires_at: AwareDatetime | SkipJsonSchema[None] = Field(None, description="for gtd: ISO 8601 time with zone")
+
+    def _run(self, ctx: AgentContext) -> Result:
+        if (self.type == "market") != (self.price_cents is None):
+            raise OrderError("a limit order needs price_cents, and a market order has none")
+        price = None if self.price_cents is None else int(self.price_cents * CENT)
+        lots = int(self.count * CONTRACT)
+        return _order(ctx.place(self.ticker, self.side, self.action, price, lots, self.time_in_force, self.expires_at))
+
+
+class CancelOrder(Tool):
+    """Take a resting order out of the book."""
+
+    tool = "cancel_order"
+    order_id: OrderId
+
+    def _run(self, ctx: AgentContext) -> Result:
+        cancelled = ctx.cancel(self.order_id)
+        return {"order_id": self.order_id, "cancelled": cancelled} | ({} if cancelled else {"refused": "it is not in the book any more"})
+
+
+class AmendOrder(Tool):
+    """Change price or size of a resting order. Only a smaller size at the same price keeps its place in the queue."""
+
+    tool = "amend_order"
+    order_id: OrderId
+    price_cents: Cents = Field(description="limit price in cents of that side, such as 45 or 45.5")
+    count: Contracts = Field(description="contracts that are to remain")
+
+    def _run(self, ctx: AgentContext) -> Result:
+        refused = ctx.amend(self.order_id, int(self.price_cents * CENT), int(self.count * CONTRACT))
+        return {"order_id": self.order_id, "refused": Reason[refused.upper()].text} if refused else _order(ctx.order(self.order_id))
+
+
+class GetRestingOrders(Tool):
+    """Your orders in the book."""
+
+    tool = "get_resting_orders"
+    ticker: Ticker | SkipJsonSchema[None] = None
+
+    def _run(self, ctx: AgentContext) -> Result:
+        return {"orders": [resting_order(order) for order in ctx.resting(self.ticker)]}
+
+
+class GetExogenous(Tool):
+    """Latest points of a series of outside data, as known now."""
+
+    tool = "get_exogenous"
+    name: str = Field(description="the series")
+    last: Annotated[int, Field(ge=1, le=100)] | SkipJsonSchema[None] = Field(
+        None, description="how many of the latest points; 1 when left out"
+    )
+
+    def _run(self, ctx: AgentContext) -> Result:
+        ts, values = ctx.exogenous(self.name)
+        first = -(self.last or 1)
+        points = zip(ts[first:].tolist(), values[first:].tolist(), strict=True)
+        return {
+            "name": self.name,
+            "points": [{"time": format_time(at), "value": value if math.isfinite(value) else None} for at, value in points],
+        }
+
+
+class Done(Tool):
+    """End this step."""
+
+    tool = "done"
+    note: Annotated[str, Field(max_length=1000)] | SkipJsonSchema[None] = Field(None, description="why, in a sentence")
+
+    def _run(self, ctx: AgentContext) -> Result:
+        return {"ok": True}
 
 
 class Toolbox:
     """Tools that a model can call in an episode.
 
-    Args:
-        episode: Description of the episode.
-        step: Smallest price step of the model's orders, $0.0001.
-
     Attributes:
         definitions: Tools in the format of the OpenAI API.
     """
 
-    def __init__(self, episode: EpisodeInfo, step: int = MILL) -> None:
-        self._tools = {tool.name: tool for tool in _tools(episode, step)}
+    def __init__(self, episode: EpisodeInfo) -> None:
+        tools: list[type[Tool]] = [
+            GetMarkets, GetOrderbook, GetPositions, GetCash, PlaceOrder, CancelOrder, AmendOrder, GetRestingOrders,
+        ]  # fmt: skip
+        if episode.exogenous:
+            names: Any = Literal.__getitem__(episode.exogenous)
+            tools.append(create_model("GetExogenous", __base__=GetExogenous, name=(names, Field(description="the series"))))
+        self._tools: dict[str, type[Tool]] = {tool.tool: tool for tool in [*tools, Done]}
         self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
 
     def execute_calls(self, ctx: AgentContext, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], bool]:
@@ -76,92 +242,36 @@ class Toolbox:
             result: Result
             status: ToolCallStatus
             if done or len(finished) >= MOST_CALLS:
-                why = f"{DONE}() was called before" if done else f"an answer may call {MOST_CALLS} tools"
+                why = f"{Done.tool}() was called before" if done else f"an answer may call {MOST_CALLS} tools"
                 result, status = {"error": f"not carried out: {why}"}, "skipped"
             else:
                 result, status = self._execute(ctx, call)
-                done = call.name == DONE and status == "ok"
+                done = call.name == Done.tool and status == "ok"
             finished.append(CalledTool(call.id, call.name, call.arguments, json.dumps(result), status))
         return tuple(finished), done
 
     def _execute(self, ctx: AgentContext, call: CalledTool) -> tuple[Result, ToolCallStatus]:
         tool = self._tools.get(call.name)
         if tool is None:
-            return {"error": f"there is no tool {format_value(call.name)}; there are {', '.join(self._tools)}"}, "unknown"
+            return {"error": f"there is no tool {call.name[:60]!r}; there are {', '.join(self._tools)}"}, "unknown"
         try:
-            result = tool.run(ctx, read_arguments(call.arguments, tool.fields))
-        except (ArgumentError, OrderError, BudgetError) as error:
+            result = _read(tool, call.arguments)._run(ctx)
+        except (OrderError, BudgetError) as error:
             return {"error": f"{call.name}: {error}"}, "error"
         return result, "rejected" if result.get("status") == "rejected" or "refused" in result else "ok"
 
 
-def _tools(episode: EpisodeInfo, step: int) -> list[Tool]:
-    ticker = _ticker(episode.tickers)
-    order_id = args.integer_field(0, 10**15, "id that place_order gave")
-    price, count = args.price_field("limit price in cents of that side, such as 45 or 45.5", step), args.count_field("contracts")
-    order = {
-        "ticker": ticker,
-        "side": args.choice_field(("yes", "no"), "the contract"),
-        "action": args.choice_field(("buy", "sell"), "whether to buy or sell contracts of that side"),
-        "type": args.choice_field(("limit", "market"), "a market order takes whatever price there is", required=False),
-        "count": count,
-        "price_cents": args.price_field(
-            "limit price in cents of that side, such as 45 or 45.5; not for a market order", step, required=False
-        ),
-        "time_in_force": args.choice_field(
-            TIFS,
-            "gtc (default of a limit order): the rest stays in the book; ioc (default of a market order): the rest is dropped; "
-            "fok: all or nothing; post_only: refused when it would trade at once; gtd: like gtc until expires_at",
-            required=False,
-        ),
-        "expires_at": args.time_field("for gtd: ISO 8601 time with zone", required=False),
-    }
-    tools = [
-        Tool("get_markets", "Best bids and asks of all markets, with sizes.", _markets, {}),
-        Tool(
-            "get_orderbook",
-            "Order book of a market: [price in cents, contracts] per level, best first.",
-            _orderbook,
-            {"ticker": ticker, "depth": args.integer_field(1, DEEPEST, "levels per side; 10 when left out", required=False)},
-        ),
-        Tool("get_positions", "Contracts that you hold.", _positions, {}),
-        Tool("get_cash", "Cash, what of it is free for new orders, and equity, in dollars.", _cash, {}),
-        Tool("place_order", "Send an order. The result says at once what was filled.", _place, order),
-        Tool("cancel_order", "Take a resting order out of the book.", _cancel, {"order_id": order_id}),
-        Tool(
-            "amend_order",
-            "Change price or size of a resting order. Only a smaller size at the same price keeps its place in the queue.",
-            _amend,
-            {"order_id": order_id, "price_cents": price, "count": args.count_field("contracts that are to remain")},
-        ),
-        Tool("get_resting_orders", "Your orders in the book.", _resting, {"ticker": _ticker(episode.tickers, required=False)}),
-    ]
-    if episode.exogenous:
-        series = {
-            "name": args.choice_field(episode.exogenous, "the series"),
-            "last": args.integer_field(1, MOST_POINTS, "how many of the latest points; 1 when left out", required=False),
-        }
-        tools.append(Tool("get_exogenous", "Latest points of a series of outside data, as known now.", _exogenous, series))
-    note = {"note": args.text_field("why, in a sentence", required=False)}
-    return [*tools, Tool(DONE, "End this step.", lambda ctx, values: {"ok": True}, note)]
+def _read(tool: type[Tool], arguments: str) -> Tool:
+    if len(arguments) > MOST_CHARACTERS:
+        raise OrderError(f"the arguments have {len(arguments)} characters; at most {MOST_CHARACTERS} are read")
+    try:
+        return tool.model_validate_json(arguments.strip() or "{}")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise OrderError(": ".join([*map(str, first["loc"][:1]), first["msg"]])[:300]) from None
 
 
-def _ticker(tickers: Sequence[str], *, required: bool = True) -> Field:
-    names = frozenset(tickers)
-
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or value not in names:
-            raise ArgumentError(f"there is no such market; there are {', '.join(tickers[:10])}{', …' if len(tickers) > 10 else ''}")
-        return value
-
-    return Field({"type": "string", "description": "ticker of a market"}, read, required)
-
-
-# --- functions of the tools --------------------------------------------------------------------------------------------
-
-
-def _markets(ctx: AgentContext, values: Values) -> Result:
-    return {"markets": [_quote(market) for market in ctx.markets()]}
+# --- results -----------------------------------------------------------------------------------------------------------
 
 
 def _quote(market: Market) -> Result:
@@ -180,41 +290,6 @@ def _quote(market: Market) -> Result:
     }
 
 
-def _orderbook(ctx: AgentContext, values: Values) -> Result:
-    book = ctx.book(values["ticker"], values.get("depth", 10))
-    sides = {name: getattr(book, name) for name in ("yes_bids", "yes_asks", "no_bids", "no_asks")}
-    return {"ticker": book.ticker} | {
-        name: [[to_cents(price), to_contracts(lots)] for price, lots in levels] for name, levels in sides.items()
-    }
-
-
-def _positions(ctx: AgentContext, values: Values) -> Result:
-    positions = zip(ctx.tickers, ctx.positions.tolist(), strict=True)
-    return {
-        "positions": [
-            {"ticker": ticker, "yes_contracts": to_contracts(yes), "no_contracts": to_contracts(no)}
-            for ticker, (yes, no) in positions
-            if yes or no
-        ]
-    }
-
-
-def _cash(ctx: AgentContext, values: Values) -> Result:
-    return {"cash_dollars": to_dollars(ctx.cash), "available_dollars": to_dollars(ctx.available), "equity_dollars": to_dollars(ctx.equity)}
-
-
-def _place(ctx: AgentContext, values: Values) -> Result:
-    kind, tif = values.get("type", "limit"), values.get("time_in_force")
-    price, expires = values.get("price_cents"), values.get("expires_at")
-    if kind == "limit" and price is None:
-        raise ArgumentError("a limit order needs price_cents")
-    if kind == "market" and (price is not None or tif not in (None, "ioc", "fok")):
-        raise ArgumentError("a market order has no price_cents, and its time_in_force is ioc or fok")
-    if (tif == "gtd") != (expires is not None):
-        raise ArgumentError("gtd, and no other time_in_force, needs expires_at")
-    return _order(ctx.place(values["ticker"], values["side"], values["action"], price, values["count"], tif, expires))
-
-
 def _order(order: Order) -> Result:
     if order.id < 0:
         return {"order_id": None, "status": order.status, "reason": order.explanation}
@@ -230,22 +305,6 @@ def _order(order: Order) -> Result:
     return result | ({"reason": order.explanation} if order.reason else {})
 
 
-def _cancel(ctx: AgentContext, values: Values) -> Result:
-    if ctx.cancel(values["order_id"]):
-        return {"order_id": values["order_id"], "cancelled": True}
-    return {"order_id": values["order_id"], "cancelled": False, "refused": "it is not in the book any more"}
-
-
-def _amend(ctx: AgentContext, values: Values) -> Result:
-    number = values["order_id"]
-    refused = ctx.amend(number, values["price_cents"], values["count"])
-    return {"order_id": number, "refused": Reason[refused.upper()].text} if refused else _order(ctx.order(number))
-
-
-def _resting(ctx: AgentContext, values: Values) -> Result:
-    return {"orders": [resting_order(order) for order in ctx.resting(values.get("ticker"))]}
-
-
 def resting_order(order: Order) -> Result:
     """Return a resting order as the fields, by name, that tool results and the state text contain."""
     return {
@@ -256,16 +315,6 @@ def resting_order(order: Order) -> Result:
         "price_cents": to_cents(order.price),
         "resting_contracts": to_contracts(order.remaining),
         "filled_contracts": to_contracts(order.filled),
-    }
-
-
-def _exogenous(ctx: AgentContext, values: Values) -> Result:
-    ts, points = ctx.exogenous(values["name"])
-    last = values.get("last", 1)
-    latest = zip(ts[-last:].tolist(), points[-last:].tolist(), strict=True)
-    return {
-        "name": values["name"],
-        "points": [{"time": format_time(at), "value": value if math.isfinite(value) else None} for at, value in latest],
     }
 
 

@@ -1,4 +1,4 @@
-"""The system prompt states fees and ticks, titles cannot leave their block, and arguments are parsed exactly or refused."""
+"""The system prompt states fees and ticks, and titles cannot leave their block."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bellwether.replay.agents.gateway import Conditions
-from bellwether.replay.agents.llm import arguments as args
-from bellwether.replay.agents.llm.arguments import ArgumentError, build_schema, read_arguments
 from bellwether.replay.agents.llm.prompt import PRICES, SIZES, _titles, fees_text, grid_text, system_prompt
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.engine import ReplaySettings
@@ -133,102 +127,3 @@ def test_a_portfolio_states_the_sizes_and_fees_of_each_venue() -> None:
     for place, rules in enumerate(sets):
         alone = Conditions(rules, ReplaySettings(), rows[place].reshape(1, -1), [cents_grid()])
         assert all(line in text for line in fees_text(episode(rules.name, ("a",)), alone).splitlines() if line.startswith("| "))
-
-
-# Arguments of tools
-
-
-FIELDS = {
-    "side": args.choice_field(("yes", "no"), "the contract"),
-    "price_cents": args.price_field("limit", required=False),
-    "count": args.count_field("contracts", required=False),
-    "depth": args.integer_field(1, 100, "levels", required=False),
-    "at": args.time_field("when", required=False),
-    "note": args.text_field("why", 10, required=False),
-}
-
-
-def read(**given: Any) -> dict[str, Any]:
-    return read_arguments(json.dumps({"side": "yes", **given}), FIELDS)
-
-
-def test_cents_become_prices_exactly() -> None:
-    prices = {"45": 4500, "45.5": 4550, "0.1": 10, "99.9": 9990, "45.50": 4550, "4.55e1": 4550, '"45"': 4500, '"45.5"': 4550, "57.0": 5700}
-    for text, price in prices.items():
-        assert read_arguments(f'{{"side": "yes", "price_cents": {text}}}', FIELDS)["price_cents"] == price, text
-
-
-def test_hundredths_of_a_cent_are_read_where_a_market_has_them() -> None:
-    fine = {"price_cents": args.price_field("limit", 1)}
-    assert read_arguments('{"price_cents": 45.55}', fine) == {"price_cents": 4555}
-    assert build_schema(fine)["properties"]["price_cents"]["minimum"] == 0.01
-    with pytest.raises(ArgumentError, match="two decimals"):
-        read_arguments('{"price_cents": 45.555}', fine)
-
-
-#: Values that do not fit, by argument.
-WRONG = {
-    "price_cents": ("0", "100", "45.55", "true", '"NaN"', '"1e1"', "1e400"),
-    "count": ("0", "0.001", "10000001", "9" * 200, '"١"'),
-    "depth": ("0", "101", "1.5", "false"),
-    "at": ('"2026-01-20T17:00:00"', "5", '"9999-99-99T00:00:00Z"'),
-    "side": ('"YES"', "true", '""'),
-    "note": ('"12345678901"',),
-    "leverage": ("5",),
-}
-NO_OBJECTS = ("null", "{", '{"side": "yes"', '{"side": NaN}', '{"side": "yes", "side": "no"}', "[" * 10_000, "x" * 30_000)
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_does_not_fit_is_refused_by_name(name: str) -> None:
-    for text in WRONG[name]:
-        given = {"side": '"yes"', name: text}
-        with pytest.raises(ArgumentError, match=name):
-            read_arguments("{" + ", ".join(f'"{key}": {value}' for key, value in given.items()) + "}", FIELDS)
-            pytest.fail(text)
-
-
-def test_what_is_no_object_is_refused() -> None:
-    for text in NO_OBJECTS:
-        with pytest.raises(ArgumentError):
-            read_arguments(text, FIELDS)
-            pytest.fail(text)
-
-
-def test_a_missing_argument_is_named_and_null_is_missing() -> None:
-    for text in ("{}", "", "  ", '{"side": null}'):
-        with pytest.raises(ArgumentError, match="side is missing"):
-            read_arguments(text, FIELDS)
-    assert read(price_cents=None) == {"side": "yes"}
-
-
-def test_the_schema_says_what_is_read() -> None:
-    schema = build_schema(FIELDS)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate({"side": "yes", "price_cents": 45.5, "count": 0.01, "depth": 3}, schema)
-    for wrong in ({}, {"side": "YES"}, {"side": "yes", "price_cents": 100}, {"side": "yes", "other": 1}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema)
-
-
-TEXT = st.text('{}[]",:0123456789.-+eE tfnyso\\\n\x00\u0661\ud800é')
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from([*FIELDS, "x"]), inner, max_size=4)),
-    max_leaves=8,
-)
-
-
-@given(text=st.one_of(TEXT, JSON.map(json.dumps)))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
-        values = read_arguments(text, FIELDS)
-    except ArgumentError as refused:
-        assert str(refused)
-    else:
-        assert values["side"] in ("yes", "no")
-        assert all(isinstance(values[name], int) for name in ("price_cents", "count", "depth", "at") if name in values)
-
-
-def test_a_time_is_read_with_its_zone() -> None:
-    assert read(at="2026-01-20T18:00:00.000001+01:00")["at"] == 1_768_928_400_000_001_000
