@@ -96,18 +96,6 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
     cloup.option(
         "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds from an event to the agent."
     ),
-    cloup.option(
-        "--response-latency",
-        default=0.0,
-        show_default=True,
-        type=click.FloatRange(0),
-        help="Milliseconds from an order's event to the agent; at least --data-latency.",
-    ),
-    cloup.option(
-        "--latencies",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Recorded latencies instead: CSV or Parquet with time_ns, entry_ns, response_ns.",
-    ),
 )
 @cloup.option_group(
     "Limits of agents",

@@ -69,8 +69,6 @@ class BacktestConfig(dg.Config):
     """Time from a decision to the arrival of its orders."""
     data_latency_ms: float = 0.0
     """Age of the market data that a decision sees."""
-    response_latency_ms: float = 0.0
-    """Time until the agent sees updates of its orders; at least data_latency_ms."""
     taker_only: bool = False
     """Orders never rest."""
     seed: int = 0
@@ -231,7 +229,6 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
         band=config.band,
         order_latency=round(config.order_latency_ms * MILLISECOND),
         data_latency=round(config.data_latency_ms * MILLISECOND),
-        response_latency=round(config.response_latency_ms * MILLISECOND),
         execution="taker_only" if config.taker_only else None,
         seed=config.seed,
         **options,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.views import Book, Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.batches import Candidate
-    from bellwether.replay.engine.latencies import LatencySeries
     from bellwether.replay.episode import load
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
     from bellwether.replay.preparation import prepare
@@ -37,7 +36,6 @@ _HOMES = {
     "agents.views": ("Book", "Market", "Order"),
     "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
-    "engine.latencies": ("LatencySeries",),
     "episode": ("load",),
     "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
     "preparation": ("prepare",),
@@ -52,7 +50,7 @@ _HOMES = {
 __all__ = [
     "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "Agent", "AgentContext", "AgentSource", "Backtest",
     "BacktestSettings", "Book", "BudgetError", "Candidate", "CentiCents", "CompiledAgent", "Confinement", "EpisodeInfo", "Failure", "Fill",
-    "Isolation", "LatencySeries", "Lots", "Market", "MarketInfo", "MicroDollars", "Order", "OrderError", "OrderUpdate", "Position",
+    "Isolation", "Lots", "Market", "MarketInfo", "MicroDollars", "Order", "OrderError", "OrderUpdate", "Position",
     "Prepared", "Sweep", "Trade", "cents", "contracts", "load", "prepare", "requests", "run", "run_sweep",
 ]  # fmt: skip
 

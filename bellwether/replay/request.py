@@ -17,7 +17,6 @@ from bellwether.places import place
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import Backtest, BacktestSettings
 from bellwether.replay.batches import Candidate, Source, prepare_source, varied_parameters
-from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.replay.isolation import Isolation
@@ -127,8 +126,6 @@ def _build_settings(options: Mapping[str, Any]) -> BacktestSettings:
     values["order_latency"] = _parse_duration("latency", options["latency"], _MILLISECOND)
     values["seconds_per_step"] = options["decision_seconds"]
     values["data_latency"] = _parse_duration("data-latency", options["data_latency"], _MILLISECOND)
-    values["response_latency"] = _parse_duration("response-latency", options["response_latency"], _MILLISECOND)
-    values["latencies"] = None if options["latencies"] is None else LatencySeries.read(options["latencies"])
     return BacktestSettings(**values)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,8 +13,6 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.failures import Failure
 from bellwether.replay.engine import ReplayOutcome
 from bellwether.replay.engine import ReplaySettings as EngineSettings
-from bellwether.replay.engine.latencies import LatencySeries
-from bellwether.replay.engine.settings import settings_values
 from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
@@ -42,8 +40,6 @@ class BacktestSettings:
         sample_every: Time between points of the equity curve.
         order_latency: Time until an order arrives.
         data_latency: Time until the agent sees an event.
-        response_latency: Time until the agent learns the outcome of an order; at least data_latency.
-        latencies: Recorded latencies, which replace order_latency and response_latency.
         execution: maker_taker or taker_only. Default: that of the episode.
         queue: Queue model: trade_only, reconciled, proportional, power, log or optimistic. Default: that of the rules.
         queue_exponent: Exponent of the queue model power.
@@ -63,8 +59,6 @@ class BacktestSettings:
     sample_every: int = MINUTE
     order_latency: int = 0
     data_latency: int = 0
-    response_latency: int = 0
-    latencies: LatencySeries | None = None
     execution: str | None = None
     queue: str | None = None
     queue_exponent: int = 3
@@ -110,7 +104,7 @@ class BacktestSettings:
         Excluded are the time limit of a step, and the queue exponent unless the queue model is power.
         """
         excluded = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",)), *(() if self.fees else ("fees",))}
-        values = {name: value for name, value in settings_values(self).items() if name not in excluded}
+        values = {name: value for name, value in asdict(self).items() if name not in excluded}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

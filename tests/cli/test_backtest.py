@@ -244,15 +244,11 @@ def test_settings_reach_the_run(episode: Path) -> None:
     assert first["settings_digest"] != second["settings_digest"]
 
 
-def test_every_setting_of_time_and_limits_changes_the_digest(episode: Path, tmp_path: Path) -> None:
-    latencies = tmp_path / "latencies.csv"
-    latencies.write_text("time_ns,entry_ns,response_ns\n0,250000000,40000000\n")
+def test_every_setting_of_time_and_limits_changes_the_digest(episode: Path) -> None:
     settings = [
         (),
         ("--latency", 250),
         ("--data-latency", 40),
-        ("--response-latency", 40),
-        ("--latencies", latencies),
         ("--calls", 7),
         ("--execution", "taker_only"),
         ("--seed", 1),

@@ -177,7 +177,7 @@ class Gateway:
         watched, fills, trades, books, timers = self._callbacks, [], [], [], []
         orders = self._updates() if watched.on_order else []
         if watched.on_fill and self._reported_fills < self._fill_count():
-            fills = self._session.known_fills[self._reported_fills :, :_FILL_WIDTH].tolist()
+            fills = self._session.fills[self._reported_fills :, :_FILL_WIDTH].tolist()
             self._reported_fills = self._session.report_fills()
         if watched.on_trade and (until := self._known_trade_count()) > self._reported_trades:
             trades, self._reported_trades = self._trades[self._reported_trades : until].tolist(), until
@@ -217,7 +217,7 @@ class Gateway:
         return self._session.sizes
 
     def order(self, order: int) -> Row | None:
-        orders = self._session.known_orders
+        orders = self._session.orders
         if not 0 <= order < len(orders):
             return None
         row = orders[order].tolist()
@@ -254,7 +254,7 @@ class Gateway:
     def are_resting(self, orders: np.ndarray) -> np.ndarray | None:
         if not self._spend(1):
             return None
-        rows = self._session.known_orders
+        rows = self._session.orders
         is_known = (orders >= 0) & (orders < len(rows))
         resting = np.zeros(len(orders), bool)
         resting[is_known] = rows[orders[is_known], codes.O_STATUS] == _RESTING
@@ -279,7 +279,7 @@ class Gateway:
         if not self._is_market(ticker, or_all=True) or after < 0 or not self._spend(1):
             return None
         first = 0 if whole else self._session.fills_before[self._between]
-        rows = self._session.known_fills[first:, :_FILL_WIDTH]
+        rows = self._session.fills[first:, :_FILL_WIDTH]
         return (rows if ticker < 0 else rows[rows[:, codes.F_TICKER] == ticker])[after : after + MOST_ROWS].copy()
 
     def ledger(self, ticker: int) -> list[list[Any]] | None:

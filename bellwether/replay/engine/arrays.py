@@ -22,7 +22,6 @@ from bellwether.replay.engine.state import (
     NO_BOOK_YET,
     SIDE,
     STATE,
-    WATCH_LATE,
     WATCH_ORDERS,
     WORD_OF,
     WORDS,
@@ -53,7 +52,6 @@ class Arrays:
 
     def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: ReplaySettings, *, bounds: bool) -> None:
         self.settings = settings
-        late, tickers = settings.answers_late, len(tape.tickers)
         self._longest = max(map(len, tape.levels), default=0)
         sides, slots = new_sides(tape)
         stops = int(np.count_nonzero(schedule[:, 2] == DECISION))
@@ -80,17 +78,10 @@ class Arrays:
             "batch": new_rows(256, record_width("batch")),
             "updates": new_rows(FIRST_UPDATES, record_width("updates")),
             "noted": new_rows(FIRST_ROWS, record_width("noted")),
-            "ledgers": new_rows(FIRST_UPDATES, record_width("ledgers")),
-            "accounts": new_rows(FIRST_UPDATES * tickers, record_width("accounts")),
-            "series": new_rows(0, 3) if settings.latencies is None else settings.latencies.rows,
             "trades": new_rows(0, record_width("trades")),
-            "seen_state": state.copy() if late else state,
-            "seen_sides": sides.copy() if late else sides,
-            "seen_markets": markets.copy() if late else markets,
         }
-        self._arrays["seen_orders"] = new_rows(FIRST_ROWS, record_width("orders")) if late else self._arrays["orders"]
-        #: The state, and the state known to the agent: flat, indexed by `STATE_AT`.
-        self._state, self._seen = state[0], self._arrays["seen_state"][0]
+        #: Flat, indexed by `STATE_AT`.
+        self._state = state[0]
         self._words = np.zeros(WORDS, np.int64)
         self._words[ENTRY_WORD] = engine_address()
         for name, array in self._arrays.items():
@@ -122,22 +113,15 @@ class Arrays:
         self._make_room_for_updates()
 
     def _make_room_for_updates(self, *, more: bool = False) -> None:
-        """Enlarge the arrays of order updates and ledgers as the number of open orders requires. more: double them in any case."""
+        """Enlarge the arrays of order updates as the number of open orders requires. more: double them in any case."""
         state, rows = self._state, len(self._arrays["orders"])
-        if not state[STATE_AT.watch] & (WATCH_ORDERS | WATCH_LATE):
+        if not state[STATE_AT.watch] & WATCH_ORDERS:
             return
-        if self.settings.answers_late and len(self._arrays["seen_orders"]) < rows:
-            self._resize("seen_orders", rows, int(state[STATE_AT.orders]))
         if len(self._arrays["noted"]) < rows:
             self._resize("noted", rows, int(state[STATE_AT.open]))
         needed = int(state[STATE_AT.update_tail] + state[STATE_AT.open] + state[STATE_AT.orders] - state[STATE_AT.noted]) + 2
         if more or needed > len(self._arrays["updates"]):
             self._resize("updates", 2 * max(needed, len(self._arrays["updates"])), int(state[STATE_AT.update_tail]))
-        used = int(state[STATE_AT.ledger_tail])
-        if more or used + 1 > len(self._arrays["ledgers"]):
-            ledgers, tickers = 2 * max(used + 1, len(self._arrays["ledgers"])), int(state[STATE_AT.tickers])
-            self._resize("ledgers", ledgers, used)
-            self._resize("accounts", ledgers * tickers, used * tickers)
 
     def _move_messages(self, rows: int) -> None:
         """Move the messages in transit to the start of a larger array."""
@@ -155,8 +139,6 @@ class Arrays:
     def _set(self, name: str, array: np.ndarray) -> None:
         self._arrays[name] = array
         self._point(name, array)
-        if name == "orders" and not self.settings.answers_late:
-            self._set("seen_orders", array)
 
     def _point(self, name: str, array: np.ndarray) -> None:
         """Store the address and length of an array in the words."""
@@ -204,7 +186,7 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: b
     state["time"] = state["now"] = tape.start
     state["expiry"] = state["timer"] = state["budget"] = NEVER
     state["expiry_at"] = state["timer_at"] = -1
-    state["cash"] = state["ledger_cash"] = settings.bankroll
+    state["cash"] = settings.bankroll
     state["bounds"] = bounds and rules.netting == "net"
     for name in ("consume", "remainder_rests", "gtd_rests", "through", "crossing", "collateral"):
         state[name] = getattr(rules, name)
@@ -215,9 +197,8 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: b
     state["listed"] = rules.observations == "frozen"
     state["queue"], state["exponent"] = Queue[(settings.queue or rules.queue).upper()], settings.queue_exponent
     state["cancel_maker"], state["taker_only"] = settings.self_trade == "cancel_maker", settings.execution == "taker_only"
-    for name in ("order_latency", "data_latency", "response_latency", "max_orders", "max_resting"):
+    for name in ("order_latency", "data_latency", "max_orders", "max_resting"):
         state[name] = getattr(settings, name)
-    state["watch"] = WATCH_LATE if settings.answers_late else 0
     return _integer_rows(states)
 
 

@@ -134,3 +134,13 @@ def first_resting(sim, s):
     while i >= 0 and orders[i].status != _RESTING:
         i = orders[i].next
     return i
+
+
+@compiled
+def count_resting(sim, m):
+    """Return how many of the agent's orders rest in a market (-1: in all markets)."""
+    count, sides = 0, sides_of(sim)
+    for s in range(2 * state_of(sim).tickers):
+        if m < 0 or s >> 1 == m:
+            count += sides[s].own
+    return count

@@ -20,9 +20,8 @@ from numba import typeof, types
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
-from bellwether.replay.engine.agent_view import reset_rows
 from bellwether.replay.engine.compilation import address_of, compiled, inlined
-from bellwether.replay.engine.memory import array_at, markets_of, seen_state_of, sides_of, state_of, trades_of
+from bellwether.replay.engine.memory import array_at, markets_of, sides_of, state_of, trades_of
 from bellwether.replay.engine.state import CALLBACK_WORDS, PARAMS_WORD
 
 #: Callbacks in the order of calls; the bits of `callbacks` are 1 << these.
@@ -106,14 +105,15 @@ def _next_in_batch(sim):
 @compiled
 def _new_batch(sim):
     """Start a batch with the events since the previous batch. Returns False without such events."""
-    state, seen, trades = state_of(sim), seen_state_of(sim), trades_of(sim)
+    state, trades = state_of(sim), trades_of(sim)
     has_news = False
     if _has_callback(state, ON_FILL):
-        state.fills_end = state.fills_reported = seen.fills
+        state.fills_end = state.fills_reported = state.fills
         has_news |= state.fills_at < state.fills_end
     if _has_callback(state, ON_ORDER):
-        reset_rows(state, seen)
-        state.update_end = state.updates_reported = seen.update_tail
+        if state.update_head == state.update_tail:
+            state.update_head = state.update_tail = 0
+        state.update_end = state.updates_reported = state.update_tail
         has_news |= state.update_head < state.update_end
     if _has_callback(state, ON_TRADE):
         end = state.trades_end

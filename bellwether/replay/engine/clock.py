@@ -7,19 +7,16 @@ that the agent asked to be called for) are further stops. `sim` is the whole rep
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import value_account
-from bellwether.replay.engine.agent_view import apply_acknowledgements, has_late_acknowledgements
 from bellwether.replay.engine.bounds import value_band
 from bellwether.replay.engine.codes import Reason
-from bellwether.replay.engine.compilation import compiled, inlined
+from bellwether.replay.engine.compilation import compiled
 from bellwether.replay.engine.events import check_crossings, first_after, has_room, process_events
 from bellwether.replay.engine.matching import amend_now, cancel_now, cancel_resting, expire_orders, process_arrival
 from bellwether.replay.engine.memory import (
-    ledgers_of,
     messages_of,
     orders_of,
     samples_of,
     schedule_of,
-    seen_state_of,
     sides_of,
     state_of,
     ts_of,
@@ -39,7 +36,7 @@ from bellwether.replay.engine.state import (
 
 _AGENT = int(Reason.AGENT)
 
-_EXPIRY, _ARRIVAL, _LEARNED, _TIMER, _SCHEDULED = range(5)
+_EXPIRY, _ARRIVAL, _TIMER, _SCHEDULED = range(4)
 
 #: Results of `advance`: a decision, news for which the agent is called at once, or its timer.
 AT_DECISION, AT_NEWS, AT_TIMER = 1, 2, 3
@@ -51,7 +48,7 @@ def advance(sim):
 
     Also returns 0 when an array must grow first.
     """
-    ts, schedule, state, seen = ts_of(sim), schedule_of(sim), state_of(sim), seen_state_of(sim)
+    ts, schedule, state = ts_of(sim), schedule_of(sim), state_of(sim)
     if state.over == 1 or state.failed == 1:
         return 0
     while state.full == 0:
@@ -72,21 +69,14 @@ def advance(sim):
             if _record_news(sim, ts[cursor - 1]):
                 return _stop_at(sim, ts[cursor - 1], AT_NEWS)
             continue
-        if stop == _LEARNED:
-            apply_acknowledgements(sim, time)
-            if _has_news(state, seen):
-                return _stop_at(sim, time, AT_NEWS)
-            continue
         if index > 0 and not check_crossings(sim, index, ts[index - 1]):
             return 0
         if stop == _TIMER:
-            if has_late_acknowledgements(state):
-                apply_acknowledgements(sim, time)
             state.timer, state.timer_at = NEVER, -1
             return _stop_at(sim, time, AT_TIMER)
         if stop == _SCHEDULED:
             if not scheduled:
-                _finish(sim)
+                state.over, state.time = 1, state.last
                 return 0
             result = _run_scheduled_stop(sim, row, time)
             if result != 0:
@@ -114,12 +104,6 @@ def _next_stop(sim, index, time):
             state.timer_at = first_after(ts, state.cursor, state.timer)
         if state.timer_at < index or (state.timer_at == index and state.timer < time):
             stop, index, time = _TIMER, state.timer_at, state.timer
-    if state.ledger_head < state.ledger_tail:
-        learned = ledgers_of(sim)[state.ledger_head].learned
-        if learned <= state.last:
-            at = first_after(ts, state.cursor, learned)
-            if at < index or (at == index and learned <= time):
-                stop, index, time = _LEARNED, at, learned
     if state.message_head < state.message_tail:
         message = messages_of(sim)[state.message_head]
         if message.time <= state.last and (message.at < index or (message.at == index and message.time <= time)):
@@ -138,36 +122,18 @@ def _record_news(sim, time):
     state = state_of(sim)
     if is_watching_orders(state):
         record_updates(sim, time)
-    return not has_late_acknowledgements(state) and _has_news(state, state)
-
-
-@inlined
-def _has_news(state, seen):
-    """Return True if there are fills or order updates that the agent asked for, knows of by now, and was not called for yet.
-
-    seen: the state as the agent knows it.
-    """
-    if state.watch & WATCH_FILLS != 0 and seen.fills > state.fills_reported:
+    if state.watch & WATCH_FILLS != 0 and state.fills > state.fills_reported:
         return True
-    return state.watch & WATCH_ORDERS != 0 and seen.update_tail > state.updates_reported
+    return state.watch & WATCH_ORDERS != 0 and state.update_tail > state.updates_reported
 
 
 @compiled
 def _stop_at(sim, time, stop):
-    """Set the engine's and the agent's clock for a stop at `time`, mark the known news as reported, and return `stop`, the kind."""
-    state, seen = state_of(sim), seen_state_of(sim)
-    state.fills_reported, state.updates_reported, state.at_news = seen.fills, seen.update_tail, 1
+    """Set the engine's and the agent's clock for a stop at `time`, mark the news as reported, and return `stop`, the kind."""
+    state = state_of(sim)
+    state.fills_reported, state.updates_reported, state.at_news = state.fills, state.update_tail, 1
     state.time, state.now = time, time + state.data_latency
     return stop
-
-
-@compiled
-def _finish(sim):
-    """End the replay: deliver all acknowledgements to the agent, and set the clock to the last time of the tape."""
-    state = state_of(sim)
-    if has_late_acknowledgements(state):
-        apply_acknowledgements(sim, NEVER)
-    state.over, state.time = 1, state.last
 
 
 @compiled
@@ -175,8 +141,6 @@ def _run_scheduled_stop(sim, row, time):
     """Run stop `row` of the schedule. Returns AT_DECISION for a decision, AT_NEWS for a wake-up, 0 after a sample of equity."""
     state, stop = state_of(sim), schedule_of(sim)[row]
     decides, wakes = stop.kind == DECISION, stop.kind == WAKE
-    if (decides or wakes) and has_late_acknowledgements(state):
-        apply_acknowledgements(sim, time)
     state.stop, state.time = row + 1, time
     if not (decides or wakes):
         _record_sample(sim, time, row + 1 == len(schedule_of(sim)))
@@ -186,7 +150,7 @@ def _run_scheduled_stop(sim, row, time):
     if wakes:
         return AT_NEWS
     state.step += 1
-    state.fills_before, state.fills_then = state.fills_then, seen_state_of(sim).fills
+    state.fills_before, state.fills_then = state.fills_then, state.fills
     return AT_DECISION
 
 

@@ -133,8 +133,8 @@ F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAI
 F_COLS = 10
 
 #: Columns of `updates`, the fields of `state.UPDATE`.
-U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED, U_COST, U_FEES, U_QUEUED = range(10)
-U_COLS = 12
+U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED = range(7)
+U_COLS = 7
 
 #: Columns of `samples`, micro-dollars but for TS. PESS, OPT: ends of the band of equity.
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bellwether.replay.agents.limits import OrderError
-from bellwether.replay.engine.agent_view import count_resting
-from bellwether.replay.engine.book import level_of
+from bellwether.replay.engine.book import count_resting, level_of
 from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
 from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
 from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE, Status
@@ -26,9 +25,6 @@ from bellwether.replay.engine.memory import (
     fills_of,
     markets_of,
     orders_of,
-    seen_orders_of,
-    seen_sides_of,
-    seen_state_of,
     shown_of,
     sides_of,
     state_of,
@@ -51,14 +47,14 @@ def strategy(function: Callable[..., Any]) -> Any:
 def _known_account(sim):
     """Return the account as the agent knows it, and record that the agent has read data that depend on its fills."""
     state_of(sim).reacted = 1
-    return seen_state_of(sim)
+    return state_of(sim)
 
 
 @inlined
 def _known_order(sim, order):
     """Return an order as the agent knows it, and record that the agent has read data that depend on its fills."""
     state_of(sim).reacted = 1
-    return seen_orders_of(sim)[max(order, 0)]
+    return orders_of(sim)[max(order, 0)]
 
 
 @compiled
@@ -96,7 +92,7 @@ def set_timer(sim, time):
 def set_tag(sim, order, tag):
     """Set the tag of an order: an integer of the agent's choice, shown in tables of orders."""
     if order >= 0:
-        orders_of(sim)[order].tag = seen_orders_of(sim)[order].tag = tag
+        orders_of(sim)[order].tag = tag
     return order
 
 
@@ -194,7 +190,7 @@ def displayed(sim, ticker, side, price):
 def position(sim, ticker, side):
     """Return the agent's position in a side, in lots."""
     _known_account(sim)
-    return seen_sides_of(sim)[2 * ticker + side].position
+    return sides_of(sim)[2 * ticker + side].position
 
 
 @compiled
@@ -224,7 +220,7 @@ def order_side(sim, order):
 @compiled
 def order_price(sim, order):
     """Return the price of an order, in $0.0001 of its side as sent."""
-    return seen_orders_of(sim)[order].price if order >= 0 else NONE
+    return orders_of(sim)[order].price if order >= 0 else NONE
 
 
 @compiled
@@ -243,8 +239,8 @@ def resting_count(sim, ticker):
 @inlined
 def _resting_from(sim, order):
     """Return the first order that rests, as far as the agent knows, from `order` on in its list, -1 for none."""
-    while order >= 0 and seen_orders_of(sim)[order].status != _RESTING:
-        order = seen_orders_of(sim)[order].next
+    while order >= 0 and orders_of(sim)[order].status != _RESTING:
+        order = orders_of(sim)[order].next
     return order
 
 
@@ -252,7 +248,7 @@ def _resting_from(sim, order):
 def first_resting(sim, ticker, bid_side):
     """Return the resting order with the highest price-time priority on a canonical side (bids for YES, or for NO), -1 for none."""
     _known_account(sim)
-    return _resting_from(sim, seen_sides_of(sim)[2 * ticker + bid_side].head)
+    return _resting_from(sim, sides_of(sim)[2 * ticker + bid_side].head)
 
 
 @compiled

@@ -73,14 +73,13 @@ def _record_accessor(name: str) -> Any:
     return record_of
 
 
-state_of, seen_state_of = _record_accessor("state"), _record_accessor("seen_state")
+state_of = _record_accessor("state")
 ts_of, event_of, prices_of, numbers_of = (_array_accessor(name) for name in ("ts", "event", "prices", "numbers"))
 grids_of, schedule_of = _array_accessor("grids"), _array_accessor("schedule")
 markets_of, sides_of, shown_of, marks_of, levels_of = (_array_accessor(name) for name in ("markets", "sides", "shown", "marks", "levels"))
 scratch_of, orders_of, fills_of, samples_of = (_array_accessor(name) for name in ("scratch", "orders", "fills", "samples"))
 messages_of, batch_of, updates_of, noted_of = (_array_accessor(name) for name in ("messages", "batch", "updates", "noted"))
-ledgers_of, accounts_of, series_of, trades_of = (_array_accessor(name) for name in ("ledgers", "accounts", "series", "trades"))
-seen_sides_of, seen_markets_of, seen_orders_of = (_array_accessor(name) for name in ("seen_sides", "seen_markets", "seen_orders"))
+trades_of = _array_accessor("trades")
 
 
 def _enter(typing: Any, entry: Any, sim: Any, code: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:

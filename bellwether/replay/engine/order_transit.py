@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from bellwether.replay.engine.agent_view import arrival_time, has_late_acknowledgements, is_known
 from bellwether.replay.engine.codes import NONE, Reason, Status
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.events import first_after
 from bellwether.replay.engine.matching import amend_now, cancel_now, process_arrival, set_bid_price
-from bellwether.replay.engine.memory import messages_of, orders_of, seen_orders_of, series_of, state_of, ts_of
+from bellwether.replay.engine.memory import messages_of, orders_of, state_of, ts_of
 from bellwether.replay.engine.queue import is_linked
 from bellwether.replay.engine.state import AMEND_MESSAGE, CANCEL_MESSAGE, PLACE_MESSAGE
 
@@ -22,29 +21,22 @@ _AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Rea
 def is_immediate(sim):
     """Return True if the agent's commands take effect at once, because nothing has latency."""
     state = state_of(sim)
-    return state.order_latency + state.data_latency == 0 and not has_late_acknowledgements(state)
-
-
-@inlined
-def is_unknown(sim, time):
-    """Return True if there was an order event at `time` (-1: none) and the agent does not know of it yet."""
-    return time >= 0 and not is_known(sim, time)
+    return state.order_latency + state.data_latency == 0
 
 
 @inlined
 def is_live(sim, o):
-    """Return True if an order is in transit or rests in the account, as far as the agent knows."""
-    order = orders_of(sim)[o]
-    return order.status <= _RESTING or is_unknown(sim, order.ended)
+    """Return True if an order is in transit or rests in the account."""
+    return orders_of(sim)[o].status <= _RESTING
 
 
 @compiled
 def send_message(sim, kind, order, price, lots):
     """Send a message of a kind `*_MESSAGE` from the agent to the market. The caller ensures that it fits in the array."""
-    state, messages, series = state_of(sim), messages_of(sim), series_of(sim)
+    state, messages = state_of(sim), messages_of(sim)
     n = state.message_tail
     state.message_tail = n + 1
-    time = arrival_time(series, False, state.now) if len(series) > 0 else state.now + state.order_latency
+    time = state.now + state.order_latency
     message = messages[n]
     message.kind, message.order, message.price, message.lots, message.time = kind, order, price, lots, time
     if n > state.message_head and messages[n - 1].time == time:
@@ -72,8 +64,6 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
     if order.market >= 0 and 0 <= side <= 1:
         set_bid_price(sim, order)
     state.orders = o + 1
-    if has_late_acknowledgements(state):
-        seen_orders_of(sim)[o] = order
     if not is_immediate(sim):
         send_message(sim, PLACE_MESSAGE, o, 0, 0)
         return o

@@ -1,16 +1,14 @@
-"""Updates of the agent's orders, one row per change, for agents that have `on_order` or learn of their orders late.
+"""Updates of the agent's orders, one row per change, for agents that have `on_order`.
 
-`sim` is the whole replay, `state` its account and clock. `noted` contains the open orders as of the last call of `record_updates`. A
-*ledger* row contains the account after a change, for agents that learn of it late.
+`sim` is the whole replay, `state` its account and clock. `noted` contains the open orders as of the last call of `record_updates`.
 """
 
 from __future__ import annotations
 
-from bellwether.replay.engine.agent_view import has_late_acknowledgements, record_ledger
 from bellwether.replay.engine.codes import Status
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.memory import ledgers_of, noted_of, orders_of, state_of, updates_of
-from bellwether.replay.engine.state import WATCH_LATE, WATCH_ORDERS
+from bellwether.replay.engine.memory import noted_of, orders_of, state_of, updates_of
+from bellwether.replay.engine.state import WATCH_ORDERS
 
 _PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
 
@@ -18,22 +16,21 @@ _PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
 @inlined
 def is_watching_orders(state):
     """Return True if order updates are recorded."""
-    return state.watch & (WATCH_ORDERS | WATCH_LATE) != 0
+    return state.watch & WATCH_ORDERS != 0
 
 
 @compiled
 def has_room_for_updates(sim, fresh):
-    """Return True if the arrays have room for one update of every open order and of `fresh` new orders, and for one ledger row."""
+    """Return True if the arrays have room for one update of every open order and of `fresh` new orders."""
     state = state_of(sim)
     rows = state.update_tail + state.open + state.orders - state.noted + fresh
-    return rows <= len(updates_of(sim)) and state.ledger_tail < len(ledgers_of(sim))
+    return rows <= len(updates_of(sim))
 
 
 @compiled
 def record_updates(sim, time):
     """Append an update at `time` for each order changed since this function last ran. The caller ensures that the rows fit."""
     state, orders, noted = state_of(sim), orders_of(sim), noted_of(sim)
-    first = state.update_tail
     for o in range(state.noted, state.orders):
         row = noted[state.open]
         row.order, row.status, row.filled, row.price, row.count = o, _PENDING, 0, orders[o].price, orders[o].count
@@ -51,8 +48,6 @@ def record_updates(sim, time):
             row.order, row.status, row.filled, row.price, row.count = o, order.status, order.filled, order.price, order.count
             still_open += 1
     state.open = still_open
-    if has_late_acknowledgements(state):
-        record_ledger(sim, time, state.update_tail > first)
 
 
 @inlined
@@ -60,6 +55,5 @@ def _add_update(sim, order, o, time):
     state = state_of(sim)
     row = updates_of(sim)[state.update_tail]
     row.time, row.order, row.status, row.reason = time, o, order.status, order.reason
-    row.price, row.count, row.filled, row.bid_price, row.level = order.price, order.count, order.filled, order.bid_price, order.level
-    row.cost, row.fees, row.queued = order.cost, order.fees, order.queued
+    row.price, row.count, row.filled = order.price, order.count, order.filled
     state.update_tail += 1

@@ -12,7 +12,7 @@ from bellwether.replay.engine.codes import AS_IT_IS, NO_QUOTE, NONE, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.matching import is_crossing
 from bellwether.replay.engine.memory import markets_of, orders_of, sides_of, state_of
-from bellwether.replay.engine.order_transit import cancel_order, is_immediate, is_live, is_unknown, place_order, send_message
+from bellwether.replay.engine.order_transit import cancel_order, is_immediate, is_live, place_order, send_message
 from bellwether.replay.engine.queue import is_linked, join_queue
 from bellwether.replay.engine.state import JOINS_BOTH, JOINS_FAST, JOINS_SLOW, REJOIN_MESSAGE
 
@@ -157,14 +157,12 @@ def _record_joined(side, o, joins):
 
 @inlined
 def _is_live(sim, o, slow):
-    """Return True if an order, as far as the agent knows, is in transit or rests in a history: the slowest if `slow`, else the fastest."""
+    """Return True if an order is in transit or rests in a history: the slowest if `slow`, else the fastest."""
     order = orders_of(sim)[o]
-    left, done, bit = (order.left_slow, order.done_slow, JOINS_SLOW) if slow else (order.left_fast, order.done_fast, JOINS_FAST)
+    left, bit = (order.left_slow, JOINS_SLOW) if slow else (order.left_fast, JOINS_FAST)
     if left > 0 or order.joins & (bit << 2):
         return True
-    if order.status == _PENDING:
-        return order.joins & bit != 0
-    return is_unknown(sim, done if done >= 0 else order.ended)
+    return order.status == _PENDING and order.joins & bit != 0
 
 
 @compiled

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from bellwether.replay.engine.agent_view import count_resting, value_known_account
+from bellwether.replay.engine.accounts import value_account
+from bellwether.replay.engine.book import count_resting
 from bellwether.replay.engine.callbacks import next_callback
 from bellwether.replay.engine.clock import advance
 from bellwether.replay.engine.codes import (
@@ -36,9 +37,6 @@ from bellwether.replay.engine.memory import (
     call_engine,
     messages_of,
     orders_of,
-    seen_orders_of,
-    seen_sides_of,
-    seen_state_of,
     sides_of,
     state_of,
 )
@@ -195,9 +193,9 @@ def cancel_batch(sim, first, n):
 @compiled
 def resting_batch(sim, m):
     """Store the numbers of the agent's resting orders as answers in the batch, by side and price-time priority. Returns their count."""
-    sides, orders, batch = seen_sides_of(sim), seen_orders_of(sim), batch_of(sim)
+    sides, orders, batch = sides_of(sim), orders_of(sim), batch_of(sim)
     n = 0
-    for s in range(2 * seen_state_of(sim).tickers):
+    for s in range(2 * state_of(sim).tickers):
         i = sides[s].head if m < 0 or s >> 1 == m else -1
         while i >= 0:
             if orders[i].status == _RESTING:
@@ -231,7 +229,7 @@ def _dispatch(sim, code, a, b, c, d, e, f, g):
         return quote_batch(sim, a, b)
     if code == NEWS:
         return next_callback(sim)
-    return value_known_account(sim)
+    return value_account(state_of(sim), sides_of(sim))
 
 
 @cache

@@ -34,11 +34,6 @@ def build_schedule(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.n
     by_rows, by_events = rules.decisions == "book_rows", rules.samples == "events"
     if by_rows and settings.data_latency:
         raise ConfigError(f"planning a replay: {rules.name} decides at book rows, but data_latency is {settings.data_latency}; set it to 0")
-    if by_rows and settings.answers_late:
-        raise ConfigError(
-            f"planning a replay: {rules.name} decides at book rows and shows an agent the state of its step, but acknowledgements of orders have a latency; "
-            "leave out response_latency and recorded latencies"
-        )
     parts = [_final_sample(tape, rules, settings)]
     if by_rows or by_events:
         columns = tape.ts, tape.event, tape.rows_ts, tape.rows_end

@@ -43,7 +43,6 @@ from bellwether.units import CentiCents, Lots, MicroDollars
 
 #: Arrays restored when a compiled strategy restarts.
 _RUNNING = ("state", "markets", "sides", "shown", "marks", "levels", "messages", "noted")
-_SEEN = ("seen_state", "seen_sides", "seen_markets", "seen_orders")
 #: Layout of a command in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
@@ -68,15 +67,15 @@ class Session(Arrays):
         self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
         super().__init__(tape, rules, schedule, settings, bounds=bounds)
         self._state[STATE_AT.last] = last_time(tape, rules)
-        sides, known_sides = self._arrays["sides"], self._arrays["seen_sides"]
+        sides = self._arrays["sides"]
         #: Best displayed bids in $0.0001, int64[T, 2], 0 for none.
         self.best = _read_only(sides[:, SIDE_AT.price].reshape(-1, 2))
         #: Lots held, int64[T, 2]; below 0 for a short, which only some rules allow.
-        self.positions = _read_only(known_sides[:, SIDE_AT.position].reshape(-1, 2))
+        self.positions = _read_only(sides[:, SIDE_AT.position].reshape(-1, 2))
         #: Last uncancelled orders of `quote` by market and side, int64[2 x T], -1 for none; they may have ended since.
         self.quoted = _read_only(sides[:, SIDE_AT.quote])
-        #: Number of fills that the agent knows of, as a bound method of the array for speed.
-        self.fill_count: Callable[[], int] = partial(self._seen.item, STATE_AT.fills)
+        #: Number of fills, as a bound method of the array for speed.
+        self.fill_count: Callable[[], int] = partial(self._state.item, STATE_AT.fills)
         #: Bits of `codes.TickerStatus`, int64[T], 0 for open with a book.
         self.status = _read_only(self._arrays["markets"][:, MARKET_AT.status])
 
@@ -141,7 +140,7 @@ class Session(Arrays):
             self._set("schedule", add_wakes(self._arrays["schedule"], self.tape, times, self.settings.data_latency))
 
     def report_fills(self) -> int:
-        """Mark all known fills as reported, so that `advance` stops only for later fills. Returns the number of known fills."""
+        """Mark all fills as reported, so that `advance` stops only for later fills. Returns the number of fills."""
         self._state[STATE_AT.fills_reported] = count = self.fill_count()
         return count
 
@@ -150,13 +149,9 @@ class Session(Arrays):
 
         Only if `stop_at_news` requested order updates.
         """
-        state, seen = self._state, self._seen
-        head, tail = int(state[STATE_AT.update_head]), int(seen[STATE_AT.update_tail])
-        rows = self._arrays["updates"][head:tail].copy()
-        state[[STATE_AT.update_head, STATE_AT.updates_reported]] = tail
-        if tail == state[STATE_AT.update_tail] and state[STATE_AT.ledger_head] == state[STATE_AT.ledger_tail]:
-            state[[STATE_AT.update_head, STATE_AT.updates_reported, STATE_AT.ledger_head, STATE_AT.ledger_tail]] = 0
-            state[STATE_AT.update_tail] = seen[STATE_AT.update_tail] = 0
+        state = self._state
+        rows = self._arrays["updates"][state[STATE_AT.update_head] : state[STATE_AT.update_tail]].copy()
+        state[[STATE_AT.update_head, STATE_AT.update_tail, STATE_AT.updates_reported]] = 0
         return rows
 
     def set_timer(self, time: int) -> None:
@@ -206,7 +201,7 @@ class Session(Arrays):
         """
         self._call_back(callbacks, params, trades)
         self._make_room()
-        copies = {name: self._arrays[name].copy() for name in _RUNNING + (_SEEN if self.settings.answers_late else ())}
+        copies = {name: self._arrays[name].copy() for name in _RUNNING}
         orders, initial_params = self._arrays["orders"][: self._state[STATE_AT.orders]].copy(), params.copy()
         with collect_callback_errors(partial(self._state.__setitem__, STATE_AT.failed, 1)) as raised:
             strategy(self._words, params)
@@ -300,7 +295,7 @@ class Session(Arrays):
 
     def resting(self, ticker: int = -1) -> np.ndarray:
         """Return the numbers of the resting orders, int64[k], by ticker, canonical side and price-time priority."""
-        self._fit_batch(int(self._arrays["seen_sides"][:, SIDE_AT.own].sum()))
+        self._fit_batch(int(self._arrays["sides"][:, SIDE_AT.own].sum()))
         count = command(self._words, RESTING_BATCH, int(ticker), 0)
         return self._arrays["batch"][:count, R_COLS].copy()
 
@@ -309,17 +304,17 @@ class Session(Arrays):
     @property
     def cash(self) -> MicroDollars:
         """Cash, micro-dollars."""
-        return self._seen.item(STATE_AT.cash)
+        return self._state.item(STATE_AT.cash)
 
     @property
     def reserved(self) -> MicroDollars:
         """Cash reserved for resting orders and short positions, micro-dollars."""
-        return self._seen.item(STATE_AT.reserved)
+        return self._state.item(STATE_AT.reserved)
 
     @property
     def available(self) -> MicroDollars:
         """Cash that is not reserved, micro-dollars."""
-        return self._seen.item(STATE_AT.cash) - self._seen.item(STATE_AT.reserved)
+        return self._state.item(STATE_AT.cash) - self._state.item(STATE_AT.reserved)
 
     def equity(self) -> MicroDollars:
         """Return cash plus positions at the liquidation side (bid if long, ask if short), micro-dollars."""
@@ -329,12 +324,12 @@ class Session(Arrays):
     def mid_equity(self) -> MicroDollars:
         """Return cash plus positions at mid, micro-dollars."""
         self._command(VALUE)
-        return self._seen.item(STATE_AT.mid_equity)
+        return self._state.item(STATE_AT.mid_equity)
 
     @property
     def ledger(self) -> np.ndarray:
         """Cost of YES and of NO (below 0 for a short), realised P&L without fees, and fees of each market: int64[T, 4], micro-dollars."""
-        sides, markets = self._arrays["seen_sides"], self._arrays["seen_markets"]
+        sides, markets = self._arrays["sides"], self._arrays["markets"]
         return _read_only(np.column_stack([sides[:, SIDE_AT.basis].reshape(-1, 2), markets[:, [MARKET_AT.realised, MARKET_AT.paid]]]))
 
     # Tables
@@ -350,18 +345,8 @@ class Session(Arrays):
         return _read_only(self._arrays["fills"][: self._state[STATE_AT.fills]])
 
     @property
-    def known_orders(self) -> np.ndarray:
-        """Orders as the agent knows them: an order is pending, for example, until the agent has received the acknowledgement."""
-        return _read_only(self._arrays["seen_orders"][: self._state[STATE_AT.orders]])
-
-    @property
-    def known_fills(self) -> np.ndarray:
-        """Fills that the agent knows of."""
-        return _read_only(self._arrays["fills"][: self._seen[STATE_AT.fills]])
-
-    @property
     def fills_before(self) -> tuple[int, int]:
-        """Numbers of fills that the agent knew of at the last but one and at the last decision."""
+        """Numbers of fills at the last but one and at the last decision."""
         return int(self._state[STATE_AT.fills_before]), int(self._state[STATE_AT.fills_then])
 
     @property
@@ -389,7 +374,7 @@ class Session(Arrays):
 
     def tag(self, order: int, tag: int) -> None:
         """Set the tag of an order: an integer of the agent's choice, shown in tables of orders."""
-        self._arrays["orders"][order, O_TAG] = self._arrays["seen_orders"][order, O_TAG] = tag
+        self._arrays["orders"][order, O_TAG] = tag
 
     # Commands
 

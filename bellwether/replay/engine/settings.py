@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules.choices import Queue
 from bellwether.replay.units import MICROS, MINUTE, SECOND
 from bellwether.units import MicroDollars
@@ -27,18 +25,15 @@ class ReplaySettings:
     """Settings of a replay. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for invalid values.
 
     cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders.
-    data_latency: age of the market data that a decision sees. response_latency: from an order event until the agent learns of it, at least
-    data_latency. latencies: recorded ones, instead of order_latency and response_latency. execution: whether orders may rest. queue: main
-    queue model; None: that of the rule set. queue_exponent: of the model power. self_trade: which order is cancelled when both sides are
-    the agent's. max_orders: per run. max_resting: per ticker and side.
+    data_latency: age of the market data that a decision sees. execution: whether orders may rest. queue: main queue model; None: that of
+    the rule set. queue_exponent: of the model power. self_trade: which order is cancelled when both sides are the agent's. max_orders: per
+    run. max_resting: per ticker and side.
     """
 
     cadence: int = 5 * SECOND
     sample_every: int = MINUTE
     order_latency: int = 0
     data_latency: int = 0
-    response_latency: int = 0
-    latencies: LatencySeries | None = None
     execution: Execution = "maker_taker"
     queue: Queue | None = None
     queue_exponent: int = 3
@@ -50,13 +45,8 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         for name in ("cadence", "sample_every", "queue_exponent"):
             self._check_int(name, 1)
-        for name in ("order_latency", "data_latency", "response_latency", "bankroll", "max_orders", "max_resting"):
+        for name in ("order_latency", "data_latency", "bankroll", "max_orders", "max_resting"):
             self._check_int(name, 0)
-        if self.latencies is not None and (self.order_latency or self.response_latency):
-            raise ConfigError(
-                f"settings of a replay: latencies of orders are recorded, and order_latency {self.order_latency} and response_latency "
-                f"{self.response_latency} ns are given too; leave out either"
-            )
         for name, choices in (
             ("execution", get_args(Execution)),
             ("queue", (None, *get_args(Queue))),
@@ -65,11 +55,6 @@ class ReplaySettings:
             value = getattr(self, name)
             if value not in choices:
                 raise ConfigError(f"settings of a replay: {name} is {value!r}; choose one of {', '.join(map(str, choices))}")
-
-    @property
-    def answers_late(self) -> bool:
-        """True if acknowledgements of orders may arrive later than market data of the same instant."""
-        return self.latencies is not None or self.response_latency > self.data_latency
 
     def _check_int(self, name: str, minimum: int) -> None:
         """Raise `ConfigError` unless the setting `name` is an integer from `minimum` to its maximum."""
@@ -80,11 +65,4 @@ class ReplaySettings:
 
     def digest(self) -> str:
         """Return the SHA-256, in hex, of the values of all settings."""
-        return hashlib.sha256(json.dumps(settings_values(self), sort_keys=True).encode()).hexdigest()
-
-
-def settings_values(settings: Any) -> Mapping[str, Any]:
-    """Return the values of settings for JSON. Recorded latencies are included only if set."""
-    values = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
-    series, response = values.pop("latencies"), values.pop("response_latency")
-    return {**values, **({"latencies": series.digest()} if series else {}), **({"response_latency": response} if response else {})}
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

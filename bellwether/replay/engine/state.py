@@ -34,7 +34,7 @@ STATE = _record(
     "low high low_settled high_settled",
     # Rules and settings.
     "consume remainder_rests gtd_rests through crossing behind_own net collateral fifty trade_after canonical_sell self_trade",
-    "final_cash listed queue exponent cancel_maker taker_only order_latency data_latency response_latency max_orders max_resting bounds",
+    "final_cash listed queue exponent cancel_maker taker_only order_latency data_latency max_orders max_resting bounds",
     # Quotes: calls left, and markets done in a batch.
     "budget quoted",
     # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.
@@ -43,8 +43,6 @@ STATE = _record(
     "update_head update_tail updates_reported noted open",
     # Callbacks of compiled agents: which exist, and the next item of each kind in the current batch.
     "callbacks fills_at fills_end update_end trades_at trades_end books_at news",
-    # Acknowledgements in transit are rows [ledger_head, ledger_tail); then the contents of the last one.
-    "ledger_head ledger_tail ledger_cash ledger_fills ledger_realised ledger_reserved",
     # The agent has read data that depend on its fills.
     "reacted",
 )
@@ -100,22 +98,18 @@ MESSAGE = _record("kind order price lots time at")
 PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE, REJOIN_MESSAGE = range(5)
 
 #: State of an order after a change.
-UPDATE = _record("time order status reason price count filled cost fees queued bid_price level")
+UPDATE = _record("time order status reason price count filled")
 #: An open order as of the last call of `record_updates`.
 NOTED = _record("order status price count filled")
-#: State of the account after a change, known to the agent at `learned`; its `ACCOUNT` rows start at ledger × markets.
-LEDGER = _record("learned updates fills cash reserved")
-ACCOUNT = _record("yes no yes_basis no_basis realised paid")
 SAMPLE = _record("ts cash equity mid_equity low high")
 TRADE = _record("ts market price lots taker_side")
 STOP = _record("at ts kind")
 REQUEST = _record("market side action price lots tif expires answer")
-SERIES = _record("sent arrived answered")
 
-WATCH_FILLS, WATCH_ORDERS, WATCH_LATE = 1, 2, 4
+WATCH_FILLS, WATCH_ORDERS = 1, 2
 
 _INT = np.dtype(np.int64)
-#: The arrays of a replay, in the order of their words, and the type of their items. `seen_*`: as known to the agent if acknowledgements are late.
+#: The arrays of a replay, in the order of their words, and the type of their items.
 ARRAYS: dict[str, np.dtype] = {
     "ts": _INT,
     "event": _INT,
@@ -137,14 +131,7 @@ ARRAYS: dict[str, np.dtype] = {
     "batch": REQUEST,
     "updates": UPDATE,
     "noted": NOTED,
-    "ledgers": LEDGER,
-    "accounts": ACCOUNT,
-    "series": SERIES,
     "trades": TRADE,
-    "seen_state": STATE,
-    "seen_sides": SIDE,
-    "seen_markets": MARKET,
-    "seen_orders": ORDER,
 }
 
 #: Words: address of the engine's entry, address and length of each array and of a strategy's parameters, addresses of its callbacks.

@@ -166,14 +166,13 @@ class States:
 
 def _same_state(plain: Reference, compiled: Session, states: States, calls: list[Any]) -> None:
     known = plain.known()
-    mine, theirs = states.rows(known.orders), np.asarray(compiled.known_orders)[:, [c.O_STATUS, c.O_FILLED, c.O_PRICE, c.O_COUNT]]
+    mine, theirs = states.rows(known.orders), np.asarray(compiled.orders)[:, [c.O_STATUS, c.O_FILLED, c.O_PRICE, c.O_COUNT]]
     # Access row by row takes four times as long, with up to tens of thousands of rows.
     same = len(mine) != len(theirs) or (mine == theirs).all()
     differ = () if same else np.flatnonzero((mine != theirs).any(axis=1))
     values = {
         "now": (plain.now, compiled.now),
-        "all fills": (len(plain.fills), len(compiled.fills)),
-        "fills": (known.fills, len(compiled.known_fills)),
+        "fills": (known.fills, len(compiled.fills)),
         "orders": (len(plain.orders), len(compiled.orders)),
         "states of orders": ({int(n): mine[n].tolist() for n in differ}, {int(n): theirs[n].tolist() for n in differ}),
         "cash": (known.cash, compiled.cash),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
@@ -57,12 +55,8 @@ class Exchange:
         self.now = self.clock = tape.start
         self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, action), in order of sending
         self.expiring: list[tuple[int, int]] = []  # (expiry, order) of resting orders
-        measured = [] if settings.latencies is None else settings.latencies.rows.tolist()
         self.start = tape.start
-        self.series = [[row[leg : leg + 2] for row in measured] for leg in (0, 1)]
-        self.late = settings.latencies is not None or settings.response_latency > settings.data_latency
-        self.tells = self.late  # whether updates are reported
-        self.history: list[tuple[int, Known]] = []  # (time from which it is known, state) after each change
+        self.tells = False  # whether updates are reported
         self.over = False
         self.updates: list[Update] = []
         self.said: dict[int, tuple[str, str, int, int, int]] = {}  # last reported state by order
@@ -166,11 +160,7 @@ class Exchange:
         if chain.under_way[index] or order is None:
             return not chain.under_way[index]
         lane = order.lanes[index]
-        return not lane.remaining and self._learned(lane.over) <= self.now
-
-    def _learned(self, at: int) -> int:
-        """Return the time at which the agent learns of an event at `at`: immediately, unless answers are late."""
-        return max(self._arrives(1, self.settings.response_latency, at), at + self.settings.data_latency) if self.late else at
+        return not lane.remaining
 
     def _requote(self, chain: Chain, order: Order, lots: int) -> None:
         """Keep the main account's quote. An extreme history with a completely filled quote sends another, which counts as this order."""
@@ -206,44 +196,22 @@ class Exchange:
 
     @property
     def _immediate(self) -> bool:
-        return self.settings.order_latency == 0 and self.settings.data_latency == 0 and not self.late
+        return self.settings.order_latency == 0 and self.settings.data_latency == 0
 
     def _send(self, act: Callable[[int], object]) -> None:
         if self._immediate:
             act(self.now)
         else:
-            self.coming.append((self._arrives(0, self.settings.order_latency, self.now), act))
-
-    # Knowledge of the agent
-
-    def _arrives(self, leg: int, latency: int, at: int) -> int:
-        """Return the arrival time of a message sent at `at`: orders on leg 0, their answers on leg 1."""
-        if self.settings.latencies is None:
-            return at + latency
-        rows = self.series[leg]
-        if at < rows[0][0]:
-            return at + rows[0][1] - rows[0][0]
-        for (left, came), (later, then) in pairwise(rows):
-            if left <= at < later:
-                return came + floor(Fraction((then - came) * (at - left), later - left))
-        return at + rows[-1][1] - rows[-1][0]
+            self.coming.append((self.now + self.settings.order_latency, act))
 
     def known(self) -> Known:
-        """Return the agent's current knowledge: the last state whose answer has arrived, and nothing newer than its market data."""
-        if not self.late or self.over:
-            return self._known_at(self.now)
-        known = next((one for learned, one in reversed(self.history) if learned <= self.now), None)
-        position, basis = ([[0, 0] for _ in self.markets] for _ in range(2))
-        return known or Known(0, self.settings.bankroll, 0, position, basis, [], 0, {})
-
-    def _known_at(self, at: int) -> Known:
+        """Return the present state of the account and its orders."""
         account = self.account.copy()
         for order in self.unended:
             if order.status != "pending":
                 self.states[order.number] = (order.status, order.filled, order.price, order.count)
         self.unended = [order for order in self.unended if order.status in ("pending", "resting")]
-        orders = self.states.copy() if self.late else self.states
-        return Known(at, account.cash, self.reserved, account.position, account.basis, self.resting(), len(self.fills), orders)
+        return Known(account.cash, self.reserved, account.position, account.basis, self.resting(), len(self.fills), self.states)
 
     def _may_live(self, order: Order) -> bool:
         status, *_ = self.known().orders.get(order.number, ("pending",))
@@ -262,11 +230,6 @@ class Exchange:
                 self.said[order.number] = after
         if self.tells:
             self.unsaid = [order for order in self.unsaid if order.status in ("pending", "resting")]
-        if self.late:
-            now = self._known_at(at)
-            if not self.history or now != replace(self.history[-1][1], at=at):
-                answered = self._arrives(1, self.settings.response_latency, at)
-                self.history.append((max(answered, at + self.settings.data_latency), now))
 
     def _arrive(self, order: Order, at: int) -> None:
         order.arrived = at

@@ -153,9 +153,8 @@ class Update:
 
 @dataclass(frozen=True)
 class Known:
-    """An agent's knowledge of its account and its orders at time `at`. orders: (status, filled, price, count) by number."""
+    """State of an account and its orders. orders: (status, filled, price, count) by number, of orders that have arrived."""
 
-    at: int
     cash: int
     reserved: int
     position: list[list[int]]

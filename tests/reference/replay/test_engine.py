@@ -5,16 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import replace
-from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import U_FILLED
-from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules import RuleSet, rule_set
 from tests.reference.replay import Reference
 from tests.reference.replay.both_engines import REASONS, STATUSES, compare, recording
@@ -36,20 +33,6 @@ ORIGINAL = rule_set("pmb-2026-01")
 FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 SUBCENT = Shape(tick=10, lot=1, spread_out=12)
 ROWS = Shape(rows=True, fees=FLOAT)
-
-
-def _recorded() -> LatencySeries:
-    """Draw latencies that vary between a millisecond and three seconds, with an order every four seconds on average."""
-    rng = Random(8)
-    sent, rows = 1_700_000_000 * SECOND - SECOND, []
-    for _ in range(100):
-        arrived = max(sent + rng.randint(SECOND // 1000, 2 * SECOND), rows[-1][1] + 1 if rows else 0)
-        rows.append((sent, arrived, max(arrived + rng.randint(0, 3 * SECOND), rows[-1][2] if rows else 0)))
-        sent += rng.choice((SECOND // 4, SECOND, 1 + rng.randint(0, 14 * SECOND)))
-    return LatencySeries(np.array(rows))
-
-
-RECORDED = _recorded()
 
 
 def _like(rules: RuleSet = LIVE, **changes: object) -> RuleSet:
@@ -88,13 +71,6 @@ MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
     "order latency longer than the cadence": (LIVE, replace(FAST, order_latency=9 * SECOND // 4), SUBCENT),
     "data latency": (LIVE, replace(FAST, data_latency=SECOND // 2), SUBCENT),
     "both latencies": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND), SUBCENT),
-    "response latency": (LIVE, replace(FAST, response_latency=SECOND // 2), SUBCENT),
-    "response latency longer than the cadence": (LIVE, replace(FAST, response_latency=9 * SECOND // 4, order_latency=SECOND // 4), SUBCENT),
-    "three latencies": (LIVE, replace(FAST, data_latency=SECOND // 2, order_latency=SECOND, response_latency=3 * SECOND // 4), SUBCENT),
-    "answers before market data": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND, response_latency=SECOND // 2), SUBCENT),
-    "recorded latencies": (LIVE, replace(FAST, data_latency=SECOND // 4, latencies=RECORDED), SUBCENT),
-    "recorded latencies, cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker", latencies=RECORDED), SUBCENT),
-    "recorded latencies, ten poor tickers": (LIVE, replace(FAST, bankroll=POOR, latencies=RECORDED), replace(SUBCENT, tickers=10)),
     "odd times": (LIVE, replace(FAST, cadence=777_777_777, sample_every=1_234_567_891, order_latency=100_000_001), SUBCENT),
     "netting apart": (_like(netting="apart"), FAST, SUBCENT),
     "netting apart, poor": (_like(netting="apart"), replace(FAST, bankroll=POOR), SUBCENT),
@@ -137,7 +113,7 @@ def test_both_engines_agree_on_piles_of_large_orders(mode: str) -> None:
     assert _compare(mode, 7, Behaviour(stacks=0.3, stack=30, huge=0.3), instants=100).fills
 
 
-@pytest.mark.parametrize("mode", ["kalshi-2021-07-01", "data latency", "response latency", "recorded latencies", "tapered"])
+@pytest.mark.parametrize("mode", ["kalshi-2021-07-01", "order latency", "data latency", "tapered"])
 def test_both_engines_agree_on_quotes(mode: str) -> None:
     assert len(_compare(mode, 3, Behaviour(quotes=0.8, stack=5), instants=130).fills) > 20
 
@@ -215,7 +191,6 @@ FINE = Shape(tick=1, lot=1, spread_out=12, instants=120)
 UPDATES: dict[str, Any] = {
     "at once": (LIVE, FAST, FINE),
     "order latency": (LIVE, replace(FAST, order_latency=SECOND // 4), FINE),
-    "response latency": (LIVE, replace(FAST, order_latency=SECOND // 4, response_latency=SECOND), FINE),
     "cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker"), FINE),
     "crossed books": (LIVE, FAST, replace(FINE, crossed=0.4)),
 }
@@ -240,7 +215,6 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
         rows += map(tuple, fresh[:, : U_FILLED + 1].tolist())
         told += [(compiled.now, int(ts)) for ts in fresh[:, 0]]
     assert not plain.step()
-    # At the end of the tape everything is known, including results that would have arrived later.
     rows += map(tuple, compiled.updates()[:, : U_FILLED + 1].tolist())
     assert compiled.result().cash == plain.account.cash
     return plain, rows, told
@@ -252,6 +226,4 @@ def test_both_engines_say_the_same_of_orders(mode: str) -> None:
     expected = [(one.ts, one.order, STATUSES[one.status], REASONS[one.reason], one.price, one.count, one.filled) for one in plain.updates]
     assert rows == expected
     assert Counter(one.status for one in plain.updates).keys() >= {"resting", "filled", "cancelled", "rejected"}
-    # An agent learns of a change as soon as the answer arrives.
-    settings = UPDATES[mode][1]
-    assert {now - ts for now, ts in told if now < plain.end} == {max(settings.data_latency, settings.response_latency)}
+    assert {now - ts for now, ts in told if now < plain.end} == {0}

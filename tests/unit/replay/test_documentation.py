@@ -9,14 +9,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import duckdb
-import polars as pl
 import pytest
 from click.testing import CliRunner
 
 from bellwether.replay import CENT, Agent, Backtest, BacktestSettings, load, run
 from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE
-from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.episode import validate
 from bellwether.replay.registry import agents
 from bellwether.replay.units import NO, SECOND, YES
@@ -131,10 +129,6 @@ def test_the_example_makes_the_episode_that_it_says(folder: Path) -> None:
 def test_the_examples_of_rules_and_metrics_run(folder: Path) -> None:
     for code in [*blocks("replay-rules"), *blocks("trading-metrics")]:
         execute(code)
-    expected = [[10**9, 1_040_000_000, 1_090_000_000], [61 * 10**9, 61_055_000_000, 61_120_000_000]]
-    assert LatencySeries.read(Path("latencies.csv")).rows.tolist() == expected
-    pl.read_csv("latencies.csv").write_parquet("latencies.parquet")
-    assert LatencySeries.read(Path("latencies.parquet")) == LatencySeries.read(Path("latencies.csv"))
 
 
 def test_the_table_of_benchmarks_has_goal_and_reached() -> None:

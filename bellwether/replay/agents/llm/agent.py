@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,6 @@ from bellwether.replay.agents.llm.steps import Round, Step
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import Mismatch, Trajectory, TrajectoryHead, require_repeated, require_same
 from bellwether.replay.engine.codes import ENGINE_VERSION
-from bellwether.replay.engine.settings import settings_values
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -276,7 +275,7 @@ def _run_identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
         "fees_digest": _digest(terms.fees.tolist()),
         **({"units_digest": _digest(terms.units.tolist())} if len(terms.units) else {}),
         "calls_per_step": terms.calls_per_step,
-        **{f"settings.{name}": value for name, value in settings_values(terms.settings).items()},
+        **{f"settings.{name}": value for name, value in asdict(terms.settings).items()},
     }
 
 

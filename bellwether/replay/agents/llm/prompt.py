@@ -101,10 +101,6 @@ def _mechanics(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
         yield f"A limit order trades with what it crosses; the remainder of a gtc order {rests}. A resting order waits behind what is displayed at its price."
     if settings.order_latency:
         yield f"An order arrives {_number(Decimal(settings.order_latency) / SECOND)} s after you send it; until then its status is pending."
-    if settings.latencies is not None:
-        yield "Orders arrive some time after you send them, and you learn what became of them some time after that; until then their status is pending."
-    elif settings.answers_late:
-        yield f"You learn what became of an order {_number(Decimal(settings.response_latency) / SECOND)} s after it happened."
 
 
 def _venues(episode: EpisodeInfo) -> str:

@@ -120,8 +120,7 @@ def quote_by_the_clock(sim, params):
 
 
 @pytest.mark.parametrize("latency", [0, SECOND // 4])
-@pytest.mark.parametrize("response", [0, SECOND])
-def test_runs_under_the_extreme_queues_lie_in_the_band_of_quotes_by_the_clock(latency: int, response: int) -> None:
+def test_runs_under_the_extreme_queues_lie_in_the_band_of_quotes_by_the_clock(latency: int) -> None:
     from tests.unit.replay.engine.small_tapes import LIVE, busy_tape
 
     ends = []
@@ -129,7 +128,7 @@ def test_runs_under_the_extreme_queues_lie_in_the_band_of_quotes_by_the_clock(la
         opened = Session(
             busy_tape(),
             LIVE,
-            ReplaySettings(cadence=SECOND, bankroll=10**12, queue=queue, order_latency=latency, response_latency=response),
+            ReplaySettings(cadence=SECOND, bankroll=10**12, queue=queue, order_latency=latency),
         )
         opened.run_compiled(quote_by_the_clock, np.array([500]))
         outcome = opened.result()
