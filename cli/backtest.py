@@ -46,9 +46,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @cloup.option_group(
     "Agents and episodes",
     cloup.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py[:CLASS]", help="Agent; repeatable."),
-    cloup.option(
-        "--replay", "replays", multiple=True, metavar="FOLDER", help="Finished trajectory of a model, repeated without the model."
-    ),
+    cloup.option("--replay", "replays", multiple=True, metavar="FILE", help="Trajectory of a model, repeated without the model."),
     cloup.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="Episode; repeatable."),
     cloup.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, with one bankroll and one clock."),
     cloup.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; repeatable."),
@@ -150,7 +148,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
     Use --isolated for code that you did not write: an agent that cheats, hangs or crashes fails alone.
     """
     if not agents and not options["replays"]:
-        raise click.UsageError("No agent: add --agent NAME, or --replay FOLDER for the trajectory of a model.")
+        raise click.UsageError("No agent: add --agent NAME, or --replay FILE for the trajectory of a model.")
     from bellwether.replay.compile_notice import compile_notice
     from bellwether.replay.request import Request
 

@@ -15,10 +15,10 @@ from bellwether.replay.agents.llm import LLMAgent, LLMReplay
 from bellwether.replay.units import SECOND
 
 
-def main(folder: Path, model: str = "sandbox-calibrated", dollars: float = 1.0, trajectory: Path = Path("trajectory")) -> Backtest:
+def main(folder: Path, model: str = "sandbox-calibrated", dollars: float = 1.0, trajectory: Path = Path("trajectory.jsonl")) -> Backtest:
     """Run the model every 300 s of the episode in `folder`, store its trajectory, and repeat the run from the stored trajectory."""
     episode, settings = load(folder), BacktestSettings(cadence=300 * SECOND)
-    first = run(episode, LLMAgent(model=model, budget=dollars, folder=str(trajectory)), settings)
+    first = run(episode, LLMAgent(model=model, budget=dollars, trajectory=str(trajectory)), settings)
     print(first.summary.select("episode", "agent", "bankroll", "final_equity"))
 
     again = run(episode, LLMReplay(trajectory=str(trajectory)), settings)

@@ -170,13 +170,13 @@ def _build_candidates(name: str, params: dict[str, Any], combinations: list[dict
     ]
 
 
-def _build_replay(folder: Path, options: Mapping[str, Any]) -> Candidate:
-    """Build the candidate that replays the stored trajectory of a language model. Default cadence: the trajectory's; a different cadence
-    makes the run fail.
+def _build_replay(file: Path, options: Mapping[str, Any]) -> Candidate:
+    """Build the candidate that answers from the trajectory of a language model. Default cadence: the trajectory's; another cadence makes the
+    run fail.
     """
-    cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
-    where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
-    return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
+    cadence = Trajectory.read(file).head.cadence if options["cadence"] is None else None
+    where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(file.absolute())}
+    return Candidate(where, LLMReplay.name, file.stem, params, cadence=cadence)
 
 
 def _find_sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:

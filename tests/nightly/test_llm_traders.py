@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,9 +35,9 @@ def trade(episode: str, *options: str) -> dict[str, Any]:
     return dict(rows[0])
 
 
-def trajectory_of(model: str) -> Trajectory:
-    folders = (settings().world_home / "trajectories").glob("*/*")
-    return next(found for found in map(Trajectory.open, folders) if found.head.identity["model"] == f"sandbox/{model}")
+def trajectory_of(model: str) -> tuple[Path, Trajectory]:
+    files = (settings().world_home / "trajectories").glob("*/*.jsonl")
+    return next((file, found) for file in files if (found := Trajectory.read(file)).head.run["model"] == f"sandbox/{model}")
 
 
 def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -46,12 +47,11 @@ def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: st
     assert float(made["calibrated"]["contracts"]) > 0
     assert float(made["calibrated"]["pnl"]) > float(made["contrarian"]["pnl"])
     for name, row in made.items():
-        folder = trajectory_of(name).folder
-        again = trade(episode, "--replay", str(folder))
-        assert (again["agent"], again["result_digest"]) == (folder.name, row["result_digest"])
-    failed = trajectory_of("failing").finished
-    assert failed is not None
-    assert failed["call_statuses"]["error"] > 0
-    refusals = failed["failures"]["refusal"]
-    assert failed["failures"] == {"refusal": refusals} and 0 < refusals < failed["steps"]
-    assert f"{refusals} of {failed['steps']} steps have no decision (refusal {refusals})" in caplog.text
+        file, _ = trajectory_of(name)
+        again = trade(episode, "--replay", str(file))
+        assert (again["agent"], again["result_digest"]) == (file.stem, row["result_digest"])
+    rounds = trajectory_of("failing")[1].rounds
+    steps, refusals = rounds[-1].step + 1, sum(round.outcome == "refusal" for round in rounds)
+    assert {call.status for round in rounds for call in round.calls} >= {"error"}
+    assert {round.outcome for round in rounds} == {"ok", "refusal"} and 0 < refusals < steps
+    assert f"{refusals} of {steps} steps have no decision (refusal {refusals})" in caplog.text

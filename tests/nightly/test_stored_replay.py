@@ -51,6 +51,6 @@ def test_episodes_of_one_machine_are_traded_by_another(bucket: str, tmp_path: Pa
     for name in TABLES:
         assert after[name].sort(pl.all()).equals(before[name].sort(pl.all())), name
     assert [folder.name for folder in folders(place(f"{bucket}/sandbox/episodes"), METADATA)] == [EVENT]
-    assert [path.name for path in place(f"{bucket}/sandbox/trajectories/{EVENT}").glob("*/trajectory.json")] == ["trajectory.json"]
+    assert [path.suffix for path in place(f"{bucket}/sandbox/trajectories/{EVENT}").iterdir()] == [".jsonl"]
     homes = {path.relative_to(tmp_path / "second" / "sandbox").parts[0] for path in (tmp_path / "second" / "sandbox").glob("*")}
     assert homes <= {"cache", "tapes", "journal.db", "journal.db-shm", "journal.db-wal", "dagster"}, homes

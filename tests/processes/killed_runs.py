@@ -23,7 +23,7 @@ def main(folder: Path, last: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return trading(state, number)
 
-    trade(Scripted(folder / "journal.db", says), folder / "run")
+    trade(Scripted(folder / "journal.db", says), folder / "run.jsonl")
 
 
 if __name__ == "__main__":

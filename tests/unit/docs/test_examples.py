@@ -68,9 +68,9 @@ def test_the_market_maker_quotes_within_the_book_and_its_limit(tmp_path: Path) -
 @pytest.mark.nightly
 def test_the_language_model_trades_and_repeats_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = example("llm_agent").main(Native().write(tmp_path / "KXTEST-26JAN20"), trajectory=tmp_path / "trajectory")
+    done = example("llm_agent").main(Native().write(tmp_path / "KXTEST-26JAN20"), trajectory=tmp_path / "trajectory.jsonl")
     assert done.failure is None
-    assert (tmp_path / "trajectory" / "trajectory.json").is_file()
+    assert (tmp_path / "trajectory.jsonl").is_file()
 
 
 def test_the_endpoint_answers_a_forecast(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from bellwether.publish.card import is_export
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
 from bellwether.recordings.recorder import Recorder
 from bellwether.recordings.recording import Recording
-from bellwether.replay.agents.llm.steps import Step
-from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Trajectory, TrajectoryHead
+from bellwether.replay.agents.llm import Trajectory
 from bellwether.settings import World, settings
 from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
@@ -29,6 +28,7 @@ from tests.stores import close_store, requests_of
 from tests.unit.publish.rows import questions
 from tests.unit.recordings.frames import recorded
 from tests.unit.replay.episode_builder.streams import ABOUT, at, frames, trade
+from tests.unit.replay.llm.scripted_models import HEAD, played
 from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -142,20 +142,8 @@ def test_a_recording_that_could_not_be_uploaded_is_stored_by_command(bucket: str
     assert CliRunner().invoke(main, ["recordings"]).output == listed
 
 
-def step(number: int) -> Step:
-    return Step(number, 1_768_928_400_000_000_001 + number, f"Time: {number}", (), "done")
-
-
-def test_a_trajectory_goes_on_where_another_machine_left_it(bucket: str) -> None:
-    folder, head = place(f"{bucket}/trajectories/E/llm-0"), TrajectoryHead({"episode": "E"}, "You trade.", [])
-    first = Trajectory.begin(folder, head)
-    for number in range(CHECKPOINT + 7):
-        first.add(step(number))
-    first.save()
-    second = Trajectory.begin(folder, head)
-    assert second.stored == CHECKPOINT + 7 and second.step(CHECKPOINT + 6) == step(CHECKPOINT + 6)
-    for number in range(second.stored, 2 * CHECKPOINT + 1):
-        second.add(step(number))
-    second.finish()
-    found = Trajectory.open(folder)
-    assert found.finished is not None and list(found.steps()) == [step(number) for number in range(2 * CHECKPOINT + 1)]
+def test_a_trajectory_is_read_on_another_machine(bucket: str) -> None:
+    file = place(f"{bucket}/trajectories/E/llm-0.jsonl")
+    written = Trajectory(HEAD, [played(number) for number in range(3)])
+    written.write(file)
+    assert Trajectory.read(file) == written

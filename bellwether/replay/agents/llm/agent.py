@@ -1,127 +1,116 @@
-"""Language model agent, and an agent that replays its trajectory (the stored steps of a run) without a model.
+"""Language model agent, and an agent that repeats its trajectory without a model.
 
-Each step is a new conversation: the system prompt of the episode, the state as text, and rounds of tool calls.
+Each step is a new conversation: the system prompt of the episode, the state as text, and rounds of tool calls. Tool results always come from
+the simulator, also when stored answers are repeated.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, fields
-from decimal import Decimal, InvalidOperation
-from functools import partial
+import threading
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.extras import require_platform
+from bellwether.models.keys import endpoints
 from bellwether.models.registry import model as registered
 from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.gateway import Conditions
 from bellwether.replay.agents.limits import RunStopped
-from bellwether.replay.agents.llm.conversation import Messages, RoundSource, converse, to_round
-from bellwether.replay.agents.llm.model_bridge import ModelBridge, WorldModels
-from bellwether.replay.agents.llm.prompt import VERSION, state, system_prompt
-from bellwether.replay.agents.llm.steps import Round, Step
-from bellwether.replay.agents.llm.tools import Toolbox
-from bellwether.replay.agents.llm.trajectory import Mismatch, Trajectory, TrajectoryHead, require_repeated, require_same
+from bellwether.replay.agents.llm.prompt import state, system_prompt
+from bellwether.replay.agents.llm.tools import MOST_CALLS, Toolbox
+from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Round, Trajectory, request_digest
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.settings import settings
+from bellwether.worlds import addresses
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
+    from bellwether.models.client import Answer, ModelClient, NoAnswer
     from bellwether.models.model import Model
     from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.agents.gateway import Conditions
     from bellwether.replay.agents.records import EpisodeInfo
-    from bellwether.replay.rules import RuleSet
 
 log = logging.getLogger(__name__)
 
 #: Settings of PredictionMarketBench (Table 2).
 ROUNDS, TEMPERATURE = 3, 0.0
-_MOST_ROUNDS = 20
+#: Journal purpose under which costs and failures are counted.
+PURPOSE = "replay/agent"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+#: Tool names that all providers accept.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+Messages = Sequence[Mapping[str, Any]]
 
 
-class Suspended(RunStopped):
-    """The model of a run is unavailable. Finished steps are stored; repeating the run continues after them.
-
-    kind: reason stated by the model client, such as budget, out_of_credit or authentication; empty without one.
-    """
-
-    kind: str = ""
-
-    @classmethod
-    def by(cls, cause: Exception, folder: Path, steps: int) -> Self:
-        """Build the error from `cause`, the error of the model client. folder: folder of the trajectory. steps: number of stored steps."""
-        error = cls(f"{cause} ({steps} steps are stored in {folder}; repeat the same run to continue)")
-        error.kind = str(getattr(cause, "kind", ""))
-        return error
-
-
-class _TrajectoryAgent(Agent):
-    """Shared part of `LLMAgent` and `LLMReplay`: builds the toolbox and prompt of an episode, and executes steps."""
+class _Conversing(Agent):
+    """Shared part of `LLMAgent` and `LLMReplay`: executes the steps of an episode with answers of a model or of a trajectory."""
 
     timed = False
     _rounds: int
-    _trajectory: Trajectory
 
-    def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> dict[str, Any]:
-        """Build the toolbox and the prompt of an episode. Returns the properties of the episode and prompt that a stored trajectory must share."""
+    def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> Conditions:
+        """Build the toolbox and the prompt of an episode. Returns the terms under which it is traded."""
         terms: Conditions = ctx._simulator.conditions()
         self._toolbox = Toolbox(episode)
-        self._system = system_prompt(episode, terms, self._rounds)
-        self._steps = 0
-        return _run_identity(episode, terms) | {
-            "rounds": self._rounds,
-            "prompt": f"{VERSION}/{_digest(self._system)}",
-            "tools": _digest(self._toolbox.definitions),
-        }
+        self._prompt = system_prompt(episode, terms, self._rounds)
+        return terms
 
-    def _repeat(self, ctx: AgentContext, stored: Step) -> None:
-        """Execute the tool calls of a stored step again. Raises `Mismatch` if the repeated step differs from the stored one."""
-        folder = self._trajectory.folder
+    def act(self, ctx: AgentContext) -> None:
+        """Execute one step: get at most `rounds` answers, and execute the tool calls of each. Raises `RunStopped` without a source of answers."""
+        shown = state(ctx)
+        messages: list[Mapping[str, Any]] = [{"role": "system", "content": self._prompt}, {"role": "user", "content": shown}]
+        for number in range(self._rounds):
+            request = request_digest(messages, self._toolbox.definitions)
+            answer = self._answer(ctx.step, number, messages, request)
+            calls, done = self._toolbox.execute_calls(ctx, answer.calls)
+            last = "rounds" if number + 1 == self._rounds else None
+            ended = "failed" if answer.outcome != "ok" else "done" if done else last if calls else "no_tool"
+            source = {"step": ctx.step, "ts": ctx.now_ns, "request": request, "state": None if number else shown}
+            self._record(answer.model_copy(update={**source, "calls": calls, "ended": ended}))
+            if ended is not None:
+                return
+            assert answer.message is not None
+            results = [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in calls]
+            messages = [*messages, answer.message, *results]
 
-        def stored_round(messages: Messages, number: int) -> Round:
-            if number >= len(stored.rounds):
-                raise Mismatch(
-                    f"replaying {folder}: step {stored.number} continues after its {len(stored.rounds)} stored rounds; "
-                    "the episode, the rules or the simulator have changed; run it in another folder"
-                )
-            return stored.rounds[number]
+    @abstractmethod
+    def _answer(self, step: int, number: int, messages: Messages, request: str) -> Round:
+        """Return the answer of a round, whose calls are not executed yet. number: number of the round. request: digest of the request."""
 
-        require_repeated(stored, self._converse(ctx, stored_round), folder)
-
-    def _converse(self, ctx: AgentContext, next_round: RoundSource) -> Step:
-        self._steps += 1
-        return converse(ctx, next_round, self._toolbox, self._system, state(ctx), rounds=self._rounds)
-
-    def _require_all_repeated(self) -> None:
-        """Raise `Mismatch` if the run ended before all stored steps were repeated."""
-        if self._steps < self._trajectory.stored:
-            raise Mismatch(
-                f"replaying {self._trajectory.folder}: it has {self._trajectory.stored} steps, but this run ended after {self._steps}; "
-                "the episode or the simulator has changed; run it in another folder"
-            )
+    def _record(self, finished: Round) -> None:
+        """Record a round with the results of its calls."""
 
 
-class LLMAgent(_TrajectoryAgent):
+class LLMAgent(_Conversing):
     """Agent whose decisions are tool calls of a language model.
 
-    Finished steps are stored. Repeating the run executes them again and queries the model only for the remaining steps.
+    Answers are stored in the journal: repeating a run that was stopped sends only the requests without a stored result. The trajectory is
+    written when the run ends.
 
     Args:
         model: Name of the model in the registry.
         rounds: Maximum number of model answers per step.
         temperature: Sampling temperature, 0 to 2. Default: 0, or the temperature of the registry entry for models that accept only one.
         sample: Number that distinguishes this run's answers from those of another run with the same settings.
-        budget: Maximum cost of the run, dollars, including earlier parts of a resumed run. Default: that of the settings.
-        folder: Folder of the trajectory. Default: a folder per run below the world's home.
+        budget: Maximum cost of the run, dollars, including earlier parts of a repeated run. Default: that of the settings.
+        trajectory: File of the trajectory. Default: a file per run below the world's home.
 
     Attributes:
         models: Source of the model client. Default: a client of this process.
@@ -138,15 +127,15 @@ class LLMAgent(_TrajectoryAgent):
         temperature: float | None = None,
         sample: int = 0,
         budget: Decimal | float | str | None = None,
-        folder: Path | str | None = None,
+        trajectory: Path | str | None = None,
     ) -> None:
         require_platform("a language model agent")
         self.model: Model = registered(model)
-        self._rounds = _check_integer(rounds, "rounds", 1, _MOST_ROUNDS)
-        self._sample = _check_integer(sample, "sample", 0, 2**31 - 1)
-        self._temperature = _temperature(self.model, temperature)
-        self._budget = _budget(budget)
-        self._folder = None if folder is None else place(folder)
+        self._rounds: int = _check("rounds", rounds, Annotated[int, Field(strict=True, ge=1, le=20)])
+        self._sample: int = _check("sample", sample, Annotated[int, Field(strict=True, ge=0, lt=2**31)])
+        self._temperature = _temperature(self.model, _check("temperature", temperature, Annotated[float, Field(ge=0, le=2)] | None))
+        self._budget: Decimal = _check("budget", settings().budget if budget is None else budget, Annotated[Decimal, Field(ge=0)])
+        self._path = None if trajectory is None else place(trajectory)
 
     def recreate(self) -> Self:
         """Return a new agent with the same parameters, name and model client."""
@@ -155,178 +144,241 @@ class LLMAgent(_TrajectoryAgent):
         return agent
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Open or create the trajectory, without a request to the model."""
+        """Describe the run, without a request to the model. Raises `RunStopped` if the file has the trajectory of another run."""
         from bellwether.models.client import journal_model_name
 
+        terms = self._prepare(ctx, episode)
+        parameters = {**self.model.request_parameters, **({} if self._temperature is None else {"temperature": self._temperature})}
+        run: dict[str, Any] = {
+            "episode": episode.id,
+            "episode_digest": terms.tape_digest,
+            "rules": terms.rules.name,
+            "settings": asdict(terms.settings),
+            "calls_per_step": terms.calls_per_step,
+            "engine": ENGINE_VERSION,
+            "agent": self.name,
+            "model": journal_model_name(self.model),
+            "parameters": parameters,
+            "sample": self._sample,
+            "seed": f"{ctx.seed:064x}",
+        }
+        head = Head(run=run, cadence=terms.settings.cadence, rounds=self._rounds, prompt=self._prompt, tools=self._toolbox.definitions)
+        digest = hashlib.sha256(head.model_dump_json().encode()).hexdigest()[:16]
+        name = f"{_UNSAFE.sub('_', self.name)}-{digest}.jsonl"
         with _stop_run_on_error():
-            identity = self._prepare(ctx, episode) | {
-                "engine": ENGINE_VERSION,
-                "agent": self.name,
-                "model": journal_model_name(self.model),
-                "parameters": self._request_parameters(),
-                "sample": self._sample,
-                "seed": f"{ctx.seed:064x}",
-            }
-            digest = _digest(identity)
-            folder = (
-                self._folder
-                or settings().trajectories_path / _UNSAFE.sub("_", episode.id)[:100] / f"{_UNSAFE.sub('_', self.name)}-{digest}"
-            )
-            self._trajectory = Trajectory.begin(folder, TrajectoryHead(identity, self._system, self._toolbox.definitions))
-            models = self.models or WorldModels(f"replay-{digest}", self._budget)
-            parameters = {**self._request_parameters(), "tools": self._toolbox.definitions}
-            self._bridge = ModelBridge(models, self.model, parameters, self._sample)
-            self._scope = f"{identity['episode_digest'][:16]}/{self.name}/{identity['seed'][:16]}"
-
-    def _request_parameters(self) -> dict[str, Any]:
-        """Return the parameters of a request to the model, except the tools."""
-        return {**self.model.request_parameters, **({} if self._temperature is None else {"temperature": self._temperature})}
+            self._file = self._path or settings().trajectories_path / _UNSAFE.sub("_", episode.id)[:100] / name
+            if self._file.exists() and Trajectory.read(self._file).head != head:
+                raise ConfigError(f"writing {self._file}: it is the trajectory of another run; name another file")
+        self._trajectory = Trajectory(head, [])
+        self._parameters = {**parameters, "tools": self._toolbox.definitions}
+        self._scope = f"{terms.tape_digest[:16]}/{self.name}/{run['seed'][:16]}"
+        self._calls = _ModelCalls(self.models or _WorldModels(f"replay-{digest}", self._budget))
 
     def act(self, ctx: AgentContext) -> None:
-        """Execute one step. A stored step is repeated; for a new step the model is queried, and the step is stored."""
+        """Execute one step. Raises `RunStopped` if the model is unavailable."""
         try:
-            stored = self._trajectory.step(ctx.step)
-            if stored is not None:
-                self._repeat(ctx, stored)
-                return
-            step = self._converse(ctx, partial(self._request_round, ctx.step))
-            with _stop_run_on_error():
-                self._trajectory.add(step)
+            super().act(ctx)
         except BaseException:
-            self._close()
+            self._calls.close()
             raise
-        if step.ended == "failed":
-            log.info("%s: step %d has no decision: %s", self.name, step.number, step.reason)
-
-    def _request_round(self, step: int, messages: Messages, number: int) -> Round:
-        """Request the model's answer in one round of a step. Raises `Suspended` if the model is unavailable. number: number of the round."""
-        try:
-            return to_round(self._bridge.request_answer(messages, f"{self._scope}/{step}/{number}"), number)
-        except BellwetherError as error:
-            raise Suspended.by(error, self._trajectory.folder, step) from error
 
     def end(self, ctx: AgentContext) -> None:
-        """Close the trajectory and log its totals."""
+        """Write the trajectory, and log the number of steps and failures."""
+        self._calls.close()
+        with _stop_run_on_error():
+            self._trajectory.write(self._file)
+        steps = sum(round.ended is not None for round in self._trajectory.rounds)
+        failures = Counter(round.outcome for round in self._trajectory.rounds if round.ended == "failed")
+        log.info("%s: %d steps with %d requests in %s", self.name, steps, len(self._trajectory.rounds), self._file)
+        if failures:
+            why = ", ".join(f"{kind} {count}" for kind, count in sorted(failures.items()))
+            log.warning("%s: %d of %d steps have no decision (%s)", self.name, failures.total(), steps, why)
+
+    def _answer(self, step: int, number: int, messages: Messages, request: str) -> Round:
+        terms = {"purpose": PURPOSE, "scope": f"{self._scope}/{step}/{number}", "sample": self._sample, "parameters": self._parameters}
         try:
-            self._require_all_repeated()
-            with _stop_run_on_error():
-                if self._trajectory.finished is None:
-                    self._trajectory.finish()
-        finally:
-            self._close()
-        totals = self._trajectory.finished or {}
-        log.info("%s: %d steps in %s: %s", self.name, self._steps, self._trajectory.folder, json.dumps(totals))
-        if totals.get("failures"):
-            why = ", ".join(f"{kind} {count}" for kind, count in totals["failures"].items())
-            log.warning("%s: %d of %d steps have no decision (%s)", self.name, totals["ended"]["failed"], self._steps, why)
+            return _to_round(self._calls.request_answer(self.model, messages, terms), number)
+        except BellwetherError as error:
+            raise RunStopped(f"{error} (step {step}; earlier answers are in the journal: repeat the run to continue)") from error
 
-    def _close(self) -> None:
-        """Save the new steps, and close the model client."""
-        try:
-            with _stop_run_on_error():
-                self._trajectory.save()
-        finally:
-            self._bridge.close()
+    def _record(self, finished: Round) -> None:
+        self._trajectory.rounds.append(finished)
 
 
-class LLMReplay(_TrajectoryAgent):
-    """Agent that repeats the tool calls of a finished trajectory and compares every result. trajectory: folder of the trajectory."""
+class LLMReplay(_Conversing):
+    """Agent that answers from the trajectory of an earlier run. trajectory: its file.
+
+    Raises `Mismatch` at the first request that differs from the recorded one, in any decision.
+    """
 
     name = "llm-replay"
 
     def __init__(self, *, trajectory: Path | str) -> None:
-        self._trajectory = Trajectory.open(place(trajectory))
-        if self._trajectory.finished is None:
-            raise ConfigError(
-                f"replaying {trajectory}: its run has not ended ({self._trajectory.stored} steps so far); repeat the run to finish it, then replay it"
-            )
-        self._rounds = _check_integer(self._trajectory.head.identity["rounds"], "rounds", 1, _MOST_ROUNDS)
+        self._file = place(trajectory)
+        stored = Trajectory.read(self._file)
+        self._rounds, self._stored = stored.head.rounds, iter(stored.rounds)
+        self._line = 1
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Raise `Mismatch` unless the episode, rules, settings and prompt are those of the trajectory."""
-        require_same(self._trajectory.head.identity, self._prepare(ctx, episode), self._trajectory.folder)
-
-    def act(self, ctx: AgentContext) -> None:
-        """Repeat one stored step. Raises `Mismatch` if the results differ from the stored results."""
-        with _stop_run_on_error():
-            stored = self._trajectory.step(ctx.step)
-        if stored is None:
-            raise Mismatch(
-                f"replaying {self._trajectory.folder}: it ends after {self._trajectory.stored} steps, but this run continues; "
-                "the episode or the simulator has changed; run it in another folder"
-            )
-        self._repeat(ctx, stored)
+        """Build the prompt and the tools of the episode."""
+        self._prepare(ctx, episode)
 
     def end(self, ctx: AgentContext) -> None:
         """Raise `Mismatch` if the run ended earlier than the trajectory."""
-        self._require_all_repeated()
+        self._next("")
+
+    def _answer(self, step: int, number: int, messages: Messages, request: str) -> Round:
+        stored = self._next(request)
+        assert stored is not None
+        return stored
+
+    def _next(self, request: str) -> Round | None:
+        """Return the next stored round. request: digest of the request that it answers; empty after the last one."""
+        self._line += 1
+        stored = next(self._stored, None)
+        expected = "" if stored is None else stored.request
+        if request != expected:
+            raise Mismatch(
+                f"replaying {self._file}, line {self._line}: expected request {expected or '(end of the run)'}, "
+                f"got {request or '(end of the run)'}; use the episode, rules and settings of the recorded run"
+            )
+        return stored
 
 
-# --- identity of a run -------------------------------------------------------------------------------------------------
+# --- answers -----------------------------------------------------------------------------------------------------------
 
 
-def _run_identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
-    """Return the properties that two runs with equal steps must share, by name: of the episode, the rules and the settings."""
-    return {
-        "episode": episode.id,
-        "episode_digest": terms.tape_digest,
-        "rules": terms.rules.name,
-        "rules_digest": _digest(_rule_fields(terms.rules)),
-        "fees_digest": _digest(terms.fees.tolist()),
-        **({"units_digest": _digest(terms.units.tolist())} if len(terms.units) else {}),
-        "calls_per_step": terms.calls_per_step,
-        **{f"settings.{name}": value for name, value in asdict(terms.settings).items()},
+def _to_round(answer: Answer | NoAnswer, number: int) -> Round:
+    """Return the round of an answer, or of the reason of a missing one. Lone surrogates, which UTF-8 cannot encode, are replaced. number:
+    number of the round in the step.
+    """
+    from bellwether.journal import Outcome
+    from bellwether.models.client import NoAnswer
+
+    usage = answer.usage if isinstance(answer, NoAnswer) else answer.spent
+    values: dict[str, Any] = {
+        "key": answer.key,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost_microdollars": usage.cost,
     }
+    if isinstance(answer, NoAnswer):
+        values |= {"outcome": answer.outcome.value, "reason": answer.reason}
+    elif answer.cut:
+        reason = f"the answer was cut (finish reason: {answer.finish_reason}); nothing of it is carried out"
+        values |= {"outcome": Outcome.TRUNCATION.value, "reason": reason}
+    else:
+        calls, called = list[dict[str, Any]](), list[dict[str, Any]]()
+        for position, call in enumerate(answer.tool_calls[: MOST_CALLS + 1]):
+            unique = call.id if call.id and call.id not in {earlier["id"] for earlier in calls} else f"call_{number}_{position}"
+            calls.append({"id": unique, "name": call.name, "arguments": call.arguments})
+            function = {"name": call.name if _NAME.fullmatch(call.name) else "unknown_tool", "arguments": _valid_arguments(call.arguments)}
+            called.append({"id": unique, "type": "function", "function": function, **call.signed})
+        message = {"role": "assistant", "content": answer.content or None, **answer.thoughts, **({"tool_calls": called} if called else {})}
+        values |= {"outcome": "ok", "message": message, "reasoning": answer.reasoning, "calls": calls}
+    return Round.model_validate_json(json.dumps(values, ensure_ascii=False).encode(errors="replace"))
 
 
-def _rule_fields(rules: RuleSet) -> dict[str, str]:
-    """Return the fields of a rule set as text, without title and sources."""
-    values = {field.name: getattr(rules, field.name) for field in fields(rules) if field.name not in ("title", "sources")}
-    return {name: str(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
+def _valid_arguments(text: str) -> str:
+    """Return the text if it is a JSON object; otherwise a JSON object that contains the text, which providers accept."""
+    with suppress(ValueError, RecursionError):
+        if isinstance(json.loads(text), dict):
+            return text
+    return json.dumps({"unreadable": text[:1000]} if text.strip() else {})
 
 
-def _digest(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+class _WorldModels:
+    """Source of model clients that use the journal of this process's world. run: name under which costs are counted. dollars: their maximum."""
+
+    def __init__(self, run: str, dollars: Decimal) -> None:
+        self._run, self._dollars = run, dollars
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[ModelClient]:
+        from bellwether.journal import Journal
+        from bellwether.models.client import Limits, ModelClient
+        from bellwether.models.transport import ProviderWire
+
+        config, limits = settings(), Limits(dollars=self._dollars)
+        with addresses(config, served=False) as venues, Journal.of(config) as journal:
+            wire = ProviderWire(sandbox=venues.transport)
+            async with ModelClient(journal, endpoint=endpoints(venues.models), run=self._run, limits=limits, wire=wire) as client:
+                yield client
+
+
+class _ModelCalls:
+    """Blocking access to a model client, whose event loop runs in a daemon thread from the first request until `close`.
+
+    Ctrl-C during a request prevents further requests; the paid answer is awaited and stored. A second Ctrl-C cancels the request.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._thread: threading.Thread | None = None
+
+    def request_answer(self, model: Model, messages: Messages, terms: Mapping[str, Any]) -> Answer | NoAnswer:
+        """Return the model's answer, or the reason of a missing one. terms: further arguments of `ModelClient.ask`, whose errors are raised."""
+        if self._thread is None:
+            opened: Future[ModelClient] = Future()
+            self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(opened)), name="llm-agent", daemon=True)
+            self._thread.start()
+            self._client = opened.result()
+        request = asyncio.run_coroutine_threadsafe(self._client.ask(model, messages, **terms), self._loop)
+        try:
+            return request.result()
+        except BaseException:
+            if not request.done():
+                self._loop.call_soon_threadsafe(self._client.interrupt)
+                try:
+                    with suppress(Exception):
+                        request.result()
+                except BaseException:
+                    request.cancel()
+                    raise
+            raise
+
+    def close(self) -> None:
+        """Close the client and end its thread, if it is open."""
+        thread, self._thread = self._thread, None
+        if thread is not None and thread.is_alive():
+            self._loop.call_soon_threadsafe(self._over.set)
+            thread.join()
+
+    async def _serve(self, opened: Future[ModelClient]) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            async with self._models.client() as client:
+                opened.set_result(client)
+                await self._over.wait()
+        except BaseException as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+
+
+# --- parameters --------------------------------------------------------------------------------------------------------
 
 
 def _temperature(model: Model, chosen: float | None) -> float | None:
     """Return the temperature of requests: `chosen`, or else the default for the model; None if requests must not state a temperature."""
     if chosen is not None:
-        if isinstance(chosen, bool) or not isinstance(chosen, int | float) or not 0 <= chosen <= 2:
-            raise ConfigError(f"making the agent llm: temperature is {chosen!r}; give a number from 0 to 2")
-        return float(chosen)
+        return chosen
     reasons = model.temperature == 1.0 or model.reasoning_effort not in (None, "none")
     return model.temperature if reasons else TEMPERATURE
 
 
-def _check_integer(value: Any, name: str, minimum: int, maximum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        raise ConfigError(f"making the agent llm: {name} is {value!r}; give an integer from {minimum} to {maximum}")
-    return value
-
-
-def _budget(budget: Decimal | float | str | None) -> Decimal:
-    """Return the budget of a run in dollars; without one, the budget in the settings. Raises `ConfigError` for an invalid value."""
-    if budget is None:
-        return settings().budget
+def _check(name: str, value: Any, kind: Any) -> Any:
+    """Return a parameter as `kind`. Raises `ConfigError` for an invalid value."""
     try:
-        amount = Decimal(str(budget))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if isinstance(budget, bool) or not amount.is_finite() or amount < 0:
-        raise ConfigError(f"making the agent llm: budget is {budget!r}; give a number of dollars, 0 or more")
-    return amount
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise ConfigError(f"making the agent llm: {name} is {value!r:.60}; {error.errors()[0]['msg']}") from None
 
 
 @contextmanager
 def _stop_run_on_error() -> Iterator[None]:
-    """Within the block, convert errors of files and settings to `RunStopped`: they end the run without a result and are no failures of the
-    agent.
-    """
+    """Convert errors of files and settings to `RunStopped`: they end the run without a result and are no failures of the agent."""
     try:
         yield
-    except RunStopped:
-        raise
     except (BellwetherError, OSError) as error:
         raise RunStopped(str(error)) from error

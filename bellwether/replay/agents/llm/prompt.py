@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.rules.choices import Venue
 
-#: Increase whenever the text for the same episode and state changes.
-VERSION = "1"
-
 #: Prices (cents) and sizes (contracts) of the fee table.
 PRICES, SIZES = (1, 5, 10, 25, 50, 75, 90, 95, 99), (1, 10, 100)
 _LONGEST_TITLE = 200

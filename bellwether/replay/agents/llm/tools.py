@@ -17,7 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from pydantic.json_schema import GenerateJsonSchema, SkipJsonSchema
 
 from bellwether.replay.agents.limits import BudgetError, OrderError
-from bellwether.replay.agents.llm.steps import CalledTool, ToolCallStatus
+from bellwether.replay.agents.llm.trajectory import ToolCall
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS
 from bellwether.units import Lots, MicroDollars
@@ -231,26 +231,26 @@ class Toolbox:
         if episode.exogenous:
             names: Any = Literal.__getitem__(episode.exogenous)
             tools.append(create_model("GetExogenous", __base__=GetExogenous, name=(names, Field(description="the series"))))
-        self._tools: dict[str, type[Tool]] = {tool.tool: tool for tool in [*tools, Done]}
+        tools.append(Done)
+        self._tools = {tool.tool: tool for tool in tools}
         self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
 
-    def execute_calls(self, ctx: AgentContext, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], bool]:
+    def execute_calls(self, ctx: AgentContext, calls: Sequence[ToolCall]) -> tuple[list[ToolCall], bool]:
         """Execute calls in order; calls after `done` are skipped. Returns the calls with their results, and True if `done` ended the step."""
-        finished: list[CalledTool] = []
+        finished: list[ToolCall] = []
         done = False
         for call in calls:
             result: Result
-            status: ToolCallStatus
             if done or len(finished) >= MOST_CALLS:
                 why = f"{Done.tool}() was called before" if done else f"an answer may call {MOST_CALLS} tools"
                 result, status = {"error": f"not carried out: {why}"}, "skipped"
             else:
                 result, status = self._execute(ctx, call)
                 done = call.name == Done.tool and status == "ok"
-            finished.append(CalledTool(call.id, call.name, call.arguments, json.dumps(result), status))
-        return tuple(finished), done
+            finished.append(call.model_copy(update={"result": json.dumps(result), "status": status}))
+        return finished, done
 
-    def _execute(self, ctx: AgentContext, call: CalledTool) -> tuple[Result, ToolCallStatus]:
+    def _execute(self, ctx: AgentContext, call: ToolCall) -> tuple[Result, str]:
         tool = self._tools.get(call.name)
         if tool is None:
             return {"error": f"there is no tool {call.name[:60]!r}; there are {', '.join(self._tools)}"}, "unknown"

@@ -20,8 +20,7 @@ from bellwether.models.keys import Endpoint
 from bellwether.models.response import read_reply
 from bellwether.models.transport import ModelCall
 from bellwether.replay.agents.llm import LLMAgent
-from bellwether.replay.agents.llm.steps import CalledTool, Round, Step
-from bellwether.replay.agents.llm.trajectory import TrajectoryHead
+from bellwether.replay.agents.llm.trajectory import Head, Round, ToolCall
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
@@ -178,32 +177,38 @@ class Scripted:
                 yield client
 
 
-def trader(models: Scripted, folder: Path, **params: Any) -> LLMAgent:
-    agent = LLMAgent(**{"model": "sandbox-calibrated", "folder": folder, **params})
+def trader(models: Scripted, file: Path, **params: Any) -> LLMAgent:
+    agent = LLMAgent(**{"model": "sandbox-calibrated", "trajectory": file, **params})
     agent.models = models
     return agent
 
 
-def trade(models: Scripted, folder: Path, source: Prepared | None = None, **params: Any) -> Backtest:
-    """Run the agent once in `folder`."""
-    return run(source or episode(), trader(models, folder, **params), settings())
-
-
-def written(folder: Path) -> dict[str, bytes]:
-    """Return the files of a trajectory."""
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def trade(models: Scripted, file: Path, source: Prepared | None = None, **params: Any) -> Backtest:
+    """Run the agent once, with its trajectory in `file`."""
+    return run(source or episode(), trader(models, file, **params), settings())
 
 
 # --- trajectories ------------------------------------------------------------------------------------------------------
 
-HEAD = TrajectoryHead({"episode": "E", "rules": "pmb-2026-01", "settings.cadence": 300}, "You trade.", [{"type": "function"}])
-USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cost_microdollars": 30}
+HEAD = Head(run={"episode": "E"}, cadence=300, rounds=3, prompt="You trade.", tools=[{"type": "function"}])
 
 
-def step(number: int, **changes: object) -> Step:
-    calls = (
-        CalledTool("c1", "place_order", '{"ticker": "\ud800é"}', '{"status": "rejected"}', "rejected"),
-        CalledTool("c2", "done", "{}", '{"ok": true}', "ok"),
+def played(step: int, **changes: Any) -> Round:
+    call = ToolCall(id="c1", name="done", arguments='{"note": "é"}', result='{"ok": true}', status="ok")
+    return Round(
+        **{
+            "step": step,
+            "ts": 1_768_928_400_000_000_001 + step,
+            "request": f"{step:064x}",
+            "state": f"Time: {step}\nCash: $5",
+            "outcome": "ok",
+            "message": {"role": "assistant", "content": None},
+            "calls": [call],
+            "ended": "done",
+            "key": "k" * 64,
+            "prompt_tokens": 100,
+            "completion_tokens": 10,
+            "cost_microdollars": 30,
+            **changes,
+        }
     )
-    heard = Round("k" * 64, "ok", message={"role": "assistant", "content": None}, calls=calls, usage=USAGE)
-    return replace(Step(number, 1_768_928_400_000_000_001 + number, f"Time: {number}\nCash: $5", (heard,), "done"), **changes)  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.replay.agents.limits import OrderError
-from bellwether.replay.agents.llm.steps import CalledTool
 from bellwether.replay.agents.llm.tools import Toolbox
+from bellwether.replay.agents.llm.trajectory import ToolCall
 
 TOOLBOX = Toolbox(SimpleNamespace(exogenous=("spx",)))  # type: ignore[arg-type]
 ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_cents": 50}
@@ -34,7 +34,7 @@ class Recorder:
 def send(arguments: str, tool: str = "place_order") -> tuple[list[tuple[Any, ...]], str]:
     """Execute a call. Returns the orders sent, and the error that the model reads."""
     ctx = Recorder()
-    (call,), _ = TOOLBOX.execute_calls(ctx, [CalledTool("c", tool, arguments, "", "ok")])  # type: ignore[arg-type]
+    (call,), _ = TOOLBOX.execute_calls(ctx, [ToolCall.model_construct(id="c", name=tool, arguments=arguments)])  # type: ignore[arg-type]
     return ctx.sent, json.loads(call.result).get("error", "")
 
 
