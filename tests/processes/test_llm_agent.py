@@ -24,7 +24,7 @@ def rounds_of(file: Path) -> list[Round]:
 def test_a_killed_run_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
     models = Scripted(tmp_path / "journal.db")
     whole = trade(models, tmp_path / "run.jsonl")
-    requests = ["1", "150"]
+    requests = ["1", "80"]
     command = [sys.executable, "-m", "tests.processes.killed_runs", str(tmp_path), *requests]
     killed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert killed.stdout.split() == [str(-signal.SIGKILL.value)] * len(requests)

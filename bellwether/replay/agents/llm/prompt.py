@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -108,8 +109,7 @@ def _venues(episode: EpisodeInfo) -> str:
 def _sizes(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
     units = terms.units if len(terms.units) else np.tile(np.array(terms.rules.units), (len(episode.tickers), 1))
     for tickers, (lots, step) in _groups(episode.tickers, np.ascontiguousarray(units[:, :2])):
-        prefix = _scope(tickers, episode)
-        yield f"{prefix}{'orders' if prefix else 'Orders'} are for at least {_number(Decimal(int(lots)) / 100)} contracts, in steps of {_number(Decimal(int(step)) / 100)}."
+        yield f"{_scope(tickers, episode)}orders are for at least {_number(Decimal(int(lots)) / 100)} contracts, in steps of {_number(Decimal(int(step)) / 100)}."
 
 
 def _ticks(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _describe_fees(prefix: str, row: np.ndarray, rules: RuleSet, episode: Episod
     for price in PRICES:
         fees = (_number(fee_cents(rules, row, size, price, role)) for role in _ROLES for size in SIZES)
         lines.append(f"| {price} | {' | '.join(fees)} |")
-    lines += ["", _rounding(rules), _fee_examples(rules, row)]
+    lines += ["", _rounding(rules)]
     if waived > episode.start_ns:
         lines.append(f"Before {format_time(waived)} there are no fees.")
     return "\n".join(lines)
@@ -194,16 +194,6 @@ def _rounding(rules: RuleSet) -> str:
     return f"{text}. An order that is filled in many small pieces can cost more than one that is filled whole."
 
 
-def _fee_examples(rules: RuleSet, row: np.ndarray) -> str:
-    """Write a sentence that compares the fees per contract, at 50 cents, in an order of 100 contracts and in an order of one contract."""
-    large = [fee_cents(rules, row, 100, 50, role) / 100 for role in _ROLES]
-    small = [fee_cents(rules, row, 1, 50, role) for role in _ROLES]
-    return (
-        f"At 50 cents a contract costs {_number(large[0])} cents as taker and {_number(large[1])} as maker in an order of 100, "
-        f"but {_number(small[0])} and {_number(small[1])} in an order of 1."
-    )
-
-
 # --- the state ---------------------------------------------------------------------------------------------------------
 
 
@@ -217,7 +207,7 @@ def state(ctx: AgentContext) -> str:
         f"Equity: ${to_dollars(ctx.equity):,.2f}, positions at what they would bring now",
         "",
         "Best quotes, cents x contracts:",
-        "ticker | status | closes in | YES bid | YES ask | NO bid | NO ask",
+        "ticker | status | closes in h:mm:ss | YES bid | YES ask | NO bid | NO ask",
     ]
     for market in markets:
         quotes = (
@@ -227,7 +217,8 @@ def state(ctx: AgentContext) -> str:
             (market.no_ask, market.yes_bid_lots),
         )
         cells = " | ".join(_quote_price(price, size) for price, size in quotes)
-        lines.append(f"{_to_plain_line(market.ticker)} | {market.status} | {_format_duration(market.seconds_to_close)} | {cells}")
+        closes = "not stated" if market.seconds_to_close is None else timedelta(seconds=int(market.seconds_to_close))
+        lines.append(f"{_to_plain_line(market.ticker)} | {market.status} | {closes} | {cells}")
     lines += ["", "Positions, contracts:"]
     lines += [f"{_to_plain_line(ticker)} | YES {to_contracts(yes)} | NO {to_contracts(no)}" for ticker, yes, no in positions] or ["none"]
     lines += ["", "Resting orders:"]
@@ -237,17 +228,6 @@ def state(ctx: AgentContext) -> str:
 
 def _quote_price(price: CentiCents | None, size: Lots) -> str:
     return "-" if price is None else f"{to_cents(price)} x {to_contracts(size)}"
-
-
-def _format_duration(seconds: float | None) -> str:
-    """Format the time until the close of a market, in its largest units."""
-    if seconds is None:
-        return "not stated"
-    minutes = int(seconds) // 60
-    days, hours = minutes // 1440, minutes // 60 % 24
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes else f"{int(seconds)} s"
 
 
 def _titles(episode: EpisodeInfo) -> str:

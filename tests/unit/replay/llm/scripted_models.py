@@ -34,7 +34,7 @@ RULES = "kalshi-2025-07-01"
 START = 1_768_928_400 * SECOND
 TICKERS = ("KX-A", "KX-B")
 #: Decisions of an episode: one per minute.
-STEPS = 60
+STEPS = 40
 #: Actual and maximum cost of a call in micro-dollars.
 COST, MOST = 20, 100
 

@@ -6,10 +6,6 @@ import _thread
 import itertools
 import json
 import re
-import socket
-from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -20,8 +16,6 @@ import pytest
 
 from bellwether.journal import Journal, Outcome
 from bellwether.models.attempt_outcomes import AttemptResult
-from bellwether.models.client import ModelClient, Retry
-from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm import LLMReplay, Mismatch, Trajectory
@@ -83,17 +77,11 @@ def test_it_trades_and_every_request_is_stored(whole: tuple[Path, Backtest, int]
     assert {round.cost_microdollars for round in rounds} == {COST}
     assert sum(call.name == "place_order" for round in rounds for call in round.calls) == len(backtest.outcome.orders)
     assert {round.ended for round in last} == {"done"}
-    assert [round.ts for round in last] == [START + number * MINUTE for number in range(STEPS)]
-
-
-def test_every_call_is_in_the_journal_under_its_decision(whole: tuple[Path, Backtest, int]) -> None:
-    file, _, sent = whole
     with Journal(f"sqlite:///{file.parent / 'journal.db'}") as journal:
         usage = journal.usage("purpose")
     assert usage["purpose"].to_list() == [PURPOSE]
-    assert usage["attempts"].sum() == sent
-    keys = [round.key for round in rounds_of(file)]
-    assert len(set(keys)) == len(keys)
+    assert usage["attempts"].sum() == sent == len({round.key for round in rounds})
+    assert [round.ts for round in last] == [START + number * MINUTE for number in range(STEPS)]
 
 
 def test_a_conversation_is_the_prompt_the_state_and_what_tools_answered(tmp_path: Path) -> None:
@@ -134,7 +122,7 @@ def test_the_state_says_what_the_account_has(tmp_path: Path) -> None:
     assert cash - free == pytest.approx(2.5 * 0.125, abs=0.05)
     assert "KX-B | YES 3 | NO 0" in state
     assert '"side": "no", "action": "buy", "price_cents": 12.5, "resting_contracts": 2.5, "filled_contracts": 0' in state
-    assert "KX-A | active | 1 min |" in state
+    assert "KX-A | active | 0:01:00 |" in state
 
 
 # --- how a step ends ---------------------------------------------------------------------------------------------------
@@ -200,12 +188,13 @@ def test_wrong_calls_come_back_to_the_model(tmp_path: Path) -> None:
         assert isinstance(json.loads(echoed["function"]["arguments"]), dict)
 
 
-def test_calls_without_ids_or_with_equal_ones_are_told_apart(tmp_path: Path) -> None:
-    calls = [{"id": one, "type": "function", "function": {"name": "get_cash", "arguments": ""}} for one in ("", "x", "x")]
+def test_calls_have_different_ids_and_a_limit(tmp_path: Path) -> None:
+    calls = [{"id": one, "type": "function", "function": {"name": "get_cash", "arguments": ""}} for one in ("", "x", "x", *"a" * 500)]
     rounds, models = run_step(tmp_path, answer(tool_calls=calls), answer([("done", {})]))
     ids = [call.id for call in rounds[0].calls]
-    assert ids == ["call_0_0", "x", "call_0_2"]
+    assert ids[:5] == ["call_0_0", "x", "call_0_2", "a", "call_0_4"]
     assert [message["tool_call_id"] for message in models.calls[1].messages[3:]] == ids
+    assert [call.status for call in rounds[0].calls] == ["ok"] * MOST_CALLS + ["skipped"]
 
 
 def test_reasoning_and_signatures_go_back_within_the_step_and_not_beyond(tmp_path: Path) -> None:
@@ -218,11 +207,6 @@ def test_reasoning_and_signatures_go_back_within_the_step_and_not_beyond(tmp_pat
     said = models.calls[1].messages[2]
     assert (said["reasoning_content"], said["tool_calls"]) == ("hm", [call])
     assert "reasoning_content" not in json.dumps(models.calls[2].messages)
-
-
-def test_too_many_calls_are_not_carried_out(tmp_path: Path) -> None:
-    rounds, _ = run_step(tmp_path, answer([("get_cash", {})] * 500), answer([("done", {})]))
-    assert Counter(call.status for call in rounds[0].calls) == {"ok": MOST_CALLS, "skipped": 1}
 
 
 def test_a_hostile_title_reaches_the_model_as_data(tmp_path: Path) -> None:
@@ -274,10 +258,10 @@ def test_another_sample_or_seed_asks_anew(tmp_path: Path) -> None:
 
 def test_a_spent_budget_stops_the_run_and_a_larger_one_goes_on(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
     file, backtest, sent = whole
-    models = Scripted(tmp_path / "journal.db", dollars=Decimal("0.0025"))
+    models = Scripted(tmp_path / "journal.db", dollars=Decimal("0.0015"))
     with pytest.raises(RunStopped, match="budget"):
         trade(models, tmp_path / "run.jsonl")
-    assert 100 < models.sent < sent
+    assert 50 < models.sent < sent
     assert not (tmp_path / "run.jsonl").exists()
     richer = Scripted(tmp_path / "journal.db", dollars=Decimal(1))
     again = trade(richer, tmp_path / "run.jsonl")
@@ -291,14 +275,14 @@ def test_ctrl_c_keeps_the_answer_under_way(whole: tuple[Path, Backtest, int], tm
     numbers = itertools.count(1)
 
     def says(state: str, number: int) -> AttemptResult:
-        if next(numbers) == 77:
+        if next(numbers) == 47:
             _thread.interrupt_main()
         return trading(state, number)
 
     broken = Scripted(tmp_path / "journal.db", says)
     with pytest.raises(KeyboardInterrupt):
         trade(broken, tmp_path / "run.jsonl")
-    assert broken.sent == 77
+    assert broken.sent == 47
     rest = Scripted(tmp_path / "journal.db")
     assert trade(rest, tmp_path / "run.jsonl").digest == backtest.digest
     assert broken.sent + rest.sent == sent
@@ -367,23 +351,3 @@ def test_the_temperature_is_zero_where_the_model_takes_it() -> None:
     ]
     for entry, given, sent in cases:
         assert _temperature(Model.model_validate({"name": "m", "model": "acme/m", **entry}), given) == sent
-
-
-def test_a_dead_endpoint_suspends_the_run_with_its_address(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    models = Scripted(tmp_path / "journal.db")
-
-    @asynccontextmanager
-    async def dead() -> AsyncIterator[ModelClient]:
-        options = {"run": "run", "retry": Retry(base=0.01), "most_cost": lambda *call: 100}
-        with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
-            async with ModelClient(journal, endpoint=lambda model: Endpoint(url, None), **options) as client:
-                yield client
-
-    models.client = dead  # type: ignore[method-assign]
-    with pytest.raises(RunStopped, match=url):
-        trade(models, tmp_path / "run.jsonl", episode(3))
-    richer = Scripted(tmp_path / "journal.db")
-    assert trade(richer, tmp_path / "run.jsonl", episode(3)).failure is None
