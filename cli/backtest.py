@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -33,13 +32,10 @@ from cli.options import AS_JSON
 if TYPE_CHECKING:
     from distributed import Client
 
-    from bellwether.replay.isolation import Confinement
     from bellwether.replay.request import Request
 
 _MOST_SHOWN = 20
-
-#: Characters replaced in names of files.
-_FOREIGN = re.compile(r"[^\w.=,-]+")
+_NOTICE = "Compiling the simulator, which takes about a minute; the result is kept for all later runs."
 
 
 @cloup.command()
@@ -132,7 +128,6 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
         type=click.Path(file_okay=False, path_type=Path),
         help="Write all tables and the reality check into this folder.",
     ),
-    cloup.option("--lake", is_flag=True, help="Store the rows of a portfolio in the lake."),
     cloup.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder."),
 )
 @AS_JSON
@@ -149,32 +144,44 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
     """
     if not agents and not options["replays"]:
         raise click.UsageError("No agent: add --agent NAME, or --replay FILE for the trajectory of a model.")
-    from bellwether.replay.compile_notice import compile_notice
     from bellwether.replay.request import Request
 
     with output_to_stderr():
         request = Request.of(agents, episodes, options)
-    out, html = options["out"], options["html"]
-    sweeping = jobs > 1 or request.combinations > 1 or on is not None
-    if html is not None and sweeping:
-        raise click.UsageError("--html writes one page per backtest; leave out --grid, --jobs and --on.")
     if on is not None and jobs > 1:
         raise click.UsageError("--jobs is for this machine and --on for a cluster; leave one out.")
-    if options["lake"]:
-        if not options["portfolio"] or sweeping:
-            raise click.UsageError("--lake keeps a --portfolio without --grid and --jobs; backtests of single episodes are the graph's.")
-        require_platform("bellwether backtest --lake")
-    for option, folder in (("--out", out), ("--html", html)):
-        if folder is not None:
-            _create_folder(folder, option)
-    with compile_notice(_say), _deprecation_notes():
-        frame = _run_sweep(request, jobs, on, out, as_json) if sweeping else _run_each(request, out, html, as_json, lake=options["lake"])
+    for option in ("out", "html"):
+        if options[option] is not None:
+            _create_folder(options[option], f"--{option}")
+    with _compile_notice(), _deprecation_notes():
+        frame = _run(request, jobs, on, options["out"], options["html"], as_json=as_json)
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
 
 def _say(text: str) -> None:
     click.echo(text, err=True)
+
+
+@contextmanager
+def _compile_notice() -> Iterator[None]:
+    """Print `_NOTICE`, at most once, when numba starts to compile a function of the simulator within the block."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        is_shown = False
+
+        def on_start(self, event: event.Event) -> None:
+            compiled = event.data["dispatcher"].py_func.__module__ if event.data else ""
+            if not self.is_shown and compiled.startswith("bellwether.replay."):
+                self.is_shown = True
+                _say(_NOTICE)
+
+        def on_end(self, event: event.Event) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
 
 
 @contextmanager
@@ -203,42 +210,8 @@ def _create_folder(folder: Path, option: str) -> None:
         raise ConfigError(f"making the folder {folder}: {error.strerror}; name another with {option}") from error
 
 
-def _run_each(request: Request, out: Path | None, html: Path | None, as_json: bool, *, lake: bool = False) -> pl.DataFrame:
-    """Run every agent in every episode, one run after the other; print and write the results. Returns a row per run."""
-    from bellwether.replay.request import store_runs, write_runs
-    from bellwether.replay.results.frames import backtests
-
-    with output_to_stderr():
-        runs = list(request.runs())
-    frame = backtests(runs)
-    if out is not None:
-        write_runs(runs, out, request)
-    if html is not None:
-        for run in runs:
-            run.write_html(html / f"{_FOREIGN.sub('-', run.agent)}-{_FOREIGN.sub('-', run.episode)}.html")
-        _say(f"wrote {counted(len(runs), 'tear sheet')} into {html}")
-    if lake:
-        store_runs(runs)
-        _say(f"kept {', '.join(dict.fromkeys(run.episode for run in runs))} in the lake; `bellwether warehouse` publishes it")
-    if as_json:
-        emit(frame.to_dicts())
-    else:
-        _show_results(frame, request)
-    _print_confinements(run.confinement for run in runs if run.confinement is not None)
-    for run in runs:
-        if run.failure is not None and run.failure.traceback:
-            _say(f"{run.agent} in {run.episode}, decision {run.failure.step}:\n{run.failure.traceback}")
-    return frame
-
-
-def _print_confinements(confinements: Iterable[Confinement]) -> None:
-    """Print how isolated agents were confined. Equal confinements are printed once."""
-    for text in sorted(set(map(str, confinements))):
-        _say(f"Isolated agents: {text}")
-
-
-def _run_sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_json: bool) -> pl.DataFrame:
-    """Run every combination of the agents' parameters in every episode; print and write the results. Returns a row per run."""
+def _run(request: Request, jobs: int, on: str | None, out: Path | None, html: Path | None, *, as_json: bool) -> pl.DataFrame:
+    """Run every agent in every episode; print and write the results. Returns a row per run."""
     from bellwether.replay.sweep import run_sweep
 
     total = len(request.sources) * len(request.candidates)
@@ -252,19 +225,25 @@ def _run_sweep(request: Request, jobs: int, on: str | None, out: Path | None, as
             client=client,
             isolated=request.isolated,
             out=out,
+            html=html,
             unsettled=request.unsettled,
             progress=advance,
         )
-    frame, check = sweep.frame(), sweep.reality_check(unsettled=request.unsettled)
-    _print_confinements(sweep.confinements)
+    if html is not None:
+        _say(f"wrote {counted(total, 'tear sheet')} into {html}")
+    for text in sorted(set(map(str, sweep.confinements))):
+        _say(f"Isolated agents: {text}")
+    frame, is_grid = sweep.frame(), request.combinations > 1
+    check = sweep.reality_check(unsettled=request.unsettled)
     if as_json:
-        emit({"backtests": frame.to_dicts(), "reality_check": check.row()} if request.combinations > 1 else frame.to_dicts())
-        return frame
-    _show_summary(frame, request)
-    if check.agents > 1:
-        console().print(Text(check.meaning()))
-    share = f"{sweep.busy / sweep.cpu:.1%} of them" if sweep.cpu else "all"
-    click.echo(f"{frame.height:,} backtests, {sweep.cpu:.1f} s of CPU, {share} in engine and agents", err=True)
+        emit({"backtests": frame.to_dicts(), "reality_check": check.row()} if is_grid else frame.to_dicts())
+    else:
+        _show_results(frame, request)
+        if is_grid:
+            console().print(Text(check.meaning()))
+    for row, failure in zip(sweep.rows, sweep.failures, strict=True):
+        if failure is not None and failure.traceback and not is_grid:
+            _say(f"{row['agent']} in {row['episode']}, decision {failure.step}:\n{failure.traceback}")
     return frame
 
 
@@ -272,15 +251,16 @@ def _open_client(on: str | None) -> AbstractContextManager[Client | None]:
     """Connect to the Dask scheduler that --on names, until the context ends; None without the option."""
     if on is None:
         return nullcontext()
-    from bellwether.replay.dask_sweep import connect
+    from bellwether.replay.sweep import connect
 
     return connect(on)
 
 
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
-    """Print a table for each agent, and a comparison if there are several agents. frame: a row per run."""
-    for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
-        print_table(lines)
+    """Print a table for each agent without a grid, and a comparison if there are several agents. frame: a row per run."""
+    if request.combinations == 1:
+        for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
+            print_table(lines)
     if len(request.candidates) > 1:
         _show_summary(frame, request)
 

@@ -8,7 +8,6 @@ from bellwether.tables.arena import EVIDENCE
 from bellwether.tables.arena_lineups import REVIEW
 from bellwether.tables.benchmark import QUESTIONS
 from bellwether.tables.history import HISTORY
-from bellwether.tables.replay import is_portfolio
 
 #: Tables that `bellwether pull` fetches before it pulls days, with the option that they need.
 _REFERENCE = {
@@ -53,6 +52,4 @@ def _repair_command(table: Table, partition: Partition) -> str | None:
             return f"`bellwether pull {partition[0]}`"
         case ("release", *_):
             return f"`bellwether release {' --forecaster '.join(partition)}`"
-        case ("episode", "agent") if is_portfolio(partition[0]):
-            return "`bellwether backtest --portfolio --lake` with the same agent and episodes"
     return None

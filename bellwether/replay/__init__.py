@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Book, Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
-    from bellwether.replay.batches import Candidate
     from bellwether.replay.episode import load
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
     from bellwether.replay.preparation import prepare
     from bellwether.replay.prepared import Prepared
-    from bellwether.replay.sweep import Sweep, run_sweep
+    from bellwether.replay.sweep import Candidate, Sweep, run_sweep
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
     from bellwether.units import CentiCents, Lots, MicroDollars
 
@@ -40,8 +39,7 @@ _HOMES = {
     "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
     "preparation": ("prepare",),
     "prepared": ("Prepared",),
-    "batches": ("Candidate",),
-    "sweep": ("Sweep", "run_sweep"),
+    "sweep": ("Candidate", "Sweep", "run_sweep"),
     "units": (
         "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "CentiCents", "Lots", "MicroDollars",
     ),

@@ -1,9 +1,9 @@
-"""Request of backtests from a command line: agents, episodes and settings, their runs, and the storage of the results."""
+"""Request of backtests from a command line: agents, episodes and settings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -12,21 +12,17 @@ from typing import Any
 
 from bellwether.errors import ConfigError
 from bellwether.files import folders
-from bellwether.lake import Lake
 from bellwether.places import place
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
-from bellwether.replay.backtest import Backtest, BacktestSettings
-from bellwether.replay.batches import Candidate, Source, prepare_source, varied_parameters
+from bellwether.replay.backtest import BacktestSettings
 from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
 from bellwether.replay.registry import find_agent
-from bellwether.replay.results.folder import table_writer
-from bellwether.replay.results.frames import frames
+from bellwether.replay.sweep import Candidate, Source
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.settings import settings
-from bellwether.tables import table
 from bellwether.units import MicroDollars
 
 _MILLISECOND = 1_000_000
@@ -73,17 +69,6 @@ class Request:
             unsettled=options["unsettled"],
             isolated=_build_isolation(options),
         )
-
-    def runs(self) -> Iterator[Backtest]:
-        """Run every agent in every episode and yield each backtest. Raises `ConfigError` before the first run for parameters that an agent
-        refuses.
-        """
-        for candidate in self.candidates:
-            candidate.check(self.settings, self.isolated)
-        for source in self.sources:
-            prepared = prepare_source(source, self.settings, self.cache)
-            for candidate in self.candidates:
-                yield candidate.run(prepared, self.settings, self.isolated)
 
     def titles(self) -> dict[str, str]:
         """Return the name of each candidate in tables, by label: the agent's title and the varied parameters, or only these if all
@@ -197,18 +182,3 @@ def _find_folder(name: str) -> Path:
         f"opening the episode {name!r:.80}: metadata.json is missing in {Path(name).absolute()} and below {below}; {hint}"
         "list episodes with `bellwether episode list`"
     )
-
-
-def store_runs(runs: Sequence[Backtest]) -> None:
-    """Write the tables of each run to the lake, in place of earlier tables of the same portfolio and agent."""
-    lake = Lake(settings().lake_uri)
-    for run in runs:
-        for name, frame in frames(run).items():
-            lake.write(table(name), (run.episode, run.agent), frame, run_id=f"portfolio-{run.digest[:16]}")
-
-
-def write_runs(runs: Sequence[Backtest], out: Path, request: Request) -> None:
-    """Write the tables of all runs of a request into the folder `out`."""
-    with table_writer(out, varied_parameters(request.candidates), unsettled=request.unsettled) as add:
-        for number, run in enumerate(runs):
-            add(number, frames(run))

@@ -1,40 +1,28 @@
-"""Sweeps: backtests of every agent and parameter set in every episode or portfolio, in processes, in threads or on a Dask cluster.
-
-Local worker processes are forked from a server process with the compiled engine in memory, and read tapes from the memory-mapped cache.
-Compiled agents release the GIL and run in threads of this process instead. `dask_sweep` runs the same batches on a cluster.
-"""
+"""Sweeps: backtests of every agent and parameter set in every episode or portfolio, by joblib on this machine or on a Dask cluster."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import sys
-import time
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from concurrent.futures import BrokenExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from bellwether.replay.agents.agent import CompiledAgent
-from bellwether.replay.backtest import BacktestSettings
-from bellwether.replay.batches import (
-    SERVER,
-    Batch,
-    BatchResult,
-    Candidate,
-    Source,
-    SweepPlan,
-    build_worker_error,
-    prepare_source,
-    run_batch,
-    varied_parameters,
-)
-from bellwether.replay.dask_sweep import run_on_dask
-from bellwether.replay.isolation import Confinement, Isolation
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.replay.agents.agent import Agent, CompiledAgent
+from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.failures import Failure
+from bellwether.replay.agents.loader import AgentReference, load_agent_class
+from bellwether.replay.backtest import Backtest, BacktestSettings, run
+from bellwether.replay.engine.codes import ENGINE_VERSION
+from bellwether.replay.episode import load
+from bellwether.replay.isolation import AgentSource, Confinement, Isolation
+from bellwether.replay.preparation import prepare
+from bellwether.replay.prepared import Prepared
+from bellwether.replay.results.metrics import metrics
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,25 +30,78 @@ if TYPE_CHECKING:
 
     from bellwether.replay.results.reality_check import RealityCheck
 
-#: Batches per worker: enough to keep all workers busy until the end, few enough that few workers open the same episode.
-_BATCHES_PER_WORKER = 4
+#: Folder of an episode, or folders of those of a portfolio.
+Source = Path | tuple[Path, ...]
+#: Maximum number of episodes that a process keeps open.
+_OPEN_EPISODES = 16
+_CONNECT_SECONDS = 10
+_ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?[^/\s]+:\d+/?")
+#: Characters replaced in names of files.
+_FOREIGN = re.compile(r"[^\w.=,-]+")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Competitor in a sweep: an agent with one set of parameters.
+
+    Attributes:
+        agent: `module:Class` or `file.py:Class`.
+        name: Name in seeds.
+        label: Unique name in results.
+        params: All arguments of the class.
+        varied: Arguments varied by the grid.
+        cadence: Time between decisions, ns. Default: that of the settings.
+        title: Name in tables. Default: `name`.
+        isolated: Limits of an agent that always runs in its own process.
+    """
+
+    agent: str
+    name: str
+    label: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    varied: Mapping[str, Any] = field(default_factory=dict)
+    cadence: int | None = None
+    title: str = ""
+    isolated: Isolation | None = None
+
+    def check(self, settings: BacktestSettings, isolated: Isolation | None) -> type[Agent] | None:
+        """Raise `ConfigError` if the agent's class cannot be loaded or refuses the parameters, or if a built-in class cannot be isolated.
+        Returns the class; None for an isolated agent, whose own process loads it.
+
+        isolated: run the agent in its own process with these limits.
+        """
+        if isolated or self.isolated:
+            if self.agent.startswith("bellwether."):
+                AgentSource.of(load_agent_class(self.agent))
+            return None
+        return self.reference().check(settings.seconds_per_step)
+
+    def reference(self) -> AgentReference:
+        """Return the reference from which a run creates the agent."""
+        return AgentReference(self.agent, self.params, self.name)
+
+    def run(self, prepared: Prepared, settings: BacktestSettings, isolated: Isolation | None) -> Backtest:
+        """Run a backtest of the candidate; in the result the agent has the candidate's label as name. isolated: run the agent in its own
+        process with these limits.
+        """
+        own = settings if self.cadence is None else replace(settings, cadence=self.cadence)
+        backtest = run(prepared, self.reference(), own, isolated=isolated or self.isolated or False)
+        return replace(backtest, agent=self.label)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Metrics of all runs of a sweep, and the CPU time that they took.
+    """Results of all runs of a sweep, by source and candidate in the given order.
 
     Attributes:
-        rows: Row of replay/backtests for each run, by source and candidate in the given order, with the candidate's label as `agent`.
-        cpu: CPU seconds of all processes from their start; on Dask, of this process and of the batches.
-        busy: CPU seconds of the engine and the agents.
+        rows: Row of replay/backtests for each run, with the candidate's label as `agent`.
+        failures: Failure of each run's agent; None without one.
         confinements: Protections against isolated agents.
     """
 
     rows: list[Mapping[str, Any]]
-    cpu: float
-    busy: float
-    confinements: frozenset[Confinement] = frozenset()
+    failures: list[Failure | None]
+    confinements: frozenset[Confinement]
 
     def frame(self) -> pl.DataFrame:
         """Return the metrics of all runs as a frame, with the columns of replay/backtests."""
@@ -77,6 +118,43 @@ class Sweep:
         return reality_check(self.frame(), unsettled=unsettled)
 
 
+@dataclass(frozen=True)
+class _Job:
+    """Work that all runs of a sweep share: settings, and the results that each run returns or writes. engine: version of the engine."""
+
+    settings: BacktestSettings
+    cache: Path | None
+    isolated: Isolation | None
+    tables: bool
+    html: Path | None
+    engine: str
+
+    def run(self, source: Source, candidate: Candidate) -> _Result:
+        """Run one candidate in one source."""
+        if self.engine != ENGINE_VERSION:
+            raise ConfigError(
+                f"running a sweep: a worker has engine version {ENGINE_VERSION}, not {self.engine}; install one version everywhere"
+            )
+        backtest = candidate.run(prepare_source(source, self.settings, self.cache), self.settings, self.isolated)
+        tables: Mapping[str, pl.DataFrame] = {}
+        if self.tables:
+            from bellwether.replay.results.frames import details
+
+            tables = details(backtest)
+        if self.html is not None:
+            name = "-".join(_FOREIGN.sub("-", part) for part in (backtest.agent, backtest.episode))
+            backtest.write_html(self.html / f"{name}.html")
+        return _Result(metrics(backtest), tables, backtest.failure, backtest.confinement)
+
+
+@dataclass(frozen=True)
+class _Result:
+    row: Mapping[str, Any]
+    tables: Mapping[str, pl.DataFrame]
+    failure: Failure | None
+    confinement: Confinement | None
+
+
 def run_sweep(
     sources: Sequence[Source],
     candidates: Sequence[Candidate],
@@ -85,9 +163,9 @@ def run_sweep(
     cache: Path | None = None,
     jobs: int = 1,
     client: Client | None = None,
-    batch: int | None = None,
     isolated: Isolation | None = None,
     out: Path | None = None,
+    html: Path | None = None,
     unsettled: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Sweep:
@@ -97,107 +175,118 @@ def run_sweep(
         sources: Folders of episodes, and tuples of folders, each traded as one portfolio.
         candidates: Agents with their parameters.
         settings: Settings of all runs.
-        cache: Folder of tapes, shared by local workers.
-        jobs: Number of local workers.
-        client: Client of a Dask cluster that runs all batches instead. Its workers need the folders at the same paths, and store tapes below
-            their own BELLWETHER_HOME.
-        batch: Runs per batch on Dask. Default: about two seconds of work.
+        cache: Folder of tapes.
+        jobs: Number of workers: processes, or threads if all agents are compiled. With 1, all runs are in this process.
+        client: Client of a Dask cluster whose workers run all backtests instead. Episodes, files of agents, and the folders `cache` and
+            `html` must be at the same paths there.
         isolated: Run each agent in its own process, which alone loads it, with these limits.
-        out: Folder for the tables of all runs and the reality check. Until the sweep ends, finished batches are in its `backtests.parts`.
+        out: Folder for the tables of all runs and the reality check. Until the sweep ends, those of finished runs are in its
+            `backtests.parts`.
+        html: Folder for a tear sheet of each backtest.
         unsettled: Count unsettled episodes in the reality check.
-        progress: Function that is called with the number of runs of each finished batch.
+        progress: Function that is called with 1 for each finished run, in their order.
 
     Raises:
         ConfigError: A candidate or a portfolio is invalid. It is raised before the first run; for portfolios on Dask, when a worker opens one.
         SchemaError: An episode is invalid. It is raised before the first run; on Dask, when a worker opens the episode.
+        BellwetherError: A worker ended.
     """
     kinds = [candidate.check(settings, isolated) for candidate in candidates]
-    plan = SweepPlan(sources, candidates, settings, cache, isolated, tables=out is not None)
+    is_compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
     if client is None:
         for source in sources:
-            prepare_source(source, settings, cache)
-        compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
-        results = _run_locally(_split_batches(plan, jobs), jobs, threads=compiled)
-    else:
-        results = run_on_dask(plan, client, batch)
-    rows: list[Mapping[str, Any]] = [{}] * len(plan)
-    cpu: dict[int, float] = {}
-    busy = other = 0.0
-    confinements: frozenset[Confinement] = frozenset()
+            prepared = prepare_source(source, settings, cache)
+            if jobs > 1 and not is_compiled and source == sources[0]:
+                # Compiles the engine in this process; workers load it from numba's cache.
+                metrics(run(prepared, Passive(), settings))
+    job = _Job(settings, cache, isolated, out is not None, html, ENGINE_VERSION)
+    rows, failures, confinements = [], [], set()
     with nullcontext() if out is None else _open_tables(out, candidates, unsettled=unsettled) as add_tables:
-        for result in results:
-            rows[result.first : result.first + len(result.rows)] = result.rows
-            busy += result.busy
-            confinements |= result.confinements
-            if client is None:
-                cpu[result.worker], other = max(result.cpu, cpu.get(result.worker, 0.0)), result.server
-            else:
-                other += result.spent
+        for result in _run_all(job, sources, candidates, jobs=jobs, client=client, prefer="threads" if is_compiled else "processes"):
+            rows.append(result.row)
+            failures.append(result.failure)
+            if result.confinement is not None:
+                confinements.add(result.confinement)
             if add_tables is not None:
-                add_tables(result.first, result.tables)
+                add_tables(result.row, result.tables)
             if progress is not None:
-                progress(len(result.rows))
-    cpu[os.getpid()] = time.process_time()
-    return Sweep(rows, sum(cpu.values()) + other, busy, confinements)
+                progress(1)
+    return Sweep(rows, failures, frozenset(confinements))
+
+
+def _run_all(
+    job: _Job, sources: Sequence[Source], candidates: Sequence[Candidate], *, jobs: int, client: Client | None, prefer: str
+) -> Iterator[_Result]:
+    """Yield the results of all runs in order, each as soon as it and those before it have ended."""
+    from joblib import Parallel, delayed
+
+    tasks = (delayed(job.run)(source, candidate) for source in sources for candidate in candidates)
+    workers = {"n_jobs": jobs, "prefer": prefer} if client is None else {"n_jobs": -1, "backend": _dask_backend(client)}
+    parallel = Parallel(return_as="generator", **workers)
+    try:
+        yield from parallel(tasks)
+    except Exception as error:
+        if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
+            raise BellwetherError(
+                "running a sweep: a worker process ended, by an agent or out of memory; run each agent in its own process with --isolated"
+            ) from error
+        raise
+
+
+def _dask_backend(client: Client) -> Any:
+    """Return joblib's Dask backend, extended: without this, it waits forever for a task that ended all of its workers."""
+    from joblib._dask import DaskDistributedBackend
+
+    class Backend(DaskDistributedBackend):
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            future = super().submit(func, callback)
+            future.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
+            return future
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            if isinstance(out, BaseException):
+                raise out
+            return super().retrieve_result_callback(out)
+
+    return Backend(client=client)
 
 
 def _open_tables(
     out: Path, candidates: Sequence[Candidate], *, unsettled: bool
-) -> AbstractContextManager[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
+) -> AbstractContextManager[Callable[[Mapping[str, Any], Mapping[str, pl.DataFrame]], None]]:
     from bellwether.replay.results.folder import table_writer
 
-    return table_writer(out, varied_parameters(candidates), unsettled=unsettled)
+    varied = [{"agent": candidate.label, **candidate.varied} for candidate in candidates]
+    return table_writer(out, varied, unsettled=unsettled)
 
 
-def _split_batches(plan: SweepPlan, jobs: int) -> list[Batch]:
-    """Split all runs into batches for `jobs` workers. All runs of a batch are in the same episode or portfolio."""
-    pieces = max(1, -(-jobs * _BATCHES_PER_WORKER // max(1, len(plan.sources))))
-    width = len(plan.candidates)
-    length = max(1, -(-width // pieces))
-    return [
-        plan.batch(start, min(length, first + width - start))
-        for first in range(0, len(plan), width or 1)
-        for start in range(first, first + width, length)
-    ]
-
-
-def _run_locally(batches: Sequence[Batch], jobs: int, *, threads: bool) -> Iterator[BatchResult]:
-    if jobs == 1:
-        yield from map(run_batch, batches)
-        return
-    with _start_workers(min(jobs, len(batches)), threads=threads) as pool:
-        futures = {pool.submit(run_batch, batch): batch for batch in batches}
-        try:
-            for future in as_completed(list(futures)):
-                yield future.result()
-                del futures[future]
-        except BrokenExecutor:
-            raise build_worker_error(list(futures.values())[:jobs]) from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-@contextmanager
-def _start_workers(count: int, *, threads: bool) -> Iterator[Executor]:
-    if threads:
-        with ThreadPoolExecutor(count) as pool:
-            yield pool
-        return
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([SERVER])
-    # Ctrl-C in a terminal reaches workers as well; this process ends them.
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    with _hide_main_module(), ProcessPoolExecutor(count, mp_context=context, initializer=signal.signal, initargs=ignore) as processes:
-        yield processes
-
-
-@contextmanager
-def _hide_main_module() -> Iterator[None]:
-    """Hide the main module of this process within the block, so that workers do not import it, which would take longer than a batch."""
-    program = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+def connect(address: str) -> Client:
+    """Connect to the Dask scheduler at `address`, such as `tcp://scheduler:8786`. Raises `ConfigError` if it does not answer."""
+    if not _ADDRESS.fullmatch(address):
+        raise ConfigError(f"connecting to Dask at {address!r}: not an address; use one such as tcp://scheduler:8786")
     try:
-        yield
-    finally:
-        sys.modules["__main__"] = program
+        from distributed import Client
+    except ImportError:
+        raise ConfigError("running a sweep on Dask needs the extra `dask`; install it: pip install 'bellwether[dask]'") from None
+    try:
+        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"connecting to Dask at {address}: {error}; start `dask scheduler`, or correct the address") from None
+
+
+def prepare_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
+    """Prepare an episode or a portfolio for a replay with these settings. The results of the most recent calls are cached."""
+    if isinstance(source, tuple):
+        names = ("rules", "fees", "bankroll", "execution")
+        return _prepare_portfolio(source, cache, **{name: getattr(settings, name) for name in names})
+    return _prepare_episode(source, settings.rules, settings.fees, cache)
+
+
+@lru_cache(maxsize=_OPEN_EPISODES)
+def _prepare_episode(folder: Path, rules: str | None, fees: str | None, cache: Path | None) -> Prepared:
+    return prepare(load(folder, cache=cache), rules, cache=cache, fees=fees)
+
+
+@lru_cache(maxsize=1)
+def _prepare_portfolio(folders: tuple[Path, ...], cache: Path | None, **settings: Any) -> Prepared:
+    return prepare([load(folder, cache=cache) for folder in folders], cache=cache, **settings)

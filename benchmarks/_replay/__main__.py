@@ -225,24 +225,11 @@ def compilation(run: Run, rounds: int) -> None:
 
 
 def sweep(run: Run, rounds: int) -> None:
-    """Measure which share of the CPU time of a thousand backtests is spent in engine and agents. Adds a line to `run`."""
+    """Measure a thousand backtests in two worker processes, relative to one process. Adds a line to `run`."""
     print("running 1,000 backtests", file=sys.stderr)
-    found = processes.sweep()
-    share = found["share"]
-    detail = f"{found['runs']:,} backtests, {found['cpu']:.0f} s of CPU in {found['wall']:.0f} s on two processes"
-    run.lines.append(
-        Line("share of the CPU of 1,000 backtests in engine and agents", "10 x 24 hours", share, share, share, ">= 0.95", detail, unit="")
-    )
-
-
-def dask(run: Run, rounds: int) -> None:
-    """Measure a thousand backtests on Dask, relative to a serial loop. Adds a line to `run`."""
-    print("running 1,000 backtests on Dask", file=sys.stderr)
-    found = processes.dask(rounds)
-    detail = f"{found['dask']:.1f} s against {found['serial']:.1f} s"
-    run.lines.append(
-        Line("CPU of 1,000 backtests on Dask in batches of 100, serial", "10 x 2 hours", *spread(found["ratio"]), "<= 1.15", detail)
-    )
+    found = processes.sweep(rounds)
+    detail = f"{found['together']:.1f} s against {found['alone']:.1f} s"
+    run.lines.append(Line("CPU of 1,000 backtests with two jobs, one", "10 x 24 hours", *spread(found["ratio"]), "<= 1.15", detail))
 
 
 PARTS: dict[str, Callable[[Run, int], None]] = {
@@ -250,7 +237,6 @@ PARTS: dict[str, Callable[[Run, int], None]] = {
     "start": start,
     "compilation": compilation,
     "sweep": sweep,
-    "dask": dask,
 }
 
 

@@ -341,34 +341,6 @@ def test_a_portfolio_is_one_row_called_after_its_episodes(two_episodes: tuple[Pa
     assert "KXONE-26JAN20+KXTWO-26JAN20" in shown.output
 
 
-def test_a_portfolio_is_kept_in_the_lake_and_shown_from_the_warehouse(
-    two_episodes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bellwether.lake import Lake
-    from bellwether.lake.repair import describe_repair
-    from bellwether.settings import settings
-
-    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
-    settings.cache_clear()
-    episodes = [word for path in two_episodes for word in ("--episode", path)]
-    refused = backtest("--agent", "passive", "--lake", *episodes)
-    assert refused.exit_code == 2
-    assert "backtests of single episodes are the graph's" in refused.output
-    for _ in range(2):
-        result = backtest("--agent", "buy-and-hold", "--cadence", 5, "--portfolio", "--lake", *episodes)
-        assert result.exit_code == 0, result.output
-        assert "kept KXONE-26JAN20+KXTWO-26JAN20 in the lake" in result.stderr
-    lake = Lake(settings().lake_uri)
-    partition = ("KXONE-26JAN20+KXTWO-26JAN20", "buy-and-hold")
-    for table in (BACKTESTS, ORDERS, FILLS, EQUITY, MARKET_PNL):
-        assert list(lake.manifests(table)) == [partition]
-    assert lake.slice(MARKET_PNL).read()["ticker"].n_unique() == 4
-    assert "bellwether backtest --portfolio --lake" in describe_repair(BACKTESTS, partition)
-    assert CliRunner().invoke(main, ["warehouse"]).exit_code == 0
-    shown = CliRunner().invoke(main, ["trading", "--json"])
-    assert [line["episode"] for line in json.loads(shown.stdout)["results"]] == [partition[0], "Total"]
-
-
 def test_an_agent_that_is_registered_as_isolated_runs_in_a_process_of_its_own(episode: Path) -> None:
     result = backtest("--agent", "spread-capture", "--agent", "passive", "--episode", episode, "--cadence", 5)
     assert result.exit_code == 0, result.output

@@ -25,6 +25,8 @@ _MARKER = f"{BACKTESTS.short_name}.parquet"
 #: Times of the CSV: ISO 8601 in UTC, to the microsecond.
 _CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
+#: Runs whose tables are written together.
+_RUNS_PER_PART = 100
 #: Key of a backtest; different backtests with one key need different folders.
 _KEY = ("agent", "rules", "episode")
 
@@ -71,12 +73,12 @@ def read_backtests(folder: Path) -> pl.DataFrame:
 @contextmanager
 def table_writer(
     out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool
-) -> Iterator[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
-    """Yield a function that adds tables of runs. When the block ends, the folder `out` contains the tables of all runs.
+) -> Iterator[Callable[[Mapping[str, Any], Mapping[str, pl.DataFrame]], None]]:
+    """Yield a function that adds a run: its row of replay/backtests, and its other tables by name. When the block ends, the folder `out`
+    contains the tables of all runs, in the order of the calls.
 
-    The function takes the index of the first of consecutive runs, and their frames by table name. The order of its calls does not matter. Until
-    the block ends, added tables are in `out/backtests.parts/<table>`, and remain there if it fails. Then a new folder, which also contains all
-    other files of `out`, replaces `out`.
+    Until the block ends, added tables are in `out/backtests.parts/<table>`, and remain there if it fails. Then a new folder, which also
+    contains all other files of `out`, replaces `out`.
 
     Args:
         out: Folder.
@@ -91,13 +93,26 @@ def table_writer(
     with writing(parts):
         shutil.rmtree(parts, ignore_errors=True)
         parts.mkdir(parents=True)
+    waiting: list[Mapping[str, pl.DataFrame]] = []
+    written_runs = 0
 
-    def add(first: int, frames: Mapping[str, pl.DataFrame]) -> None:
-        for table in _TABLES:
-            with atomic_file(parts / table.short_name / f"{first:09d}.parquet") as draft:
-                frames[table.name].write_parquet(draft)
+    def add(row: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        waiting.append({**tables, BACKTESTS.name: BACKTESTS.frame([row])})
+        if len(waiting) >= _RUNS_PER_PART:
+            write_waiting()
 
-    yield add
+    def write_waiting() -> None:
+        nonlocal written_runs
+        for table in _TABLES if waiting else ():
+            with atomic_file(parts / table.short_name / f"{written_runs:09d}.parquet") as draft:
+                pl.concat([run[table.name] for run in waiting]).write_parquet(draft)
+        written_runs += len(waiting)
+        waiting.clear()
+
+    try:
+        yield add
+    finally:
+        write_waiting()
     with atomic_folder(out, _MARKER) as draft:
         _join_parts(parts, draft, varied, unsettled=unsettled)
         written = {parts.name, *(file.name for file in draft.iterdir())}
