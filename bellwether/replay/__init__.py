@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.failures import Failure
     from bellwether.replay.agents.limits import BudgetError, OrderError
-    from bellwether.replay.agents.records import EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
-    from bellwether.replay.agents.views import Book, Market, Order
+    from bellwether.replay.agents.records import Book, EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
+    from bellwether.replay.agents.views import Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.episode import load
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
@@ -31,8 +31,8 @@ _HOMES = {
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
     "agents.limits": ("BudgetError", "OrderError"),
-    "agents.records": ("EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
-    "agents.views": ("Book", "Market", "Order"),
+    "agents.records": ("Book", "EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
+    "agents.views": ("Market", "Order"),
     "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
     "episode": ("load",),

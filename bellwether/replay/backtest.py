@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, derive_seed, find_callbacks
+from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, CompiledAgent, derive_seed
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, build_failure
-from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.interface import SimulatorProxy
 from bellwether.replay.agents.limits import RunStopped, StepLimit
 from bellwether.replay.agents.loader import AgentReference, check_complete, load_agent_class
-from bellwether.replay.agents.records import CALLBACKS, EpisodeInfo
-from bellwether.replay.agents.runner import LocalRunner, call_guarded, finish_session, run_phases
+from bellwether.replay.agents.local_port import FrozenPort, LocalPort
+from bellwether.replay.agents.records import EpisodeInfo
+from bellwether.replay.agents.runner import call_guarded, call_locally, finish_session, run_phases
 from bellwether.replay.engine import ReplayOutcome, Session, rerun_band
-from bellwether.replay.engine.codes import O_TAKEN
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import prepare
@@ -133,7 +131,7 @@ def run(
     outcome, failed = session.result(), result.failure
     band = settings.band if has_bounds or settings.band == "rerun" else "none"
     if band == "auto":
-        band = "rerun" if result.reacts and _depends_on_queue(outcome) else "fills"
+        band = "fills"
     if band == "rerun":
         outcome, failed = _rerun_extremes(partial(trade, bounds=False), settings, outcome, failed)
     return Backtest(
@@ -158,34 +156,28 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _AgentResult:
-    """Result of an agent's run. reacts: the agent can react to its fills. tags: labels of its orders by number."""
+    """Result of an agent's run. tags: labels of its orders by number."""
 
     name: str
     params: Mapping[str, Any]
     failure: Failure | None
-    reacts: bool = False
     tags: Mapping[int, str] = field(default_factory=dict)
     confinement: Confinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    """Objects that a run of an agent uses: session, gateway, descriptions of the episode, and settings."""
+    """Objects that a run of an agent uses: session, port, description of the episode, and settings."""
 
     session: Session
-    gateway: Gateway
+    port: LocalPort
     info: EpisodeInfo
     prepared: Prepared
     settings: BacktestSettings
 
-    def context(self, name: str) -> dict[str, Any]:
-        """Return the arguments of an agent's `AgentContext`."""
-        return {
-            "seed": derive_seed(self.prepared.digest, name, self.settings.seed),
-            "calls_per_step": self.settings.calls_per_step,
-            "max_orders": self.settings.max_orders,
-            "series": tuple(self.prepared.exogenous),
-        }
+    def seed(self, name: str) -> int:
+        """Return the seed of the agent with this name."""
+        return derive_seed(self.prepared.digest, name, self.settings.seed)
 
 
 def _trade(
@@ -200,27 +192,12 @@ def _trade(
     queue histories as well.
     """
     session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
-    gateway = Gateway(
-        session,
-        frozen=prepared.rules.observations == "frozen",
-        calls_per_step=settings.calls_per_step,
-        data_latency=settings.data_latency,
-        observation_depth=prepared.info.observation_depth,
-        series=prepared.exogenous,
-        trades=lambda: prepared.trades,
-    )
-    # A copy for this agent, so that its changes do not affect other runs.
-    markets = tuple(replace(market) for market in prepared.info.markets)
-    info = replace(prepared.info, bankroll=session.settings.bankroll, markets=markets)
-    environment = _Environment(session, gateway, info, prepared, settings)
+    port = (FrozenPort if prepared.rules.observations == "frozen" else LocalPort)(session, prepared)
+    info = replace(prepared.info, bankroll=session.settings.bankroll)
+    environment = _Environment(session, port, info, prepared, settings)
     if isolated:
         return session, _run_isolated(agent, environment, isolated if isinstance(isolated, Isolation) else Isolation())
     return session, _run_local(agent, environment)
-
-
-def _depends_on_queue(outcome: ReplayOutcome) -> bool:
-    """Return True if any order could be filled while it rested in the book, in at least one possible queue history."""
-    return bool((outcome.filled[:, 1] > outcome.orders[:, O_TAKEN]).any())
 
 
 def _rerun_extremes(
@@ -269,16 +246,15 @@ def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
 
 def _run_isolated(agent: Agent | type[Agent] | AgentReference, environment: _Environment, limits: Isolation) -> _AgentResult:
     source = AgentSource(agent.reference, agent.params, agent.name) if isinstance(agent, AgentReference) else AgentSource.of(agent)
-    session, gateway = environment.session, environment.gateway
+    session, port = environment.session, environment.port
     with IsolatedAgent(source, limits, environment.settings.seconds_per_step) as process:
-        loaded, context = process.loaded, environment.context(process.loaded.name)
-        failed = process.run(session, gateway, environment.info, **context)
-        reacts = process.reacts or loaded.callbacks.depend_on_fills
-        return _AgentResult(loaded.name, loaded.params, failed, reacts, gateway.tags, process.confinement)
+        loaded = process.loaded
+        failed = process.run(session, port, environment.info, environment.seed(loaded.name))
+        return _AgentResult(loaded.name, loaded.params, failed, port.tags, process.confinement)
 
 
 def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Environment) -> _AgentResult:
-    session, gateway, settings = environment.session, environment.gateway, environment.settings
+    session, port, settings = environment.session, environment.port, environment.settings
     kind, name, create = _find_factory(agent)
     check_complete(kind)
     with StepLimit(settings.seconds_per_step if kind.timed else float("inf")) as limit:
@@ -287,15 +263,13 @@ def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Enviro
             finish_session(session, instance)
             return _AgentResult(name, {} if isinstance(agent, type) else dict(agent.params), instance)
         instance.has_run = True
-        context = environment.context(instance.name)
+        seed = environment.seed(instance.name)
         if isinstance(instance, CompiledAgent):
-            return _run_compiled(environment, instance, context["seed"])
-        ctx = AgentContext(SimulatorProxy(gateway), environment.info, **context)
-        callbacks = find_callbacks(kind)
-        failed = run_phases(session, gateway, LocalRunner(instance, ctx, session, limit), callbacks)
-    # Runs of a language model cost money, so its band is that of the same calls.
-    reacts = kind.timed and (ctx._reacts or callbacks.depend_on_fills)
-    return _AgentResult(instance.name, instance.params, failed, reacts, gateway.tags)
+            return _run_compiled(environment, instance, seed)
+        has_budget = not kind.timed or environment.prepared.rules.observations == "frozen"
+        ctx = AgentContext(port, environment.info, seed=seed, calls=settings.calls_per_step if has_budget else None)
+        failed = run_phases(session, port, call_locally(instance, ctx, limit), Callbacks.of(kind))
+    return _AgentResult(instance.name, instance.params, failed, port.tags)
 
 
 def _find_factory(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:
@@ -312,16 +286,16 @@ def _find_factory(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Age
 
 def _run_compiled(environment: _Environment, agent: CompiledAgent, seed: int) -> _AgentResult:
     failed, session, kind = None, environment.session, type(agent)
-    callbacks = find_callbacks(kind)
+    callbacks = Callbacks.of(kind)
     if callbacks:
-        environment.gateway.watch(callbacks)
-    functions = callbacks.functions(kind)
+        environment.port.watch(callbacks)
+    functions = [getattr(kind, name) if getattr(callbacks, name) else None for name in CALLBACKS]
     trades = environment.prepared.trades if callbacks.on_trade else None
     try:
-        session.run_compiled(kind.strategy, agent.numbers(environment.info, seed), [functions.get(name) for name in CALLBACKS], trades)
+        session.run_compiled(kind.strategy, agent.numbers(environment.info, seed), functions, trades)
     except RunStopped:
         raise
     except Exception as error:
         failed = build_failure(error, session.step_index, session.now, omitted=(__file__,))
     finish_session(session, failed)
-    return _AgentResult(agent.name, agent.params, failed, callbacks.depend_on_fills or session.reacted)
+    return _AgentResult(agent.name, agent.params, failed)

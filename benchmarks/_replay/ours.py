@@ -50,7 +50,6 @@ class Bench:
             data_latency=data_latency,
             bankroll=BANKROLL,
             rules=RULES,
-            calls_per_step=10**6,
             band=BOUNDS if bounds else NO_BOUNDS,
         )
         source = self._tapes[tape]

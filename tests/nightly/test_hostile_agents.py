@@ -30,7 +30,6 @@ HARMLESS: dict[str, tuple[str | None, int]] = {
     "walk_frames": (None, 1),
     "walk_modules": (None, 1),
     "write_to_views": (None, 2),
-    "reset_the_budget": ("BudgetError", 101),
     "loop": ("StepTimeout", 1),
     "loop_in_c": ("StepTimeout", 1),
     "call_forever": ("StepTimeout", 1),
@@ -41,6 +40,7 @@ HARMLESS: dict[str, tuple[str | None, int]] = {
     "allocate": ("MemoryError", 1),
     "write_to_stdout": (None, 1),
     "send_strange_orders": (None, 5),
+    "name_an_unknown_market": ("MalformedMessage", 1),
     "interrupt": ("KeyboardInterrupt", 1),
     "stop_the_run": ("RunStopped", 1),
     "read_secrets": (None, 1),
@@ -60,11 +60,11 @@ def test_an_attack_is_harmless(attack: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_it_patches_is_its_own() -> None:
-    from bellwether.replay.agents import gateway, interface
+    from bellwether.replay.agents import context, local_port
 
-    before = interface.SimulatorProxy, gateway.Gateway
+    before = context.AgentContext, local_port.LocalPort
     assert attacked("patch").failure is not None
-    assert (interface.SimulatorProxy, gateway.Gateway) == before
+    assert (context.AgentContext, local_port.LocalPort) == before
     assert run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=True).failure is None
 
 

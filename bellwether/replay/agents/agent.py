@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
@@ -13,12 +14,39 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.records import CALLBACKS, Callbacks, EpisodeInfo, Fill, OrderUpdate, Trade
+from bellwether.replay.agents.records import EpisodeInfo, Fill, OrderUpdate, Trade
 from bellwether.replay.units import CENT, CONTRACT
 from bellwether.units import CentiCents, Lots
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Set of the callbacks that an agent defines. At one instant they are called in the order of the fields."""
+
+    on_fill: bool = False
+    on_order: bool = False
+    on_trade: bool = False
+    on_book: bool = False
+    on_timer: bool = False
+
+    @classmethod
+    def of(cls, agent: type[Agent]) -> Callbacks:
+        """Return which callbacks an agent class defines."""
+        return cls(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
+
+    @property
+    def needs_news(self) -> bool:
+        """True if the agent has a callback for events other than timers, at which the replay must pause."""
+        return any(astuple(self)[:-1])
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+
+CALLBACKS = tuple(field.name for field in fields(Callbacks))
 
 
 def default_name(class_name: str) -> str:
@@ -67,7 +95,7 @@ class Agent:
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
         """Set up the state of a run. Called once, before the first decision.
 
-        `ctx` can be read as in `act`, and shows the opening books if the recording starts with them. Orders raise `BudgetError`.
+        `ctx` can be read as in `act`, and shows the opening books if the recording starts with them. Orders raise `OrderError`.
         """
 
     def act(self, ctx: AgentContext) -> None:
@@ -77,35 +105,31 @@ class Agent:
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
         """React to a fill of one of the agent's orders.
 
-        Called at the time of the fill plus the latency of market data. A callback has the same tool-call budget as a decision.
+        Called at the time of the fill plus the latency of market data.
         """
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
-        """React to a change of one of the agent's orders: `update` has the new status and size. Timing and tool-call budget as in `on_fill`."""
+        """React to a change of one of the agent's orders: `update` has the new status and size. Timing as in `on_fill`."""
 
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
-        """React to a trade of other participants in the recorded market. Timing and tool-call budget as in `on_fill`."""
+        """React to a trade of other participants in the recorded market. Timing as in `on_fill`."""
 
     def on_book(self, ctx: AgentContext, ticker: str) -> None:
-        """React to a change of a market's best bid or ask price. Called once per market and instant; timing and tool-call budget as in
-        `on_fill`.
-        """
+        """React to a change of a market's best bid or ask price. Called once per market and instant. Timing as in `on_fill`."""
 
     def on_timer(self, ctx: AgentContext, time_ns: int) -> None:
-        """React to a timer set by `ctx.at`. Called at `time_ns` (ns UTC), after the other callbacks of that instant; tool-call budget as in
-        `on_fill`.
-        """
+        """React to a timer set by `ctx.at`. Called at `time_ns` (ns UTC), after the other callbacks of that instant."""
 
     def end(self, ctx: AgentContext) -> None:
-        """Finish a run. Called once, after the last event and all settlements. Attributes of `ctx` can be read; its methods raise `BudgetError`."""
+        """Finish a run. Called once, after the last event and all settlements. `ctx` can be read; orders raise `OrderError`."""
 
 
 class CompiledAgent(Agent):
     """Base class of agents whose decisions are compiled code.
 
     The whole run is one call, which releases the GIL. The callbacks `on_fill`, `on_order`, `on_trade`, `on_book` and `on_timer` are
-    compiled functions of (sim, params, number), called between decisions, within `next_step`. Neither the tool-call budget nor the time
-    limit of a step applies.
+    compiled functions of (sim, params, number), called between decisions, within `next_step`. The time limit of a step does
+    not apply.
 
     Attributes:
         strategy: Function of (sim, params), compiled with `@strategy` of `bellwether.replay.engine.kernel`, which contains the functions
@@ -119,11 +143,6 @@ class CompiledAgent(Agent):
         `AgentContext.seed`.
         """
         raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
-
-
-def find_callbacks(agent: type[Agent]) -> Callbacks:
-    """Return which of the callbacks, such as `on_fill`, an agent class defines."""
-    return Callbacks(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
 
 
 @lru_cache(maxsize=256)

@@ -9,8 +9,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from bellwether.replay.agents.interface import LONGEST_TAG, REQUEST_COLUMNS
 from bellwether.replay.agents.limits import OrderError
+from bellwether.replay.agents.port import REQUEST_COLUMNS
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, NO, SELL, YES
 from bellwether.units import CentiCents, Lots
@@ -19,6 +19,8 @@ SIDES = {"yes": YES, "no": NO}
 ACTIONS = {"buy": BUY, "sell": SELL}
 TIFS = {tif.name.lower(): int(tif) for tif in Tif}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Maximum length of an order's tag, characters.
+LONGEST_TAG = 64
 _GTC = int(Tif.GTC)
 _LARGEST = 2**62
 

@@ -40,7 +40,7 @@ class BuyAndHold(Agent):
         for market in ctx.markets():
             lots = self._remaining_lots(market.ticker)
             ask = market.yes_ask if self._side == YES else market.no_ask
-            if lots and ask is not None and market.is_active and ctx.calls_left:
+            if lots and ask is not None and market.is_active:
                 self._sent[market.ticker] = ctx.buy(market.ticker, self._side, lots, ask, "ioc")
 
     def _remaining_lots(self, ticker: str) -> int:

@@ -18,11 +18,11 @@ _CHECKS, _LONGEST_WAIT = 4, 3600.0
 
 
 class OrderError(BellwetherError, ValueError):
-    """Invalid argument of an agent's call, such as an unknown ticker, a price that is not an integer, a size below 1 or an unknown order id."""
+    """Invalid call of an agent: an unknown ticker or order id, a price that is not an integer, a size below 1, or an order in `start` or `end`."""
 
 
 class BudgetError(BellwetherError):
-    """Call that the tool-call budget does not allow: beyond `calls_per_step`, an order in `start`, or any call in `end`."""
+    """Call beyond the tool-call budget of a decision, which language models and PredictionMarketBench's rules have."""
 
 
 class RunStopped(BellwetherError):
@@ -34,10 +34,6 @@ class RunStopped(BellwetherError):
 
 class StepTimeout(BaseException):
     """A step (decision or callback) took longer than `seconds_per_step`. Not an `Exception`, so that agents do not catch it by accident."""
-
-
-class RunawayAgent(BaseException):
-    """An agent made more than 1,000 calls beyond the budget of a step. Like `StepTimeout`, not an `Exception`."""
 
 
 class StepLimit:

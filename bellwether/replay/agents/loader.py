@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, find_callbacks
+from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, CompiledAgent
 from bellwether.replay.agents.limits import StepLimit, StepTimeout
 
 #: Serializes the import of files, so that no thread sees an incomplete module.
@@ -66,7 +66,8 @@ def check_complete(cls: type[Agent]) -> None:
         missing = (
             "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
         )
-        plain = [name for name, callback in find_callbacks(cls).functions(cls).items() if not hasattr(callback, "py_func")]
+        callbacks = Callbacks.of(cls)
+        plain = [name for name in CALLBACKS if getattr(callbacks, name) and not hasattr(getattr(cls, name), "py_func")]
         if plain:
             raise ConfigError(f"loading the agent {cls.__name__}: its {plain[0]} is not compiled; write a function under @strategy")
     else:

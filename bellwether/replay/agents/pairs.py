@@ -31,7 +31,7 @@ class Pairs(Agent):
     def act(self, ctx: AgentContext) -> None:
         """In each market without an incomplete pair, join the best bids for YES and NO, or cancel the agent's bids if a pair costs too much."""
         for market in ctx.markets():
-            if market.yes_position != market.no_position or ctx.calls_left < len(_SIDES) * 2:
+            if market.yes_position != market.no_position:
                 continue
             best = (market.yes_bid or 0, market.no_bid or 0)
             wanted = market.is_active and min(best) > 0 and sum(best) <= self._most

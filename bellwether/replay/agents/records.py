@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from bellwether.replay.engine.codes import Reason, Role, Status
@@ -14,9 +14,6 @@ SIDES, ACTIONS = ("yes", "no"), ("buy", "sell")
 STATUSES = tuple(status.name.lower() for status in Status)
 REASONS = (None, *(reason.name.lower() for reason in Reason if reason))
 _ROLES = tuple(role.name.lower() for role in Role)
-
-#: Columns of an order update.
-UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,105 +195,79 @@ class Position:
         return MicroDollars(self.realised + self.unrealised - self.fees)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordReader:
-    """Converter of the simulator's integer rows to records such as `Fill`. tags: labels by order id."""
-
-    tickers: Sequence[str]
-    tags: Mapping[int, str]
-
-    def trades(self, rows: Iterable[Sequence[Any]]) -> list[Trade]:
-        """Convert rows with the columns `TRADE_COLUMNS` to trades."""
-        return [
-            Trade(ts, self.tickers[code], price, CentiCents(DOLLAR - price), lots, SIDES[taker]) for ts, code, price, lots, taker in rows
-        ]
-
-    def fills(self, rows: Iterable[Sequence[Any]]) -> list[Fill]:
-        """Convert rows with the columns `FILL_COLUMNS` to fills."""
-        return [
-            Fill(
-                ts,
-                order,
-                self.tickers[code],
-                SIDES[side],
-                ACTIONS[action],
-                price,
-                lots,
-                fee,
-                _ROLES[role],
-                MicroDollars(cost(price, lots) * (1 - 2 * action)),
-                self.tags.get(order, ""),
-            )
-            for order, code, side, action, price, lots, fee, role, ts in rows
-        ]
-
-    def updates(self, rows: Iterable[Sequence[Any]]) -> list[OrderUpdate]:
-        """Convert rows with the columns `UPDATE_COLUMNS` to order updates."""
-        return [
-            OrderUpdate(
-                ts,
-                order,
-                self.tickers[code] if code >= 0 else "",
-                SIDES[side] if side in (0, 1) else "",
-                ACTIONS[action] if action in (0, 1) else "",
-                STATUSES[status],
-                REASONS[reason],
-                price,
-                lots,
-                filled,
-                self.tags.get(order, ""),
-            )
-            for ts, order, status, reason, price, lots, filled, code, side, action in rows
-        ]
-
-    def positions(self, tickers: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Position]:
-        """Convert rows of `Simulator.ledger`, one per ticker, to positions."""
-        return [
-            Position(ticker, *row, *(row[2 + side] / row[side] if row[side] else None for side in (0, 1)))
-            for ticker, row in zip(tickers, rows, strict=True)
-        ]
-
-
-Rows = list[list[int]]
-#: Rows of fills, order updates and trades, numbers of the markets whose best prices changed, and times of due timers.
-News = tuple[Rows, Rows, Rows, list[int], list[int]]
+Levels = tuple[tuple[CentiCents, Lots], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Callbacks:
-    """Set of the callbacks that an agent defines. At one instant they are called in the order of the fields."""
+class Book:
+    """Levels of a market's book.
 
-    on_fill: bool = False
-    on_order: bool = False
-    on_trade: bool = False
-    on_book: bool = False
-    on_timer: bool = False
+    Each side is a tuple of (price, lots) pairs, best first: price in $0.0001, size in lots of 0.01 contract. The asks of a side are the
+    bids for the other side at a dollar less their price.
 
-    @property
-    def needs_news(self) -> bool:
-        """True if the agent has a callback for events other than timers, at which the replay must pause."""
-        return any(astuple(self)[:-1])
+    Attributes:
+        ticker: Ticker of the market.
+        yes_bids: Bids for YES.
+        no_bids: Bids for NO.
+        yes_asks: Asks for YES.
+        no_asks: Asks for NO.
+    """
 
-    @property
-    def depend_on_fills(self) -> bool:
-        """True if the agent is called for its fills or order updates."""
-        return self.on_fill or self.on_order
-
-    def functions(self, agent: type) -> dict[str, Any]:
-        """Return the methods of class `agent` for these callbacks, by name."""
-        return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
-
-    @classmethod
-    def parse(cls, text: str) -> Callbacks:
-        """Build the set of callbacks from their names, separated by spaces; the inverse of `str`."""
-        names = text.split()
-        return cls(**{name: name in names for name in CALLBACKS})
-
-    def __str__(self) -> str:
-        return " ".join(name for name in CALLBACKS if getattr(self, name))
-
-    def __bool__(self) -> bool:
-        return any(astuple(self))
+    ticker: str
+    yes_bids: Levels
+    no_bids: Levels
+    yes_asks: Levels
+    no_asks: Levels
 
 
-CALLBACKS = tuple(field.name for field in fields(Callbacks))
+def to_trades(tickers: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Trade]:
+    """Convert rows with the columns `port.TRADE_COLUMNS` to trades."""
+    return [Trade(ts, tickers[code], price, CentiCents(DOLLAR - price), lots, SIDES[taker]) for ts, code, price, lots, taker in rows]
+
+
+def to_fills(tickers: Sequence[str], tags: Mapping[int, str], rows: Iterable[Sequence[Any]]) -> list[Fill]:
+    """Convert rows with the columns `port.FILL_COLUMNS` to fills. tags: labels by order id."""
+    return [
+        Fill(
+            ts,
+            order,
+            tickers[code],
+            SIDES[side],
+            ACTIONS[action],
+            price,
+            lots,
+            fee,
+            _ROLES[role],
+            MicroDollars(cost(price, lots) * (1 - 2 * action)),
+            tags.get(order, ""),
+        )
+        for order, code, side, action, price, lots, fee, role, ts in rows
+    ]
+
+
+def to_updates(tickers: Sequence[str], tags: Mapping[int, str], rows: Iterable[Sequence[Any]]) -> list[OrderUpdate]:
+    """Convert rows with the columns `port.UPDATE_COLUMNS` to order updates. tags: labels by order id."""
+    return [
+        OrderUpdate(
+            ts,
+            order,
+            tickers[code] if code >= 0 else "",
+            SIDES[side] if side in (0, 1) else "",
+            ACTIONS[action] if action in (0, 1) else "",
+            STATUSES[status],
+            REASONS[reason],
+            price,
+            lots,
+            filled,
+            tags.get(order, ""),
+        )
+        for ts, order, status, reason, price, lots, filled, code, side, action in rows
+    ]
+
+
+def to_positions(tickers: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Position]:
+    """Convert rows of the port's `ledger`, one per ticker, to positions."""
+    return [
+        Position(ticker, *row, *(row[2 + side] / row[side] if row[side] else None for side in (0, 1)))
+        for ticker, row in zip(tickers, rows, strict=True)
+    ]

@@ -4,59 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, build_failure
-from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.limits import RunStopped, StepLimit
-from bellwether.replay.agents.records import CALLBACKS, Callbacks
+from bellwether.replay.agents.port import News
+from bellwether.replay.agents.records import to_fills, to_trades, to_updates
 
 if TYPE_CHECKING:
+    from bellwether.replay.agents.local_port import LocalPort
     from bellwether.replay.engine import Session
 
-
 Answer = TypeVar("Answer")
+#: Function that calls an agent in a phase, with the number of the decision and, in the phase notify, the news for its callbacks. Returns the failure
+#: that ends the agent's trading; None if it can continue.
+PhaseCaller = Callable[[str, int, News | None], Failure | None]
 
 
-class AgentRunner(Protocol):
-    """Interface through which a session calls an agent, in this process or an isolated one. Phases: start, act, notify (callbacks, with a
-    `News`) and end.
-    """
-
-    def call(self, phase: str, *news: Any) -> Failure | None:
-        """Call the agent in a phase, at the session's present time. Returns the failure that ends the agent's trading; None if the agent
-        can continue.
-        """
-        ...
-
-
-def run_phases(session: Session, gateway: Gateway, runner: AgentRunner, callbacks: Callbacks) -> Failure | None:
+def run_phases(session: Session, port: LocalPort, call: PhaseCaller, callbacks: Callbacks) -> Failure | None:
     """Run an agent through all phases of a session. Returns the failure that stopped the agent early; None without one."""
     from bellwether.replay.engine.clock import AT_DECISION
 
     if callbacks:
-        gateway.watch(callbacks)
+        port.watch(callbacks)
     opened = session.open()
-    gateway.begin(sends=False)
-    failed = runner.call("start")
+    port.begin()
+    failed = call("start", -1, None)
     advance = session.advance
     stop = AT_DECISION if opened else failed is None and advance()
     while stop and failed is None:
         if stop == AT_DECISION:
-            gateway.begin()
-            failed = runner.call("act")
+            port.begin()
+            failed = call("act", session.step_index, None)
         else:
-            gateway.wake(stopped=True)
+            port.wake(stopped=True)
         if callbacks:
-            while failed is None and (news := gateway.news()) is not None:
-                gateway.wake(stopped=False)
-                failed = runner.call("notify", *news)
+            while failed is None and (news := port.news()) is not None:
+                port.wake(stopped=False)
+                failed = call("notify", session.step_index, news)
         stop = failed is None and advance()
-    gateway.end()
     finish_session(session, failed)
-    return failed or runner.call("end")
+    return failed or call("end", session.steps, None)
 
 
 def finish_session(session: Session, failed: Failure | None) -> None:
@@ -67,23 +57,14 @@ def finish_session(session: Session, failed: Failure | None) -> None:
         pass
 
 
-def decision_number(session: Session, phase: str) -> int:
-    """Return the number of the present decision: -1 in the phase start, the number of all decisions in the phase end."""
-    return session.step_index if phase in ("act", "notify") else session.steps if phase == "end" else -1
+def call_locally(agent: Agent, ctx: AgentContext, limit: StepLimit) -> PhaseCaller:
+    """Return the function that calls an agent of this process within the time limit."""
+    port: Any = ctx._port
 
+    def call(phase: str, step: int, news: News | None) -> Failure | None:
+        return call_guarded(limit, partial(call_phase, agent, ctx, phase, step, news), step, port.read("now"))
 
-class LocalRunner:
-    """Runner of an agent in this process."""
-
-    def __init__(self, agent: Agent, ctx: AgentContext, session: Session, limit: StepLimit) -> None:
-        self._agent, self._ctx, self._session, self._limit = agent, ctx, session, limit
-        self._calls = ctx._limit
-
-    def call(self, phase: str, *news: Any) -> Failure | None:
-        """Call the agent in a phase, as `AgentRunner.call`."""
-        step = decision_number(self._session, phase)
-        self._ctx._begin(step, 0 if phase == "end" else self._calls)
-        return call_guarded(self._limit, partial(call_phase, self._agent, self._ctx, phase, news), step, self._session.now)
+    return call
 
 
 def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
@@ -104,25 +85,31 @@ def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: in
     return answer
 
 
-def call_phase(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any]) -> None:
+def call_phase(agent: Agent, ctx: AgentContext, phase: str, step: int, news: News | None) -> None:
     """Call the agent's method for a phase, or for notify the callbacks for `news`. Raises `TypeError` if a method returns a value."""
+    ctx._begin(step, sends=phase in ("act", "notify"))
     if phase == "act":
         if (answer := agent.act(ctx)) is not None:  # type: ignore[func-returns-value]
             raise _return_error(answer, "act")
-    elif phase == "notify":
-        _notify(agent, ctx, *news)
+    elif news is not None:
+        _notify(agent, ctx, news)
     elif phase == "start":
         agent.start(ctx, ctx.info)
     else:
         agent.end(ctx)
 
 
-def _notify(agent: Agent, ctx: AgentContext, *news: Sequence[Any]) -> None:
-    """Call the agent's callbacks for the rows of a `News`, in the order of `CALLBACKS`."""
+def _notify(agent: Agent, ctx: AgentContext, news: News) -> None:
+    """Call the agent's callbacks, in the order of `CALLBACKS`."""
     fills, orders, trades, books, timers = news
-    reader = ctx._record_reader
-    tickers = [ctx.tickers[code] for code in books]
-    batches: tuple[Sequence[Any], ...] = (reader.fills(fills), reader.updates(orders), reader.trades(trades), tickers, timers)
+    tickers, tags = ctx.tickers, ctx._port.tags
+    batches: tuple[Sequence[Any], ...] = (
+        to_fills(tickers, tags, fills),
+        to_updates(tickers, tags, orders),
+        to_trades(tickers, trades),
+        [tickers[code] for code in books],
+        timers,
+    )
     for name, values in zip(CALLBACKS, batches, strict=True):
         for value in values:
             if (answer := getattr(agent, name)(ctx, value)) is not None:

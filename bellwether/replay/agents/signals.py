@@ -40,7 +40,7 @@ class Momentum(Agent):
                 continue
             mids = self._mids[market.ticker]
             mids.append((bid + ask) // (2 * CENT) * CENT)
-            if len(mids) == self._lookback and ctx.calls_left:
+            if len(mids) == self._lookback:
                 self._trade(ctx, market, mids[-1] - mids[0], ask)
 
     def _trade(self, ctx: AgentContext, market: Market, change: int, ask: CentiCents) -> None:
@@ -66,7 +66,7 @@ class SpreadCapture(Agent):
         """Buy in each market with a wide spread and without a position."""
         count = int((ctx.positions[:, YES] > 0).sum())
         for market in ctx.markets():
-            if count >= self._limit or not ctx.calls_left:
+            if count >= self._limit:
                 return
             spread = market.spread
             if spread is not None and spread >= self._min_spread and market.yes_position == 0:
@@ -117,13 +117,11 @@ class BollingerBands(Agent):
 
     def _cancel(self, ctx: AgentContext, market: Market) -> None:
         order = self._orders.pop(market.ticker, None)
-        if order is not None and order.is_resting and ctx.calls_left:
+        if order is not None and order.is_resting:
             ctx.cancel(order)
 
     def _enter(self, ctx: AgentContext, market: Market, side: int) -> None:
         """Sell the position in the opposite side at that side's best ask; without such a position, buy `side` at its best bid."""
-        if not ctx.calls_left:
-            return
         own, other = market.yes_position, market.no_position
         bid, opposite_ask = market.yes_bid, market.no_ask
         if side == NO:

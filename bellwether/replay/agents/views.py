@@ -1,18 +1,20 @@
-"""Views of markets, books, orders, quotes and series, through which an agent reads the simulator."""
+"""Views of markets, orders and quotes, through which an agent reads the simulator."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bellwether.replay.agents import gateway
+from bellwether.replay.agents import port
 from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.agents.records import ACTIONS, REASONS, SIDES, STATUSES
 from bellwether.replay.engine import codes
 from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
 from bellwether.units import CentiCents, Lots, MicroDollars
+
+if TYPE_CHECKING:
+    from bellwether.replay.agents.context import AgentContext
 
 _RESTING = int(codes.Status.RESTING)
 _MARKET_STATUS = tuple((int(codes.TickerStatus[name]), name.lower()) for name in ("SETTLED", "CLOSED", "HALTED", "NO_BOOK", "INVALID"))
@@ -35,18 +37,18 @@ class Market:
 
     __slots__ = ("_ctx", "close_ns", "code", "ticker", "title")
 
-    def __init__(self, ctx: Any, code: int, ticker: str, title: str, close_ns: int | None) -> None:
+    def __init__(self, ctx: AgentContext, code: int, ticker: str, title: str, close_ns: int | None) -> None:
         self._ctx, self.code, self.ticker, self.title, self.close_ns = ctx, code, ticker, title, close_ns
 
     @property
     def yes_bid(self) -> CentiCents | None:
         """Best bid for YES, $0.0001; None without a bid."""
-        return self._ctx._bid_rows()[self.code][YES] or None
+        return self._ctx._rows("bids")[self.code][YES] or None
 
     @property
     def no_bid(self) -> CentiCents | None:
         """Best bid for NO, $0.0001; None without a bid."""
-        return self._ctx._bid_rows()[self.code][NO] or None
+        return self._ctx._rows("bids")[self.code][NO] or None
 
     @property
     def yes_ask(self) -> CentiCents | None:
@@ -59,51 +61,51 @@ class Market:
         return self._ask(YES)
 
     def _ask(self, other: int) -> Any:
-        bid = self._ctx._bid_rows()[self.code][other]
+        bid = self._ctx._rows("bids")[self.code][other]
         return DOLLAR - bid if bid else None
 
     @property
     def mid(self) -> float | None:
         """Midpoint of the best bid and ask for YES in $0.0001, which may end in a half; None if either is missing."""
-        yes, no = self._ctx._bid_rows()[self.code]
+        yes, no = self._ctx._rows("bids")[self.code]
         return (yes + DOLLAR - no) / 2 if yes and no else None
 
     @property
     def spread(self) -> CentiCents | None:
         """Best ask less best bid for YES, $0.0001; None if either is missing."""
-        yes, no = self._ctx._bid_rows()[self.code]
+        yes, no = self._ctx._rows("bids")[self.code]
         spread: Any = DOLLAR - no - yes
         return spread if yes and no else None
 
     @property
     def yes_bid_lots(self) -> Lots:
         """Size at the best bid for YES, which equals the size at `no_ask`; lots of 0.01 contract."""
-        return self._ctx._best_sizes().item(self.code, YES)
+        return self._ctx._rows("sizes")[self.code][YES]
 
     @property
     def no_bid_lots(self) -> Lots:
         """Size at the best bid for NO, which equals the size at `yes_ask`; lots of 0.01 contract."""
-        return self._ctx._best_sizes().item(self.code, NO)
+        return self._ctx._rows("sizes")[self.code][NO]
 
     @property
     def yes_position(self) -> Lots:
         """Position in YES, lots of 0.01 contract."""
-        return self._ctx._position_rows()[self.code][YES]
+        return self._ctx._rows("positions")[self.code][YES]
 
     @property
     def no_position(self) -> Lots:
         """Position in NO, lots of 0.01 contract."""
-        return self._ctx._position_rows()[self.code][NO]
+        return self._ctx._rows("positions")[self.code][NO]
 
     @property
     def is_active(self) -> bool:
         """True if the market accepts orders now."""
-        return not self._ctx._status_rows()[self.code] & BLOCKING
+        return not self._ctx._rows("status")[self.code] & BLOCKING
 
     @property
     def status(self) -> str:
         """Status: active, no_book, invalid, halted, closed or settled. Only an active market accepts orders."""
-        bits = self._ctx._status_rows()[self.code]
+        bits = self._ctx._rows("status")[self.code]
         return next((text for bit, text in _MARKET_STATUS if bits & bit), "active")
 
     @property
@@ -113,31 +115,6 @@ class Market:
 
     def __repr__(self) -> str:
         return f"Market({self.ticker!r}, yes_bid={self.yes_bid}, yes_ask={self.yes_ask}, {self.status})"
-
-
-Levels = tuple[tuple[CentiCents, Lots], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Book:
-    """Levels of a market's book.
-
-    Each side is a tuple of (price, lots) pairs, best first: price in $0.0001, size in lots of 0.01 contract. The asks of a side are the
-    bids for the other side at a dollar less their price.
-
-    Attributes:
-        ticker: Ticker of the market.
-        yes_bids: Bids for YES.
-        no_bids: Bids for NO.
-        yes_asks: Asks for YES.
-        no_asks: Asks for NO.
-    """
-
-    ticker: str
-    yes_bids: Levels
-    no_bids: Levels
-    yes_asks: Levels
-    no_asks: Levels
 
 
 class Order:
@@ -150,10 +127,10 @@ class Order:
         id: Number of the order in its run, from 0; -1 without a record.
     """
 
-    __slots__ = ("_ctx", "_row", "_version", "id")
+    __slots__ = ("_ctx", "id")
 
-    def __init__(self, ctx: Any, number: int) -> None:
-        self._ctx, self.id, self._version = ctx, number, -1
+    def __init__(self, ctx: AgentContext, number: int) -> None:
+        self._ctx, self.id = ctx, number
 
     def __index__(self) -> int:
         return self.id
@@ -161,9 +138,7 @@ class Order:
     def _get(self, column: int) -> Any:
         if self.id < 0:
             raise OrderError("reading an order: the venue has no record of it; only status and reason are available")
-        if self._version != self._ctx._version:
-            self._row, self._version = self._ctx._row(self.id), self._ctx._version
-        return self._row[column]
+        return self._ctx._order_row(self.id)[column]
 
     def _amount(self, column: int) -> Any:
         return self._get(column) if self.id >= 0 else 0
@@ -171,32 +146,32 @@ class Order:
     @property
     def ticker(self) -> str:
         """Ticker of the market."""
-        return self._ctx.tickers[self._get(gateway.TICKER)]
+        return self._ctx.tickers[self._get(port.TICKER)]
 
     @property
     def side(self) -> str:
         """Side as sent: yes or no."""
-        return SIDES[self._get(gateway.SIDE)]
+        return SIDES[self._get(port.SIDE)]
 
     @property
     def action(self) -> str:
         """Action as sent: buy or sell."""
-        return ACTIONS[self._get(gateway.ACTION)]
+        return ACTIONS[self._get(port.ACTION)]
 
     @property
     def price(self) -> CentiCents | None:
         """Limit price of the order's side, $0.0001, after amendments; None for a market order."""
-        return self._amount(gateway.PRICE) or None
+        return self._amount(port.PRICE) or None
 
     @property
     def lots(self) -> Lots:
         """Size, lots of 0.01 contract, after amendments."""
-        return self._amount(gateway.LOTS)
+        return self._amount(port.LOTS)
 
     @property
     def filled(self) -> Lots:
         """Filled size, lots of 0.01 contract."""
-        return self._amount(gateway.FILLED)
+        return self._amount(port.FILLED)
 
     @property
     def remaining(self) -> Lots:
@@ -207,7 +182,7 @@ class Order:
     @property
     def status(self) -> str:
         """Status: pending (not yet arrived), resting, filled, cancelled, rejected or expired."""
-        return STATUSES[self._get(gateway.STATUS)] if self.id >= 0 else "rejected"
+        return STATUSES[self._get(port.STATUS)] if self.id >= 0 else "rejected"
 
     @property
     def reason(self) -> str | None:
@@ -221,30 +196,28 @@ class Order:
 
     @property
     def _reason(self) -> int:
-        if self.id >= 0:
-            return self._get(gateway.REASON)
-        return codes.Reason.ORDER_LIMIT if self._ctx._orders_used_up else codes.Reason.NO_BOOK
+        return self._get(port.REASON) if self.id >= 0 else self._ctx._port.read("refusal")
 
     @property
     def is_resting(self) -> bool:
         """True if the order rests in the book now."""
-        return self.id >= 0 and self._get(gateway.STATUS) == _RESTING
+        return self.id >= 0 and self._get(port.STATUS) == _RESTING
 
     @property
     def cost(self) -> MicroDollars:
         """Cost of the fills without fees, micro-dollars; negative for sales."""
-        cost = self._amount(gateway.COST)
-        return -cost if cost and self._get(gateway.ACTION) == SELL else cost
+        cost = self._amount(port.COST)
+        return -cost if cost and self._get(port.ACTION) == SELL else cost
 
     @property
     def fees(self) -> MicroDollars:
         """Fees of the fills, micro-dollars."""
-        return self._amount(gateway.FEES)
+        return self._amount(port.FEES)
 
     @property
     def tag(self) -> str:
         """Label given with the order; empty without one."""
-        return self._ctx._tags.get(self.id, "")
+        return self._ctx._port.tags.get(self.id, "")
 
     def __repr__(self) -> str:
         if self.id < 0:
@@ -262,23 +235,23 @@ class Quotes:
 
     __slots__ = ("_ctx",)
 
-    def __init__(self, ctx: Any) -> None:
+    def __init__(self, ctx: AgentContext) -> None:
         self._ctx = ctx
 
     @property
     def bids(self) -> np.ndarray:
         """Best bids for YES and NO, int64[T, 2], $0.0001; 0 without a bid."""
-        return self._ctx._best()
+        return self._ctx._array("bids")
 
     @property
     def yes_bid(self) -> np.ndarray:
         """Best bids for YES, $0.0001; 0 without a bid."""
-        return self._ctx._best()[:, YES]
+        return self._ctx._array("bids")[:, YES]
 
     @property
     def no_bid(self) -> np.ndarray:
         """Best bids for NO, $0.0001; 0 without a bid."""
-        return self._ctx._best()[:, NO]
+        return self._ctx._array("bids")[:, NO]
 
     @property
     def yes_ask(self) -> np.ndarray:
@@ -293,35 +266,14 @@ class Quotes:
     @property
     def yes_bid_lots(self) -> np.ndarray:
         """Sizes at the best bids for YES, lots of 0.01 contract; 0 without a bid."""
-        return self._ctx._best_sizes()[:, YES]
+        return self._ctx._array("sizes")[:, YES]
 
     @property
     def no_bid_lots(self) -> np.ndarray:
         """Sizes at the best bids for NO, lots of 0.01 contract; 0 without a bid."""
-        return self._ctx._best_sizes()[:, NO]
+        return self._ctx._array("sizes")[:, NO]
 
     @property
     def active(self) -> np.ndarray:
         """Markets that accept orders, bool[T]."""
-        return (self._ctx._status() & BLOCKING) == 0
-
-
-class Series:
-    """Points of an exogenous series that the agent has read so far. number: index of the series. known: number of points read."""
-
-    __slots__ = ("_ts", "_values", "known", "number")
-
-    def __init__(self, number: int) -> None:
-        self.number, self.known = number, 0
-        self._ts, self._values = np.zeros(16, np.int64), np.zeros(16)
-
-    def extend(self, ts: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Append new points. Returns all times (int64, ns UTC, ascending) and values (float64) as read-only arrays."""
-        first, self.known = self.known, self.known + len(ts)
-        if self.known > len(self._ts):
-            self._ts, self._values = np.resize(self._ts, 2 * self.known), np.resize(self._values, 2 * self.known)
-        self._ts[first : self.known], self._values[first : self.known] = ts, values
-        points = self._ts[: self.known], self._values[: self.known]
-        for array in points:
-            array.flags.writeable = False
-        return points
+        return (self._ctx._array("status") & BLOCKING) == 0

@@ -8,84 +8,91 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from dataclasses import astuple
-from functools import partial
 from typing import Any, NoReturn
 
+import numpy as np
+import orjson
+
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, find_callbacks
+from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import describe_error, format_traceback
-from bellwether.replay.agents.interface import CALLS, STATE
 from bellwether.replay.agents.loader import AgentReference, load_agent_class
-from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
+from bellwether.replay.agents.port import store_tag
 from bellwether.replay.agents.runner import FRAMES, call_phase
 from bellwether.replay.isolation.confinement import IsolationUnavailable, confine
 from bellwether.replay.isolation.settings import kind_of
-from bellwether.replay.isolation.wire_protocol import MessageChannel, restore_result
+from bellwether.replay.isolation.wire import Channel
 
 #: Part of numba's error message without a writable cache.
 _UNCACHED = "cannot cache function"
 
 
-class RemoteSimulator:
-    """Implementation of `Simulator` by messages. The state of books and account arrives at the start of a phase and with the result of each
-    change.
+class RemotePort:
+    """Port to the simulator's process. The state of books and account arrives at the start of a phase and with the result of each order.
+
+    Attributes:
+        tags: Labels of orders by id.
+        state: Results of the reads in `wire.STATE`.
     """
 
-    def __init__(self, channel: MessageChannel) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._rows: dict[int, Any] = {}
+        self.tags: dict[int, str] = {}
+        self.state: dict[str, Any] = {}
+        self._points: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def replace_state(self, state: Any) -> None:
-        """Store a newer state of books and account, and discard the cached rows of orders."""
-        self._state = dict(zip(STATE, state, strict=True))
-        self._rows.clear()
+    def read(self, name: str, *arguments: Any) -> Any:
+        """Return an observation."""
+        if name == "points":
+            return self._read_points(arguments[0])
+        return self.state[name] if name in self.state else self._request("read", name, *arguments)
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Return the result of a method of `Simulator`, from the stored state or cache, or by a message to the simulator's process."""
-        signature = CALLS[name]
-        if signature.kind == "state":
-            return restore_result(self._state[name], signature)
-        if name == "order" and arguments[0] in self._rows:
-            return self._rows[arguments[0]]
-        self._channel.send([name, *arguments])
-        result = self._channel.receive()
-        if signature.kind == "change":
-            result, state, row = result
-            self.replace_state(state)
-            if row is not None:
-                self._rows[result] = tuple(row)
-        result = restore_result(result, signature)
-        if name == "order":
-            self._rows[arguments[0]] = result
-        return result
+    def send(self, name: str, *arguments: Any) -> Any:
+        """Send orders or set a timer, and return the result."""
+        answer, self.state = self._request("send", name, *arguments)
+        if isinstance(arguments[-1], str):
+            store_tag(self.tags, answer, arguments[-1])
+        return answer
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in CALLS:
-            raise AttributeError(name)
-        return partial(self.call, name)
+    def _read_points(self, series: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all known points of a series, of which only new ones are requested."""
+        known = self._points.get(series, (np.zeros(0, np.int64), np.zeros(0)))
+        fresh = self._request("read", "points", series, len(known[0]))
+        if len(fresh[0]):
+            known = self._points[series] = np.concatenate([known[0], fresh[0]]), np.concatenate([known[1], fresh[1]])
+        return known
+
+    def _request(self, *message: Any) -> Any:
+        _send(self._channel, *message)
+        return pickle.loads(self._channel.receive())  # noqa: S301
+
+
+def _send(channel: Channel, *message: Any) -> None:
+    channel.send(orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
 def main(descriptor: int) -> NoReturn:
     """Run the agent process until it exits. descriptor: socket to the simulator."""
-    channel = MessageChannel(descriptor)
-    plan = channel.receive()
+    channel = Channel(descriptor)
+    plan = pickle.loads(channel.receive())  # noqa: S301
     try:
         confinement = confine(plan["files"], plan["links"], plan["memory"], partial=plan["partial"])
     except IsolationUnavailable as error:
-        channel.send(["refused", str(error)])
+        _send(channel, "refused", str(error))
         os._exit(0)
-    channel.send(["confined", *astuple(confinement)])
+    _send(channel, "confined", *(means or "" for means in astuple(confinement)))
     try:
         _serve(channel, _load(channel, plan["reference"], plan))
     except BaseException as error:
         kind, message = describe_error(error)
-        channel.send(["failed", kind, message, format_traceback(error, (*FRAMES, __file__))])
+        _send(channel, "failed", kind, message, format_traceback(error, (*FRAMES, __file__)))
     os._exit(0)
 
 
-def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agent:
+def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
     """Load the agent and send its description to the simulator. plan: first message of the simulator, with the agent's parameters.
 
     Without parameters in the plan, only the class is described. Then, and if the agent cannot be isolated, the process exits. Raises the
@@ -94,7 +101,7 @@ def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agen
     try:
         cls = load_agent_class(reference)
         if plan["params"] is None:
-            channel.send(["loaded", cls.name, (cls.__doc__ or "").strip().partition("\n")[0][:1000], kind_of(cls), ""])
+            _send(channel, "loaded", cls.name, (cls.__doc__ or "").strip().partition("\n")[0][:1000], kind_of(cls), "")
             os._exit(0)
         agent = AgentReference(reference, plan["params"], plan["name"]).make()
         params = json.dumps(agent.params, sort_keys=True, default=str, ensure_ascii=False)
@@ -109,23 +116,18 @@ def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agen
             isinstance(cause, ModuleNotFoundError) and f"{reference.replace(':', '.')}".startswith(f"{cause.name}.")
         ):
             raise cause from None
-        channel.send(["refused", message])
+        _send(channel, "refused", message)
         os._exit(0)
-    channel.send(["loaded", agent.name, params, kind_of(cls), str(find_callbacks(cls))])
+    _send(channel, "loaded", agent.name, params, kind_of(cls), " ".join(name for name in CALLBACKS if getattr(Callbacks.of(cls), name)))
     return agent
 
 
-def _serve(channel: MessageChannel, agent: Agent) -> None:
+def _serve(channel: Channel, agent: Agent) -> None:
     """Run each phase that the simulator requests, until the simulator closes the connection."""
-    about = channel.receive()
-    fields = about.pop("info")
-    markets = tuple(MarketInfo(*market) for market in fields["markets"])
-    info = EpisodeInfo(**{**fields, "markets": markets, "exogenous": tuple(fields["exogenous"])})
-    simulator: Any = RemoteSimulator(channel)
-    ctx = AgentContext(simulator, info, seed=int(about.pop("seed"), 16), **about)
+    info, seed = pickle.loads(channel.receive())  # noqa: S301
+    port = RemotePort(channel)
+    ctx = AgentContext(port, info, seed=seed)
     while True:
-        phase, step, calls, state, *news = channel.receive()
-        simulator.replace_state(state)
-        ctx._begin(step, calls)
-        call_phase(agent, ctx, phase, news)
-        channel.send(["done", int(ctx._reacts)])
+        phase, step, news, port.state = pickle.loads(channel.receive())  # noqa: S301
+        call_phase(agent, ctx, phase, step, news)
+        _send(channel, "done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -10,31 +11,23 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import default_name
+from bellwether.replay.agents.agent import CALLBACKS, Callbacks, default_name
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
-from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.records import Callbacks, EpisodeInfo
-from bellwether.replay.agents.runner import decision_number, finish_session, run_phases
+from bellwether.replay.agents.local_port import LocalPort
+from bellwether.replay.agents.port import News
+from bellwether.replay.agents.records import EpisodeInfo
+from bellwether.replay.agents.runner import finish_session, run_phases
 from bellwether.replay.engine import Session
 from bellwether.replay.isolation.filesystem import visible_files
 from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation, check_isolable
-from bellwether.replay.isolation.wire_protocol import (
-    REQUESTS,
-    ChannelClosed,
-    ChannelTimeout,
-    MalformedMessage,
-    MessageChannel,
-    build_answer,
-    check_request,
-    read_state,
-)
+from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, parse_message
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
@@ -95,8 +88,6 @@ class IsolatedAgent:
         self.confinement = Confinement()
         self.loaded = AgentDescription(source.name or default_name(source.reference.rpartition(":")[2]), source.params, "timed")
         self._failure: Failure | None = None
-        #: The agent reports that it has read values that depend on its fills.
-        self.reacts = False
 
     def __enter__(self) -> Self:
         self._start(class_alone=False)
@@ -150,7 +141,7 @@ class IsolatedAgent:
             theirs.close()
             os.close(writing)
         self._socket, self._reading = ours, reading
-        self._channel = MessageChannel(ours.fileno(), reading)
+        self._channel = Channel(ours.fileno(), reading)
         try:
             self._confine(plan)
         except BaseException:
@@ -163,8 +154,8 @@ class IsolatedAgent:
         """
         problem, deadline = f"isolating the agent {self._source.reference}", time.monotonic() + _STARTING
         try:
-            self._channel.send(plan, deadline)
-            name, values = check_request(self._channel.receive(deadline))
+            self._channel.send(pickle.dumps(plan), deadline)
+            name, values = parse_message(self._channel.receive(deadline))
         except (ChannelClosed, ChannelTimeout, MalformedMessage):
             raise ConfigError(
                 f"{problem}: its process did not start: {self._describe_end()}\n{sanitize_text(self._channel.printed)}".rstrip()
@@ -174,7 +165,7 @@ class IsolatedAgent:
                 f"{problem}: this system provides {sanitize_line(values[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
                 "mount and pivot_root), or accept partial isolation with --isolation partial, in Python Isolation(partial=True)"
             )
-        self.confinement = Confinement(*values)
+        self.confinement = Confinement(*(means or None for means in values))
 
     def _stop(self) -> None:
         """Kill the process and wait for its end."""
@@ -218,7 +209,7 @@ class IsolatedAgent:
         """
         begun = time.monotonic()
         try:
-            name, values = check_request(self._channel.receive(begun + min(self._seconds, self._left)))
+            name, values = parse_message(self._channel.receive(begun + min(self._seconds, self._left)))
             if name == "loaded":
                 self.loaded = self._check_description(*values, class_alone=class_alone)
             elif name == "refused":
@@ -245,7 +236,7 @@ class IsolatedAgent:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are not a JSON object; use JSON values as parameters")
-        return AgentDescription(name, params, kind, callbacks=Callbacks.parse(callbacks))
+        return AgentDescription(name, params, kind, callbacks=Callbacks(**{each: each in callbacks.split() for each in CALLBACKS}))
 
     def _describe_end(self) -> str:
         """Return how the process ended, as text: the exit code or the signal."""
@@ -260,43 +251,49 @@ class IsolatedAgent:
 
     # The run.
 
-    def run(self, session: Session, gateway: Gateway, info: EpisodeInfo, **about: Any) -> Failure | None:
-        """Run the agent through all phases of a session. Returns the failure that stopped the agent early; None without one. about: seed,
-        calls_per_step, max_orders and series of `AgentContext`.
+    def run(self, session: Session, port: LocalPort, info: EpisodeInfo, seed: int) -> Failure | None:
+        """Run the agent through all phases of a session. Returns the failure that stopped the agent early; None without one. info, seed:
+        of `AgentContext`.
         """
-        self._session, self._gateway, self._calls = session, gateway, about["calls_per_step"]
-        fields = {**asdict(info), "markets": [astuple(market) for market in info.markets]}
+        self._port, self._sizes = port, (len(info.markets), len(info.exogenous))
         failed = self._failure and replace(self._failure, at=session.now)
         if failed is None:
             try:
-                self._channel.send({**about, "seed": f"{about['seed']:x}", "info": fields}, time.monotonic() + self._seconds)
-                return run_phases(session, gateway, self, self.loaded.callbacks)
+                self._send((info, seed), time.monotonic() + self._seconds)
+                return run_phases(session, port, self._call, self.loaded.callbacks)
             except (ChannelClosed, ChannelTimeout) as error:
                 failed = self._build_failure(error, -1, session.now)
         finish_session(session, failed)
         return failed
 
-    def call(self, phase: str, *news: Any) -> Failure | None:
-        """Send a phase to the agent, and answer its requests until the phase ends. Arguments and result as in `AgentRunner.call`."""
-        begun, at, step = time.monotonic(), self._session.now, decision_number(self._session, phase)
-        deadline = begun + min(self._seconds, self._left)
+    def _call(self, phase: str, step: int, news: News | None) -> Failure | None:
+        """Send a phase to the agent, and answer its calls until the phase ends; as `runner.PhaseCaller`."""
+        port, begun = self._port, time.monotonic()
+        deadline, at = begun + min(self._seconds, self._left), port.read("now")
         try:
-            self._channel.send([phase, step, 0 if phase == "end" else self._calls, read_state(self._gateway), *news], deadline)
+            self._send((phase, step, news, self._state()), deadline)
             while True:
-                name, arguments = check_request(self._channel.receive(deadline))
-                if name in REQUESTS:
-                    self._channel.send(build_answer(self._gateway, name, arguments), deadline)
-                elif name == "done":
-                    self.reacts |= bool(arguments[0])
+                kind, values = parse_message(self._channel.receive(deadline), *self._sizes)
+                if kind == "read":
+                    self._send(port.read(*values), deadline)
+                elif kind == "send" and (phase in ("act", "notify") or values[0] == "timer"):
+                    self._send((port.send(*values), self._state()), deadline)
+                elif kind == "done":
                     return None
-                elif name == "failed":
-                    return self._build_reported(arguments, step, at)
+                elif kind == "failed":
+                    return self._build_reported(values, step, at)
                 else:
-                    raise MalformedMessage(f"{name} while it ran")
+                    raise MalformedMessage(f"{kind} in the phase {phase}")
         except (ChannelClosed, ChannelTimeout, MalformedMessage) as error:
             return self._build_failure(error, step, at)
         finally:
             self._left -= time.monotonic() - begun
+
+    def _state(self) -> dict[str, Any]:
+        return {name: self._port.read(name) for name in STATE}
+
+    def _send(self, message: Any, deadline: float) -> None:
+        self._channel.send(pickle.dumps(message), deadline)
 
     def _build_reported(self, values: list[str], step: int, at: int) -> Failure:
         """Build the `Failure` from an error of the agent that the process reported. values: type, message and traceback. step: number of

@@ -59,14 +59,14 @@ def tried(*calls):
 
 
 def of_the_simulator(thing):
-    return type(thing).__name__ in ("Session", "Tape", "Prepared", "Episode", "Gateway", "Outcome")
+    return type(thing).__name__ in ("Session", "Tape", "Prepared", "Episode", "LocalPort", "ReplayOutcome")
 
 
 # Memory of the simulator
 
 
 def read_attributes(ctx, target):
-    return hasattr(ctx, "_session") or hasattr(ctx._simulator, "_session") or hasattr(ctx._simulator.place, "__wrapped__")
+    return hasattr(ctx, "_session") or hasattr(ctx._port, "_session")
 
 
 def walk_the_collector(ctx, target):
@@ -90,22 +90,15 @@ def write_to_views(ctx, target):
     for array in (ctx.positions, ctx.quotes.bids):
         array.setflags(write=True)
         array[...] = 10**6
-    ctx._simulator._cash = ctx._simulator._available = 10**15
+    ctx._port.state["cash"] = ctx._port.state["available"] = 10**15
     ctx.buy(ctx.tickers[0], "yes", 10**6, 442)
 
 
-def reset_the_budget(ctx, target):
-    for _ in range(300):
-        ctx._left = 10**9
-        ctx._begin(1, 10**9)
-        ctx.buy(ctx.tickers[0], "yes", 100, 443)
-
-
 def patch(ctx, target):
-    from bellwether.replay.agents import context, gateway, interface, limits
-    from bellwether.replay.isolation import wire_protocol
+    from bellwether.replay.agents import context, limits, port
+    from bellwether.replay.isolation import wire
 
-    for module in (context, gateway, interface, limits, wire_protocol):
+    for module in (context, limits, port, wire):
         for name in list(vars(module)):
             if not name.startswith("__"):
                 setattr(module, name, lambda *anything, **more: 10**15)
@@ -357,38 +350,38 @@ def write_to_stdout(ctx, target):
 
 
 def write_to_the_wire(ctx, target):
-    os.write(ctx._simulator._channel._descriptor, b"junk that is no frame at all")
+    os.write(ctx._port._channel._descriptor, b"junk that is no frame at all")
 
 
 def send_a_huge_frame(ctx, target):
-    os.write(ctx._simulator._channel._descriptor, b"\xff\xff\xff\xff")
+    os.write(ctx._port._channel._descriptor, b"\xff\xff\xff\xff")
     time.sleep(3600)
 
 
 def send_and_never_read(ctx, target):
     while True:
-        ctx._simulator._channel.send(["equity"])
+        ctx._port._channel.send(b'["read","equity"]')
 
 
 def close_the_wire(ctx, target):
-    os.close(ctx._simulator._channel._descriptor)
+    os.close(ctx._port._channel._descriptor)
 
 
 def send_strange_orders(ctx, target):
-    door = ctx._simulator
-    door.place(-1, 0, 0, 45 * CENT, 100, 1, 0, "")
-    door.place(10**9, 7, 9, -5, -5, 99, -1, "")
-    door.place(0, 0, 0, 2**61, 2**61, 0, 2**61, "")
-    door.place(0, 0, 0, 45 * CENT, 10**15, 1, 0, "")
-    door.cancel_all(10**12)
-    door.resting(10**12)
-    door.quote(-7, 45 * CENT, 45 * CENT, 100, 10, "")
-    door.quote(10**12, 45 * CENT, 45 * CENT, 100, 10, "")
-    door.cancel(-(10**12))
-    door.amend(10**12, 45 * CENT, 1)
-    door.book(10**9, 5)
-    door.order(-5)
-    door.are_resting(np.array([10**12, -(10**12)]))
+    send = ctx._port.send
+    send("place", -1, 0, 0, 45 * CENT, 100, 1, 0, "")
+    send("place", 10**9, 7, 9, -5, -5, 99, -1, "")
+    send("place", 0, 0, 0, 2**61, 2**61, 0, 2**61, "")
+    send("place", 0, 0, 0, 45 * CENT, 10**15, 1, 0, "")
+    send("cancel", -(10**12))
+    send("cancel_many", np.array([10**12, -(10**12)]))
+    send("amend", 10**12, 45 * CENT, 1)
+    ctx._port.read("order", -5)
+    ctx._port.read("fills", 0, 10**12)
+
+
+def name_an_unknown_market(ctx, target):
+    ctx._port.send("quote", 10**12, 45 * CENT, 45 * CENT, 100, "")
 
 
 # The end of the process

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from bellwether.errors import ConfigError
@@ -16,7 +17,7 @@ from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.isolation import filesystem
 from bellwether.replay.isolation.filesystem import visible_files
 from bellwether.replay.isolation.settings import Confinement
-from bellwether.replay.isolation.wire_protocol import MalformedMessage, check_request, encode_message
+from bellwether.replay.isolation.wire import MalformedMessage, parse_message
 from bellwether.settings import settings as settings_of
 from tests.unit.replay.agents.scenes import market, settings
 from tests.unit.replay.episode.folders import Native
@@ -24,40 +25,53 @@ from tests.unit.replay.episode.folders import Native
 SAMPLES = Path(__file__).parent / "agents" / "sample_agents.py"
 
 
+def parse(*message: Any) -> tuple[str, list[Any]]:
+    return parse_message(orjson.dumps(message), markets=2, series=1)
+
+
 def test_the_wire_carries_numbers_and_nothing_else() -> None:
-    assert check_request(["place", 0, 1, 0, 45 * CENT, 100, 1, 0, "mine"]) == ("place", [0, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
-    name, (rows, tag) = check_request(["place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], ""])
+    assert parse("send", "place", 9, 1, 0, 45 * CENT, 100, 1, 0, "mine") == ("send", ["place", 9, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
+    _, (name, rows, tag) = parse("send", "place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], "")
     assert (name, rows.dtype, rows.shape, tag) == ("place_many", np.int64, (1, 7), "")
-    assert check_request(["place_many", [], ""])[1][0].shape == (0, 7)
-    assert encode_message([np.arange(2), None])[4:] == b"[[0,1],null]"
+    assert parse("send", "place_many", [], "")[1][1].shape == (0, 7)
 
 
-WRONG_MESSAGES: list[Any] = [
-    ["place", 0, 0, 0, 45 * CENT, True, 1, 0, ""],
-    ["place", 0, 0, 0, 45 * CENT, 1.5, 1, 0, ""],
-    ["place", 0, 0, 0, 45 * CENT, 100, 1, 0, "x" * 65],
-    ["place", 0, 0, 0, 45 * CENT, 100, 1, 0, "a\nb"],
-    ["place", 0, 0, 0, 45 * CENT, 2**63, 1, 0, ""],
-    ["place", 0, 0, 0, 45 * CENT],
-    ["place_many", [[0, 0, 0, 45 * CENT, 1, 1]], ""],
-    ["place_many", [[0, 0, 0, 45 * CENT, 1, 1, 0], [1]], ""],
-    ["place_many", [[0, 0, 0, 45 * CENT, "1", 1, 0]], ""],
-    ["quote_many", [[2**62, 0]], 100, 10, ""],
-    ["cancel_many", [None]],
+WRONG_MESSAGES: list[list[Any]] = [
+    ["send", "place", 0, 0, 0, 45 * CENT, True, 1, 0, ""],
+    ["send", "place", 0, 0, 0, 45 * CENT, 1.5, 1, 0, ""],
+    ["send", "place", 0, 0, 0, 45 * CENT, 100, 1, 0, "x" * 65],
+    ["send", "place", 0, 0, 0, 45 * CENT, 100, 1, 0, "a\nb"],
+    ["send", "place", 0, 0, 0, 45 * CENT, 2**63, 1, 0, ""],
+    ["send", "place", 0, 0, 0, 45 * CENT],
+    ["send", "place_many", [[0, 0, 0, 45 * CENT, 1, 1]], ""],
+    ["send", "place_many", [[0, 0, 0, 45 * CENT, 1, 1, 0], [1]], ""],
+    ["send", "place_many", [[0, 0, 0, 45 * CENT, "1", 1, 0]], ""],
+    ["send", "quote_many", [[2**62, 0]], 100, ""],
+    ["send", "cancel_many", [None]],
+    ["send", "quote", 2, 0, 0, 100, ""],
+    ["read", "place", 0, 0, 0, 45 * CENT, 100, 1, 0, ""],
+    ["read", "conditions"],
+    ["read", "book", -1, 1],
+    ["read", "resting", -2],
+    ["read", "points", 1, 0],
+    ["read", "points", 0, -1],
+    ["read", ["equity"]],
+    ["read"],
     ["begin"],
     ["__class__"],
     ["failed", 1, 2, 3],
     [],
-    {},
-    None,
 ]
 
 
 def test_the_wire_refuses_what_is_no_message() -> None:
     for message in WRONG_MESSAGES:
         with pytest.raises(MalformedMessage):
-            check_request(message)
+            parse(*message)
             pytest.fail(str(message))
+    for body in (b"{}", b"null", b"[", b"\xff"):
+        with pytest.raises(MalformedMessage):
+            parse_message(body)
 
 
 def test_what_cannot_be_isolated_is_refused_before_a_process_is_started() -> None:

@@ -62,7 +62,7 @@ class Apart(Agent):
                 )
 
 
-SETTINGS = BacktestSettings(cadence=SECOND, bankroll=RICH, calls_per_step=100_000)
+SETTINGS = BacktestSettings(cadence=SECOND, bankroll=RICH)
 
 
 def episodes() -> list[Prepared]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bellwether.models.client import Answer, ModelClient, NoAnswer
     from bellwether.models.model import Model
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.agents.gateway import Conditions
+    from bellwether.replay.agents.local_port import Conditions
     from bellwether.replay.agents.records import EpisodeInfo
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class _Conversing(Agent):
 
     def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> Conditions:
         """Build the toolbox and the prompt of an episode. Returns the terms under which it is traded."""
-        terms: Conditions = ctx._simulator.conditions()
+        terms: Conditions = ctx._port.read("conditions")
         self._toolbox = Toolbox(episode)
         self._prompt = system_prompt(episode, terms, self._rounds)
         return terms

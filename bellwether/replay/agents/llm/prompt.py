@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.replay.agents.gateway import Conditions
 from bellwether.replay.agents.llm.tools import format_time, resting_order, to_cents, to_contracts, to_dollars
+from bellwether.replay.agents.local_port import Conditions
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.fees import Accumulator, Role, trade_fee
 from bellwether.replay.rules.ruleset import UNITS

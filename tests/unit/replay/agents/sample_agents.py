@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, NO, SECOND, YES, Agent, BudgetError, OrderError, requests
+from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, NO, SECOND, YES, Agent, OrderError, requests
 
 
 class Everything(Agent):
@@ -23,7 +23,7 @@ class Everything(Agent):
         self.heard += int(ctx.quotes.bids.sum()) + len(ctx.book(ctx.tickers[0]).yes_bids) + len(ctx.resting())
         try:
             ctx.buy(ctx.tickers[0], YES, CONTRACT, 44 * CENT)
-        except BudgetError:
+        except OrderError:
             self.heard += 1
 
     def act(self, ctx: Any) -> None:
@@ -39,7 +39,7 @@ class Everything(Agent):
 
     def _hear(self, ctx: Any, market: Any) -> int:
         book, quotes = ctx.book(market.ticker, ctx.random.choice((None, 1, 0))), ctx.quotes
-        read_values = [ctx.cash, ctx.available, ctx.equity, ctx.calls_left, ctx.step, ctx.now_ns // 10**9, self.offset, market.yes_bid or 0]
+        read_values = [ctx.cash, ctx.available, ctx.equity, ctx.step, ctx.now_ns // 10**9, self.offset, market.yes_bid or 0]
         read_values += [sum(price * lots for price, lots in book.yes_bids + book.no_asks), market.yes_bid_lots, market.no_position]
         read_values += [int(quotes.yes_ask.sum() + quotes.no_bid_lots.sum() + quotes.active.sum() + ctx.positions.sum())]
         read_values += [order.filled + order.cost + order.fees + len(order.status) + len(order.reason or "") for order in self.orders]
@@ -49,8 +49,8 @@ class Everything(Agent):
         ]
         read_values += [hash((one.order, one.price, one.fee, len(one.role))) for one in ctx.fills(whole_run=ctx.random.random() < 0.5)]
         read_values += [one.pnl + one.realised + one.yes_cost + one.no_lots for one in (*ctx.portfolio(), ctx.position(market.ticker))]
-        if ctx._series:
-            ts, values = ctx.exogenous(next(iter(ctx._series)))
+        for name in ctx.info.exogenous:
+            ts, values = ctx.exogenous(name)
             read_values += [int(ts.sum()) // 10**9, int(values.sum() * 100)]
         self.heard = hash((self.heard, *read_values)) % 2**40
         return self.heard
@@ -102,7 +102,7 @@ class Listens(Everything):
     """Trade also in `on_fill` and `on_trade`, according to their arguments."""
 
     def on_fill(self, ctx: Any, fill: Any) -> None:
-        self.heard += fill.time_ns // 10**9 + fill.lots + fill.cost + fill.fee + ctx.calls_left
+        self.heard += fill.time_ns // 10**9 + fill.lots + fill.cost + fill.fee
         if fill.role == "maker" and self.heard % 3:
             self.orders.append(ctx.buy(fill.ticker, "no" if fill.side == "yes" else "yes", fill.lots))
 
@@ -164,33 +164,6 @@ class Fails(Agent):
 
     def _divide(self, by: int) -> float:
         return 1 / by
-
-
-class Greedy(Agent):
-    """Send orders until the budget of calls is used up, and record their number."""
-
-    def act(self, ctx: Any) -> None:
-        try:
-            while True:
-                ctx.buy(ctx.tickers[0], YES, 1 + ctx.step, 40 * CENT)
-        except BudgetError:
-            assert ctx.calls_left == 0
-
-
-class Runaway(Agent):
-    """Ignore every refusal, of counted calls on both sides of the process boundary."""
-
-    def act(self, ctx: Any) -> None:
-        while True:
-            for call in (
-                ctx.markets,
-                lambda: ctx.buy(ctx.tickers[0], YES, 1, 40 * CENT),
-                lambda: ctx.quote(ctx.tickers[0], 41 * CENT, None, 100),
-            ):
-                try:
-                    call()
-                except BudgetError:
-                    continue
 
 
 class Waits(Agent):

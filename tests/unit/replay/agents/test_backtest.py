@@ -159,16 +159,9 @@ def test_an_agent_that_loops_is_stopped_in_any_thread() -> None:
     assert [str(one.failure) for one in found] == ["StepTimeout: the step took longer than seconds_per_step"]
 
 
-def test_a_million_orders_end_at_the_limits() -> None:
-    def act(ctx: AgentContext) -> None:
-        for _ in range(10**6):
-            ctx.buy("M-0", YES, 1, 40 * CENT)
-
-    by_budget = run(market(), Scripted(act), settings())
-    assert by_budget.failure is not None
-    assert (by_budget.failure.type, len(by_budget.outcome.orders)) == ("BudgetError", 100)
-    by_limit = run(market(), Scripted(at_step(send_many)), settings(calls_per_step=10**6, max_orders=500))
-    assert (len(by_limit.outcome.orders), by_limit.outcome.refused) == (500, 10**5 - 500)
+def test_orders_beyond_the_limit_are_counted_as_refused() -> None:
+    done = run(market(), Scripted(at_step(send_many)), settings(max_orders=500))
+    assert (len(done.outcome.orders), done.outcome.refused) == (500, 10**5 - 500)
 
 
 def send_many(ctx: AgentContext) -> None:
@@ -217,14 +210,3 @@ def test_the_seed_decides_what_is_drawn() -> None:
 
     assert len(digests(1)) == len(digests(2)) == 1
     assert digests(1) != digests(2)
-
-
-def test_an_agent_that_catches_every_refusal_and_goes_on_calling_is_given_up() -> None:
-    def act(ctx: AgentContext) -> None:
-        while True:
-            with contextlib.suppress(Exception):
-                ctx.markets()
-
-    failure = run(market(), Scripted(act), settings()).failure
-    assert failure is not None
-    assert (failure.type, failure.step) == ("RunawayAgent", 0)

@@ -202,7 +202,7 @@ def test_the_three_market_makers_send_the_same_orders(seed: int) -> None:
     shape = Shape(tickers=3, instants=800, tick=(CENT, MILL)[seed % 2], crossed=0.0)
     parameters = {"spread_cents": (1, 0.2)[seed % 2], "size": 3, "max_position": 9, "skew_cents": 0.7, "tick_cents": (1, 0.1)[seed % 2]}
     found = [
-        run(random_tape(seed, shape), cls(**parameters), settings(cadence=3 * SECOND, bankroll=10**11, calls_per_step=1000))
+        run(random_tape(seed, shape), cls(**parameters), settings(cadence=3 * SECOND, bankroll=10**11))
         for cls in (MarketMaker, VectorMarketMaker, CompiledMarketMaker)
     ]
     assert [one.failure for one in found] == [None] * 3

@@ -134,15 +134,14 @@ def test_a_fill_by_a_crossing_book_is_told_at_the_end_of_its_instant() -> None:
     assert seen == [(30 * CENT, CONTRACT)]
 
 
-def test_a_callback_has_the_calls_of_a_decision_and_reads_since_the_last_one() -> None:
+def test_a_callback_reads_since_the_last_decision() -> None:
     seen: list[Any] = []
 
     def look(ctx: AgentContext, news: Any) -> None:
-        seen.append((ctx.calls_left, ctx.step, len(ctx.trades()), len(ctx.fills())))
+        seen.append((ctx.step, len(ctx.trades()), len(ctx.fills())))
 
     record_callbacks(market((30, PRINT, 0, YES, 45 * CENT, 1), TRADE), "fill", "trade", do={"fill": look, "trade": look})
-    # The fill and the trade at second 90 share the calls.
-    assert seen == [(100, 0, 1, 0), (100, 1, 1, 1), (98, 1, 1, 1)]
+    assert seen == [(0, 1, 0), (1, 1, 1), (1, 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -407,7 +406,7 @@ class CompiledQuick(CompiledAgent):
     ids=["at-once", "late"],
 )
 def test_python_and_compiled_callbacks_send_the_same_orders(seed: int, way: dict[str, Any]) -> None:
-    chosen = settings(cadence=5 * SECOND, calls_per_step=10**6, **way)
+    chosen = settings(cadence=5 * SECOND, **way)
     source = prepare(random_tape(seed, Shape(trades=0.5)), chosen.rules)
     notes: list[np.ndarray] = []
     plain, fast = run(source, Quick(), chosen), run(source, CompiledQuick(notes), chosen)

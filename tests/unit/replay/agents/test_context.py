@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from bellwether.replay import (
     YES,
     Agent,
     AgentContext,
-    BudgetError,
     Fill,
     OrderError,
     Position,
@@ -147,51 +147,12 @@ def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
     traded(at_step(act))
 
 
-def test_quotes_cost_a_call_for_each_order_they_send_or_cancel() -> None:
-    def act(ctx: AgentContext) -> None:
-        before = ctx.calls_left
-        ctx.quote_many(np.array([[44 * CENT, 51 * CENT]]), CONTRACT)
-        assert ctx.calls_left == before - 2
-        ctx.quote("M-0", 43 * CENT, 49 * CENT, CONTRACT)
-        assert ctx.calls_left == before - 4
-        with pytest.raises(BudgetError):
-            ctx.quote_many(np.array([[0, 0]]), CONTRACT)
-        assert ctx.calls_left == 0
-
-    traded(at_step(act), calls_per_step=5)
-
-
-def test_the_budget_of_a_step_counts_methods_and_orders_but_no_attributes() -> None:
-    def act(ctx: AgentContext) -> None:
-        for _ in range(50):
-            assert ctx.cash and ctx.positions.sum() == 0 and ctx.quotes.yes_bid[0] and ctx.now and ctx.random
-        ctx.markets()
-        ctx.place_many(requests(0, YES, BUY, np.full(3, 44 * CENT), 100))
-        assert ctx.calls_left == 1
-        with pytest.raises(BudgetError, match="5 calls"):
-            ctx.place_many(requests(0, YES, BUY, np.full(2, 44 * CENT), 100))
-        ctx.buy("M-0", YES, 100, 44 * CENT)
-        for call in (ctx.markets, ctx.resting, lambda: ctx.book("M-0"), lambda: ctx.buy("M-0", YES, 100, 44 * CENT), ctx.cancel_all):
-            with pytest.raises(BudgetError):
-                call()
-        assert ctx.calls_left == 0
-
-    backtest = traded(act, calls_per_step=5)
-    assert len(backtest.outcome.orders) == 4 * backtest.steps, "the budget is whole again at each decision"
-
-
 def with_series() -> Prepared:
     base = prepare(market(), RULES)
     ts = np.array([0, 59 * SECOND, 60 * SECOND, 61 * SECOND], np.int64)
-    return Prepared(base.info, base.digest, base.rules, base.tape, exogenous={"spx": (ts, np.array([1.0, 2.0, 3.0, 4.0]))})
-
-
-def owners(array: np.ndarray) -> list[np.ndarray]:
-    """Return the array and all arrays whose memory it shows."""
-    found = [array]
-    while isinstance(found[-1].base, np.ndarray):
-        found.append(found[-1].base)
-    return found
+    return Prepared(
+        replace(base.info, exogenous=("spx",)), base.digest, base.rules, base.tape, exogenous={"spx": (ts, np.array([1.0, 2.0, 3.0, 4.0]))}
+    )
 
 
 @pytest.mark.parametrize(("latency", "known"), [(0, [1, 3, 4]), (SECOND, [0, 2, 4])])
@@ -202,8 +163,6 @@ def test_a_series_is_known_up_to_now_and_no_further(latency: int, known: list[in
         ts, values = ctx.exogenous("spx")
         seen.append(len(ts))
         assert len(values) == len(ts)
-        if ctx.step < 2:
-            assert all(4.0 not in owner for owner in owners(values)), "a later value can be reached"
 
     backtest = run(with_series(), Scripted(act), settings(data_latency=latency))
     assert backtest.failure is None
@@ -369,22 +328,22 @@ class Opens(Agent):
 
     def start(self, ctx: AgentContext, episode: Any) -> None:
         self.notes += [ctx.now_ns // SECOND, ctx.step, ctx.quotes.bids.tolist(), ctx.book("M-0", 1).yes_bids, ctx.market("M-0").status]
-        self.notes += [ctx.cash, ctx.equity, ctx.calls_left, len(ctx.trades()), len(ctx.fills()), ctx.position("M-0").yes_lots]
+        self.notes += [ctx.cash, ctx.equity, len(ctx.trades()), len(ctx.fills()), ctx.position("M-0").yes_lots]
         for send in (
             lambda: ctx.buy("M-0", YES, CONTRACT, 45 * CENT),
             lambda: ctx.quote("M-0", 44 * CENT, 49 * CENT, CONTRACT),
             ctx.cancel_all,
         ):
-            with pytest.raises(BudgetError, match="start"):
+            with pytest.raises(OrderError, match="start"):
                 send()
 
     def end(self, ctx: AgentContext) -> None:
-        with pytest.raises(BudgetError, match="end"):
-            ctx.markets()
+        assert ctx.markets()[0].status == "settled"
+        with pytest.raises(OrderError, match="end"):
+            ctx.cancel_all()
 
     def act(self, ctx: AgentContext) -> None:
         if ctx.step == 0:
-            assert ctx.calls_left == 100
             assert ctx.buy("M-0", YES, CONTRACT, 45 * CENT).status == "resting"
 
 
@@ -393,7 +352,7 @@ def test_start_sees_the_opening_books_and_sends_nothing() -> None:
     backtest = run(market(TRADE), Opens(notes), settings())
     assert backtest.failure is None, backtest.failure.traceback
     dollars = 1000 * MICROS
-    assert notes == [0, -1, [[45 * CENT, 52 * CENT]], ((45 * CENT, 10_000),), "active", dollars, dollars, 98, 0, 0, 0]
+    assert notes == [0, -1, [[45 * CENT, 52 * CENT]], ((45 * CENT, 10_000),), "active", dollars, dollars, 0, 0, 0]
     assert len(backtest.outcome.orders) == 1
     assert backtest.steps == 11
 
@@ -412,14 +371,3 @@ def test_start_sees_no_book_that_is_later_or_not_known_yet() -> None:
     for source, changed in ways:
         assert run(source, Looks(notes), settings(**changed)).failure is None
     assert notes == [(0, [[0, 0]], "no_book")] * 2
-
-
-def test_an_array_that_is_forced_to_change_changes_nothing_else() -> None:
-    def act(ctx: AgentContext) -> None:
-        for array in (ctx.positions, ctx.quotes.bids, ctx.quotes.active):
-            array.setflags(write=True)
-            array[...] = 1
-        market = ctx.market("M-0")
-        assert (market.yes_position, market.yes_bid, market.status, ctx.equity) == (0, 45 * CENT, "active", 1000 * MICROS)
-
-    assert traded(at_step(act, 1), TRADE).failure is None

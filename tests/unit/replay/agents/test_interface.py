@@ -1,4 +1,4 @@
-"""The interface of agents: one definition, order ids and tags, timers, time limits, and the band."""
+"""The interface of agents: order ids and tags, timers, and time limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from bellwether.replay import CENT, CONTRACT, DOLLAR, SECOND, YES, AgentContext, AgentSource, OrderError, run
-from bellwether.replay.agents.interface import MOST_TIMERS
+from bellwether.replay.agents.local_port import MOST_TIMERS
 from tests.unit.replay.agents.scenes import TRADE, Scripted, at_step, market, settings, traded
 
 SAMPLE_AGENTS = Path(__file__).parent / "sample_agents.py"
@@ -101,7 +100,7 @@ def test_a_timer_is_later_than_now_and_of_an_agent_that_hears_it() -> None:
 
     assert run(market(), Hears(past), settings()).failure is None
     assert run(market(), Scripted(unheard), settings()).failure is None
-    assert run(market(), Hears(at_step(too_many)), replace(settings(), calls_per_step=2 * MOST_TIMERS)).failure is None
+    assert run(market(), Hears(at_step(too_many)), settings()).failure is None
 
 
 # Time limits and failures.
@@ -134,33 +133,3 @@ def test_a_failure_of_init_fails_the_agent_alone(how: str, kind: str) -> None:
     assert done.failure is not None
     assert (done.failure.type, done.failure.step, len(done.outcome.orders), done.agent) == (kind, -1, 0, "breaks")
     assert done.outcome.pnl[0] == 0
-
-
-# The band.
-
-
-READS: dict[str, Callable[[AgentContext], Any]] = {
-    "prices": lambda ctx: [ctx.markets()[0].mid, ctx.trades(), ctx.book("M-0")],
-    "cash": lambda ctx: ctx.cash,
-    "positions": lambda ctx: ctx.positions,
-    "fills": lambda ctx: ctx.fills(),
-    "order": lambda ctx: ctx.order(0).filled,
-}
-
-
-@pytest.mark.parametrize("name", READS)
-def test_an_agent_that_reads_its_fills_is_run_again(name: str) -> None:
-    decisions: list[int] = []
-
-    def act(ctx: AgentContext) -> None:
-        decisions.append(ctx.step)
-        if ctx.step == 0:
-            ctx.buy("M-0", YES, 50 * CONTRACT, 45 * CENT)
-        READS[name](ctx)
-
-    done = run(market(TRADE), Scripted(act), settings(band="auto"))
-    assert done.failure is None
-    again = name != "prices"
-    assert done.band == ("rerun" if again else "fills")
-    assert len(decisions) == done.steps * (3 if again else 1)
-    assert done.outcome.pnl[1] <= done.outcome.pnl[0] <= done.outcome.pnl[2]

@@ -1,0 +1,314 @@
+"""Port to a session of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bellwether.replay.agents.agent import Callbacks
+from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, News, Row, store_tag
+from bellwether.replay.engine import codes
+from bellwether.replay.engine.marks import unrealised_pnl
+from bellwether.replay.tape.layout import Tape, cache_per_tape
+from bellwether.replay.units import DOLLAR
+from bellwether.units import CentiCents, Lots, MicroDollars
+
+if TYPE_CHECKING:
+    from bellwether.replay.engine import ReplaySettings as EngineSettings
+    from bellwether.replay.engine import Session
+    from bellwether.replay.prepared import Prepared
+    from bellwether.replay.rules import RuleSet
+
+#: Maximum pending timers.
+MOST_TIMERS = 10_000
+#: Columns of `UPDATE_COLUMNS` that come from the order itself.
+_SENT_AS = [codes.O_TICKER, codes.O_SIDE, codes.O_ACTION]
+#: `FILL_COLUMNS` are the first columns of the engine's fills.
+_FILL_WIDTH = len(FILL_COLUMNS)
+_NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """Terms under which an episode is traded: rules, settings, fees and allowed prices.
+
+    Attributes:
+        rules: Rule set.
+        settings: Settings of the engine.
+        fees: Rows of `fee_terms`, int64[T, F].
+        grids: Allowed prices of each market at its start, $0.0001.
+        units: Units of each market of a portfolio, int64[T, 6], as `Tape.units`; empty if all markets use the units of the rules.
+        tape_digest: SHA-256 of the tape's content.
+    """
+
+    rules: RuleSet
+    settings: EngineSettings
+    fees: np.ndarray
+    grids: Sequence[np.ndarray]
+    units: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    tape_digest: str = ""
+
+
+class LocalPort:
+    """Port to a session of this process, which also collects the news for an agent's callbacks.
+
+    Args:
+        session: Session of the engine.
+        prepared: The episode: series, trades and visible depth.
+
+    Attributes:
+        tags: Labels of orders by id.
+    """
+
+    def __init__(self, session: Session, prepared: Prepared) -> None:
+        self._session, self._prepared = session, prepared
+        self._delay, self._depth = session.settings.data_latency, prepared.info.observation_depth
+        self._series = list(prepared.exogenous.values())
+        self.tags: dict[int, str] = {}
+        self._callbacks, self._between = Callbacks(), False
+        #: Numbers of fills and trades passed to callbacks, and the best prices last compared.
+        self._reported_fills = self._reported_trades = 0
+        self._reported_bids = session.best.copy()
+        self._timers: list[int] = []
+        self._calls: dict[str, Callable[..., Any]] = {
+            # Bound methods of arrays that are updated in place: the most frequent reads need no Python frame.
+            "bids": session.best.copy,
+            "positions": session.positions.copy,
+            "status": session.status.copy,
+            "sizes": lambda: session.sizes,
+            "now": lambda: session.now,
+            "sent": lambda: len(session.orders),
+            "cash": self._cash,
+            "available": lambda: session.available,
+            "equity": self._equity,
+            "order": self._order,
+            "refusal": self._refusal,
+            "book": self._book,
+            "resting": self._resting,
+            "points": self._points,
+            "trades": self._trades,
+            "fills": self._fills,
+            "ledger": self._ledger,
+            "conditions": self._conditions,
+            "place": self._place,
+            "place_many": self._place_many,
+            "cancel": session.cancel,
+            "cancel_many": session.cancel_many,
+            "cancel_all": session.cancel_all,
+            "amend": session.amend,
+            "quote": self._quote,
+            "quote_many": self._quote_many,
+            "timer": self._timer,
+        }
+
+    def read(self, name: str, *arguments: Any) -> Any:
+        """Return an observation."""
+        return self._calls[name](*arguments)
+
+    send = read
+
+    # Phases.
+
+    def begin(self) -> None:
+        """Begin a decision."""
+        self._between = False
+
+    def wake(self, *, stopped: bool) -> None:
+        """Begin a callback. stopped: no callback yet, but the session has just paused between two decisions."""
+        self._between = True
+
+    def watch(self, callbacks: Callbacks) -> None:
+        """Make the session pause at every event for which the agent has a callback. Must be called before the session's first step."""
+        times = []
+        self._callbacks = callbacks
+        if callbacks.on_trade:
+            self._reported_trades = self._count_trades(self._session.tape.start, "right")
+            times.append(self._trade_times)
+        if callbacks.on_book:
+            times.append(_quote_times(self._session.tape))
+        if callbacks.needs_news:
+            self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
+
+    def news(self) -> News | None:
+        """Return what the agent's callbacks have not seen yet; None if nothing is new."""
+        watched, session = self._callbacks, self._session
+        fills: Sequence[Any] = ()
+        trades: Sequence[Any] = ()
+        books, timers = [], []
+        orders = self._updates() if watched.on_order else []
+        if watched.on_fill and self._reported_fills < session.fill_count():
+            fills = session.fills[self._reported_fills :, :_FILL_WIDTH].tolist()
+            self._reported_fills = session.report_fills()
+        if watched.on_trade and (until := self._known_trades()) > self._reported_trades:
+            trades, self._reported_trades = self._prepared.trades[self._reported_trades : until].tolist(), until
+        if watched.on_book:
+            bids = session.best.copy()
+            books, self._reported_bids = np.flatnonzero((bids != self._reported_bids).any(axis=1)).tolist(), bids
+        if self._timers and self._timers[0] <= session.now:
+            while self._timers and self._timers[0] <= session.now:
+                timers.append(heappop(self._timers))
+            session.set_timer(self._timers[0] if self._timers else _NEVER)
+        news = (fills, orders, trades, books, timers)
+        return news if any(news) else None
+
+    def _updates(self) -> list[list[int]]:
+        rows = self._session.updates()
+        return np.hstack([rows[:, : codes.U_FILLED + 1], self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
+
+    # Observations.
+
+    def _cash(self) -> MicroDollars:
+        return self._session.cash
+
+    def _equity(self) -> MicroDollars:
+        return self._session.equity()
+
+    def _order(self, order: int) -> Row | None:
+        orders = self._session.orders
+        if not 0 <= order < len(orders):
+            return None
+        row = orders[order].tolist()
+        return tuple([row[column] for column in ORDER_COLUMNS])
+
+    def _refusal(self) -> int:
+        used_up = len(self._session.orders) >= self._session.settings.max_orders
+        return int(codes.Reason.ORDER_LIMIT if used_up else codes.Reason.NO_BOOK)
+
+    def _book(self, market: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        depths = [levels for levels in (depth, self._depth) if levels >= 0]
+        sides = (self._session.levels(market, side, min(depths) if depths else None) for side in (0, 1))
+        return tuple(tuple(zip(prices.tolist(), lots.tolist(), strict=True)) for prices, lots in sides)
+
+    def _resting(self, market: int) -> list[int]:
+        return self._session.resting(market).tolist()
+
+    def _points(self, series: int, after: int) -> tuple[np.ndarray, np.ndarray]:
+        ts, values = self._series[series]
+        known = int(np.searchsorted(ts, self._session.now - self._delay, side="right"))
+        return ts[after:known], values[after:known]
+
+    @cached_property
+    def _trade_times(self) -> np.ndarray:
+        return np.ascontiguousarray(self._prepared.trades[:, 0])
+
+    def _count_trades(self, now: int, side: Literal["left", "right"]) -> int:
+        return int(np.searchsorted(self._trade_times, now - self._delay, side=side))
+
+    def _known_trades(self) -> int:
+        """Return the number of trades that the agent knows now."""
+        return self._count_trades(self._session.now, "right")
+
+    def _trades(self, market: int) -> np.ndarray:
+        last = self._session.step_index - (0 if self._between else 1)
+        since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side="right")) if last >= 0 else 0
+        return _rows_of(self._prepared.trades[since : self._known_trades()], TRADE_COLUMNS.index("ticker"), market)
+
+    def _fills(self, market: int, whole: int) -> np.ndarray:
+        first = 0 if whole else self._session.fills_before[self._between]
+        return _rows_of(self._session.fills[first:, :_FILL_WIDTH], codes.F_TICKER, market)
+
+    def _ledger(self, market: int) -> list[list[Any]]:
+        session = self._session
+        chosen = slice(None) if market < 0 else slice(market, market + 1)
+        missing = CentiCents(DOLLAR // 2 if session.rules.mark_missing == "fifty" else 0)
+        columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
+        return [[*lots, *money, unrealised_pnl(lots, money[:2], bids, missing)] for lots, money, bids in zip(*columns, strict=True)]
+
+    def _conditions(self) -> Conditions:
+        session, tape = self._session, self._session.tape
+        grids = tuple(levels[np.flatnonzero(grid[: len(levels)])] for levels, grid in zip(tape.levels, tape.grids, strict=False))
+        return Conditions(session.rules, session.settings, tape.fees, grids, tape.units, tape.digest)
+
+    # Orders and timers.
+
+    def _place(  # noqa: PLR0917
+        self, market: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, expires: int, tag: str
+    ) -> int:
+        order = self._session.place(market, side, action, price, lots, tif, expires)
+        store_tag(self.tags, order, tag)
+        return order
+
+    def _place_many(self, requests: np.ndarray, tag: str) -> np.ndarray:
+        orders = self._session.place_many(requests)
+        store_tag(self.tags, orders, tag)
+        return orders
+
+    def _quote(self, market: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, tag: str) -> tuple[int, int]:
+        self._session.quote(market, yes_price, no_price, lots)
+        quoted = self._session.quoted.item
+        orders = quoted(2 * market), quoted(2 * market + 1)
+        if tag:
+            store_tag(self.tags, orders, tag)
+        return orders
+
+    def _quote_many(self, prices: np.ndarray, lots: Lots, tag: str) -> np.ndarray:
+        self._session.quote_many(prices, lots)
+        orders = self._session.quoted.reshape(-1, 2).copy()
+        if tag:
+            store_tag(self.tags, orders, tag)
+        return orders
+
+    def _timer(self, time: int) -> str:
+        if time <= self._session.now:
+            return f"{time} is not later than now ({self._session.now}); give a later time"
+        if not self._callbacks.on_timer:
+            return "the agent has no on_timer(self, ctx, time_ns); write one"
+        if len(self._timers) >= MOST_TIMERS:
+            return f"{MOST_TIMERS:,} timers are already pending; set later ones in on_timer"
+        heappush(self._timers, time)
+        self._session.set_timer(self._timers[0])
+        return ""
+
+
+class FrozenPort(LocalPort):
+    """Port of rules under which cash, equity and resting orders keep their values from the start of the decision."""
+
+    def begin(self) -> None:
+        """Begin a decision."""
+        super().begin()
+        self._passed = False
+        self._freeze()
+
+    def wake(self, *, stopped: bool) -> None:
+        """Begin a callback; see `LocalPort.wake`."""
+        super().wake(stopped=stopped)
+        self._passed |= stopped
+        self._freeze()
+
+    def _freeze(self) -> None:
+        self._frozen = self._session.cash, self._session.equity(), np.sort(self._session.resting())
+
+    def _cash(self) -> MicroDollars:
+        return self._frozen[0]
+
+    def _equity(self) -> MicroDollars:
+        return self._frozen[1]
+
+    def _resting(self, market: int) -> list[int]:
+        orders = self._frozen[2]
+        return (orders if market < 0 else orders[self._session.orders[orders, codes.O_TICKER] == market]).tolist()
+
+    def _known_trades(self) -> int:
+        return self._count_trades(self._session.now, "right" if self._passed else "left")
+
+    def _trades(self, market: int) -> np.ndarray:
+        last = self._session.step_index - (0 if self._between else 1)
+        since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side="left")) if last >= 0 else 0
+        return _rows_of(self._prepared.trades[since : self._known_trades()], TRADE_COLUMNS.index("ticker"), market)
+
+
+def _rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:
+    return rows if market < 0 else rows[rows[:, column] == market]
+
+
+@cache_per_tape
+def _quote_times(tape: Tape) -> np.ndarray:
+    """Return the times at which the best prices of any market change, int64, ns UTC."""
+    from bellwether.replay.results.markouts import tops_of
+
+    return np.unique(tops_of(tape).ts)

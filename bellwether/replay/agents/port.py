@@ -1,0 +1,91 @@
+"""Port between an agent's context and the simulator: observations are read, orders and timers are sent.
+
+`AgentContext` reaches the simulator only through the two methods of `Port`, so that an agent can run in this process (`local_port.LocalPort`) or in
+another one (`isolation.child.RemotePort`). Arguments are integers, strings or int64 arrays. Prices are in $0.0001 of the named side, sizes in
+lots of 0.01 contract, money in micro-dollars, times in ns UTC. market: number of a market; -1 means all markets where stated.
+
+| read | result |
+|---|---|
+| `now`, `sent` | time of the decision; number of orders sent so far |
+| `cash`, `available`, `equity` | cash; cash that resting orders do not reserve; cash plus positions at their present sale prices |
+| `bids`, `sizes`, `positions` | best bids (0 for none), sizes at them, and positions in YES and NO, int64[T, 2] |
+| `status` | bits of `codes.TickerStatus`, int64[T] |
+| `order` (id) | values of `ORDER_COLUMNS`; None for an unknown id |
+| `refusal` | code of the reason for which an order has no record |
+| `book` (market, depth or -1) | levels of the bids for YES and for NO, best first: pairs of price and lots |
+| `resting` (market or -1) | ids of resting orders, in price-time priority |
+| `points` (series, after) | times and values of an exogenous series that are known now, from index `after` on |
+| `trades` (market or -1) | recorded trades since the previous decision, int64[n, 5], columns `TRADE_COLUMNS` |
+| `fills` (market or -1, whole run 0 or 1) | own fills since the previous decision or of the run, int64[n, 9], columns `FILL_COLUMNS` |
+| `ledger` (market or -1) | rows of lots of YES and NO, their costs, realised P&L, fees and unrealised P&L |
+
+| send | result |
+|---|---|
+| `place` (market, side, action, price, lots, tif, expires, tag) | id of the order; -1 if the venue does not record it |
+| `place_many` (int64[n, 7] with `REQUEST_COLUMNS`, tag) | ids, int64[n] |
+| `cancel` (id), `cancel_many` (ids) | whether the order was resting; bool[n] |
+| `cancel_all` (market or -1) | number of cancelled orders |
+| `amend` (id, price, remaining lots) | code of the reason of a refusal, else 0 |
+| `quote` (market, YES price, NO price, lots, tag) | ids of the quotes, -1 for none. A price of 0 cancels, -1 leaves a quote unchanged |
+| `quote_many` (prices int64[T, 2], lots, tag) | ids, int64[T, 2] |
+| `timer` (time) | empty text, or the reason for which no timer was set |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from bellwether.replay.engine import codes
+
+#: Columns of requests, trades, fills and order updates; all int64.
+REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
+TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
+FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
+UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")
+#: Columns of the engine's orders that an agent sees.
+ORDER_COLUMNS = (
+    codes.O_TICKER,
+    codes.O_SIDE,
+    codes.O_ACTION,
+    codes.O_PRICE,
+    codes.O_COUNT,
+    codes.O_FILLED,
+    codes.O_STATUS,
+    codes.O_REASON,
+    codes.O_COST,
+    codes.O_FEES,
+)
+TICKER, SIDE, ACTION, PRICE, LOTS, FILLED, STATUS, REASON, COST, FEES = range(len(ORDER_COLUMNS))
+#: Order as a tuple of the values of `ORDER_COLUMNS`.
+Row = tuple[int, ...]
+#: Rows of fills, order updates and trades, numbers of markets whose best prices changed, and times of due timers.
+News = tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[int], list[int]]
+
+
+class Port(Protocol):
+    """Connection of an agent's context to the simulator, with the names, arguments and results of this module.
+
+    Attributes:
+        tags: Labels of orders by id.
+    """
+
+    tags: dict[int, str]
+
+    def read(self, name: str, *arguments: Any) -> Any:
+        """Return an observation. Results do not change between two calls of `send` in one phase (a decision or callback)."""
+        ...
+
+    def send(self, name: str, *arguments: Any) -> Any:
+        """Send orders or set a timer, and return the result."""
+        ...
+
+
+def store_tag(tags: dict[int, str], orders: Any, tag: str) -> None:
+    """Store the label of orders by id, unless it is empty. orders: ids; -1 for orders without a record, which have no label."""
+    if tag:
+        for number in np.ravel(orders).tolist():
+            if number >= 0:
+                tags.setdefault(number, tag)

@@ -1,0 +1,220 @@
+"""Messages between the simulator and the process of an isolated agent, each with a length prefix of four bytes.
+
+The simulator sends pickles, which the agent's process can trust. The agent's process sends JSON lists, which are untrusted: a name and
+arguments of `CALLS` or `REPORTS`, checked field by field. Integers are below 2^62 in absolute value; lists of integers become int64 arrays.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import time
+from typing import Any
+
+import numpy as np
+import orjson
+
+from bellwether.replay.agents.arguments import LONGEST_TAG
+
+#: Maximum size of an agent's message, bytes; enough for a `place_many` of 100,000 orders.
+MOST_BYTES = 16 << 20
+_LENGTH = struct.Struct(">I")
+_LARGEST = 2**62
+_LONGEST_TEXT = 10_000
+_CHUNK = 1 << 16
+_POLL_ERRORS = select.POLLHUP | select.POLLERR
+
+#: Observations that the simulator sends with each phase and after each order, so that reading them needs no message.
+STATE = ("now", "sent", "cash", "available", "bids", "positions", "status")
+#: Calls of a port that an agent's process may make, by message and name, with the types of their arguments: m number of a market, M the same or -1,
+#: s number of a series, i integer, n integer from 0 on, t tag, 1 list of ids, 2 list of pairs of prices, 7 list of requests.
+CALLS = {
+    "read": {
+        **dict.fromkeys((*STATE, "equity", "sizes", "refusal"), ""),
+        "order": "i",
+        "book": "mi",
+        "resting": "M",
+        "points": "sn",
+        "trades": "M",
+        "fills": "Mi",
+        "ledger": "M",
+    },
+    "send": {
+        "place": "iiiiiiit",
+        "place_many": "7t",
+        "cancel": "i",
+        "cancel_many": "1",
+        "cancel_all": "M",
+        "amend": "iii",
+        "quote": "miiit",
+        "quote_many": "2it",
+        "timer": "i",
+    },
+}
+#: Numbers of texts in the other messages: a phase is done, the agent failed (type, message, traceback), cannot be loaded (reason), or is loaded (name,
+#: parameters, kind, names of callbacks).
+REPORTS = {"done": 0, "failed": 3, "refused": 1, "loaded": 4, "confined": 5}
+
+
+class MalformedMessage(Exception):
+    """The process of an agent sent an invalid message."""
+
+
+class ChannelClosed(Exception):
+    """The other process has closed the connection."""
+
+
+class ChannelTimeout(Exception):
+    """A message was not sent or received before its deadline."""
+
+
+def parse_message(body: bytes, markets: int = 0, series: int = 0) -> tuple[str, list[Any]]:
+    """Parse a message of an agent's process. markets, series: their numbers in the episode.
+
+    Returns:
+        `read` or `send` and the name and arguments of a call, or the name of a report and its texts.
+
+    Raises:
+        MalformedMessage: The message is invalid.
+    """
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise MalformedMessage(f"invalid JSON: {error}") from None
+    if type(message) is not list or not message or type(message[0]) is not str:
+        raise MalformedMessage(f"{message!r:.60} instead of a list that starts with a name")
+    kind, *values = message
+    if kind in REPORTS:
+        types = "x" * REPORTS[kind]
+        return kind, _convert_all(kind, values, types, {})
+    name = values[0] if values and type(values[0]) is str else ""
+    types = CALLS.get(kind, {}).get(name, "unknown")
+    if types == "unknown":
+        raise MalformedMessage(f"the unknown request {message!r:.60}")
+    ranges = {"m": (0, markets), "M": (-1, markets), "s": (0, series), "i": (1 - _LARGEST, _LARGEST), "n": (0, _LARGEST)}
+    return kind, [name, *_convert_all(name, values[1:], types, ranges)]
+
+
+def _convert_all(name: str, values: list[Any], types: str, ranges: dict[str, tuple[int, int]]) -> list[Any]:
+    if len(values) != len(types):
+        raise MalformedMessage(f"{name} with {len(values)} arguments instead of {len(types)}")
+    return [_convert(value, kind, ranges) for value, kind in zip(values, types, strict=True)]
+
+
+def _convert(value: Any, kind: str, ranges: dict[str, tuple[int, int]]) -> Any:
+    if kind.isdigit():
+        return _array(value, int(kind))
+    if kind in "xt":
+        longest = LONGEST_TAG if kind == "t" else _LONGEST_TEXT
+        if type(value) is not str or len(value) > longest or (kind == "t" and not value.isprintable()):
+            raise MalformedMessage(f"{value!r:.60} instead of a string of at most {longest:,} characters")
+        return value
+    least, end = ranges[kind]
+    if type(value) is not int or not least <= value < end:
+        raise MalformedMessage(f"{value!r:.60} instead of an integer from {least} to {end - 1}")
+    return value
+
+
+def _array(value: Any, columns: int) -> np.ndarray:
+    if type(value) is not list:
+        raise MalformedMessage(f"{value!r:.60} instead of a list of integers")
+    shape = (0,) if columns == 1 else (0, columns)
+    try:
+        array = np.array(value) if value else np.zeros(shape, np.int64)
+    except (ValueError, OverflowError):
+        raise MalformedMessage("a list with rows of different lengths") from None
+    if array.dtype != np.int64 or array.ndim != len(shape) or array.shape[1:] != shape[1:]:
+        raise MalformedMessage(f"{array.dtype}{list(array.shape)} instead of int64{['n', *shape[1:]]}")
+    if array.size and (array.max() >= _LARGEST or array.min() <= -_LARGEST):
+        raise MalformedMessage("an integer of 2^62 or more")
+    return array
+
+
+class Channel:
+    """One end of the connection between the simulator and an agent's process.
+
+    In the simulator, which reads the process's `output`, no call blocks beyond its deadline. In the agent process calls block without a deadline.
+
+    Args:
+        descriptor: Socket of the connection.
+        output: Descriptor of the other process's output, whose last part is stored.
+    """
+
+    def __init__(self, descriptor: int, output: int | None = None) -> None:
+        self._descriptor, self._output, self._received, self._printed = descriptor, output, bytearray(), b""
+        self._is_simulator = output is not None
+        self._poll = select.poll()
+        os.set_blocking(descriptor, not self._is_simulator)
+        if output is not None:
+            os.set_blocking(output, False)
+            for file in (descriptor, output):
+                self._poll.register(file, select.POLLIN)
+
+    @property
+    def printed(self) -> str:
+        """Last part of the agent process's output, with undecodable bytes replaced."""
+        self._drain()
+        return self._printed.decode("utf-8", "replace")
+
+    def send(self, body: bytes, deadline: float = float("inf")) -> None:
+        """Send a message. deadline: monotonic clock, seconds. Raises `ChannelClosed`, `ChannelTimeout`."""
+        unsent = memoryview(_LENGTH.pack(len(body)) + body)
+        while unsent:
+            try:
+                unsent = unsent[os.write(self._descriptor, unsent) :]
+            except BlockingIOError:
+                self._wait_for(select.POLLOUT, deadline)
+            except OSError:
+                raise ChannelClosed from None
+
+    def receive(self, deadline: float = float("inf")) -> bytes:
+        """Return the next message. Raises `MalformedMessage`, `ChannelClosed`, `ChannelTimeout`."""
+        received = self._received
+        while True:
+            if len(received) >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(received)
+                if self._is_simulator and length > MOST_BYTES:
+                    raise MalformedMessage(f"a message of {length:,} bytes; the maximum is {MOST_BYTES:,}")
+                end = _LENGTH.size + length
+                if len(received) >= end:
+                    body = bytes(received[_LENGTH.size : end])
+                    del received[:end]
+                    return body
+            if self._is_simulator:
+                self._wait_for(select.POLLIN, deadline)
+            try:
+                fresh = os.read(self._descriptor, _CHUNK)
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise ChannelClosed from None
+            if not fresh:
+                raise ChannelClosed
+            received += fresh
+
+    def _wait_for(self, event: int, deadline: float) -> None:
+        """Wait until the socket is ready for an event or closed, and read the process's output meanwhile."""
+        self._poll.modify(self._descriptor, event)
+        while True:
+            seconds = deadline - time.monotonic()
+            if seconds <= 0:
+                raise ChannelTimeout
+            for descriptor, events in self._poll.poll(None if seconds == float("inf") else min(seconds, 3600.0) * 1000):
+                if descriptor == self._descriptor:
+                    return
+                self._drain()
+                if events & _POLL_ERRORS and self._output is not None:
+                    self._poll.unregister(self._output)
+                    self._output = None
+
+    def _drain(self) -> None:
+        """Read the available output of the process, and keep the last 4,000 bytes."""
+        while self._output is not None:
+            try:
+                fresh = os.read(self._output, _CHUNK)
+            except OSError:
+                return
+            if not fresh:
+                return
+            self._printed = (self._printed + fresh)[-4000:]
