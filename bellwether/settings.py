@@ -69,6 +69,9 @@ class Settings(BaseSettings):
         default=None, description="celery or kubernetes: runs are spread over workers (docs/operating.md); one machine when left out"
     )
     workers: int = Field(default=1, ge=1, description="workers of the fleet; each executes two runs at a time")
+    heartbeat: int = Field(
+        default=10, ge=1, description="seconds between heartbeats of a fleet's run; a worker without three of them is queried, then lost"
+    )
     postgres: SecretStr | None = Field(
         default=None,
         description="Postgres URL of a fleet: Dagster's storage, the lock of publishers and, unless set separately, the journal",

@@ -37,9 +37,6 @@ _POSTGRES, _BROKER = "DAGSTER_POSTGRES_URL", "DAGSTER_CELERY_BROKER_URL"
 #: Keys of advisory locks: of the node that creates Dagster's tables, and of the only daemon.
 _TABLES_LOCK, DAEMON_LOCK = 0x62656C6C00, 0x62656C6C01
 _WORLD = "bellwether/world"
-#: Seconds between heartbeats of a run, and without a heartbeat until its worker is queried. The variable shortens them in tests.
-HEARTBEAT_SECONDS = int(os.environ.get("FLEET_HEARTBEAT_SECONDS", "10"))
-STALE_SECONDS = 3 * HEARTBEAT_SECONDS
 #: Time for which a worker waits for Postgres.
 _OUTAGE_SECONDS = 120
 #: Settings of Celery that daemon and workers share. A task is acknowledged when its execution starts: it is executed once at most.
@@ -87,7 +84,7 @@ def instance_settings(config: Settings) -> dict[str, Any]:
         "compute_logs": _compute_logs(config) or shared["compute_logs"],
         "run_monitoring": {
             "enabled": True,
-            "poll_interval_seconds": HEARTBEAT_SECONDS,
+            "poll_interval_seconds": config.heartbeat,
             "start_timeout_seconds": 900,  # a task that the broker lost; tasks also wait for the slots of a lost worker
             "cancel_timeout_seconds": 30,
             "free_slots_after_run_end_seconds": 5,

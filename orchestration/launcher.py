@@ -15,9 +15,11 @@ from celery.states import READY_STATES
 from dagster_celery.launcher import CeleryRunLauncher, CheckRunHealthResult, WorkerStatus
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 
-from orchestration.fleet import STALE_SECONDS
+from bellwether.settings import settings
 
 _REPLY_SECONDS = 3.0
+#: Missed heartbeats after which a worker is queried.
+_MISSED = 3
 
 
 class CeleryLauncher(CeleryRunLauncher):
@@ -32,7 +34,7 @@ class CeleryLauncher(CeleryRunLauncher):
         """Return whether a run still has a worker: running, or failed if its worker was lost. Raises if the broker does not answer; the daemon then
         checks again.
         """
-        task_id = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG, "")
+        task_id, patience = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG, ""), _MISSED * settings().heartbeat
         try:
             meta = self.celery.backend.get_task_meta(task_id)
             if meta["status"] in READY_STATES:
@@ -41,9 +43,9 @@ class CeleryLauncher(CeleryRunLauncher):
             previous, since = self._heartbeats.setdefault(run.run_id, (details, time.monotonic()))
             if details != previous:
                 self._heartbeats[run.run_id] = (details, time.monotonic())
-            elif time.monotonic() - since >= STALE_SECONDS and not self._executes(details.get("hostname"), task_id):
+            elif time.monotonic() - since >= patience and not self._executes(details.get("hostname"), task_id):
                 return self._report_lost(
-                    run, f"Worker {details.get('hostname', 'unknown')} was lost: it sent no heartbeat for {STALE_SECONDS} s"
+                    run, f"Worker {details.get('hostname', 'unknown')} was lost: it sent no heartbeat for {patience} s"
                 )
         except Exception:
             self._heartbeats.pop(run.run_id, None)

@@ -18,9 +18,9 @@ from typing import Any
 from celery import Celery, Task, signals
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
-from bellwether.settings import Settings
+from bellwether.settings import Settings, settings
 from orchestration.definitions import defs
-from orchestration.fleet import CELERY, HEARTBEAT_SECONDS, RUNS_PER_WORKER, wait_for_postgres
+from orchestration.fleet import CELERY, RUNS_PER_WORKER, wait_for_postgres
 from orchestration.home import prepare
 from orchestration.launcher import CeleryLauncher
 
@@ -84,11 +84,11 @@ _stops: dict[str, threading.Event] = {}
 def _start_heartbeat(task_id: str, task: Task, **_: Any) -> None:
     """Start a thread that refreshes a task's entry in the result backend, which shows that the worker is alive."""
     stop = _stops[task_id] = threading.Event()
-    details = {"pid": os.getpid(), "hostname": task.request.hostname}
+    details, every = {"pid": os.getpid(), "hostname": task.request.hostname}, settings().heartbeat
 
     def beat() -> None:
         count = 0
-        while not stop.wait(HEARTBEAT_SECONDS):
+        while not stop.wait(every):
             count += 1
             with suppress(Exception):  # the broker may be restarting
                 task.backend.store_result(task_id, {**details, "heartbeat": count}, "STARTED")

@@ -24,7 +24,7 @@ RETRIED = "SELECT status FROM runs JOIN run_tags USING (run_id) WHERE key = 'dag
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
     try:
-        with Fleet(changes={"BELLWETHER_CANDLE_MARKETS": "2", "FLEET_HEARTBEAT_SECONDS": "2"}) as running:
+        with Fleet(changes={"BELLWETHER_CANDLE_MARKETS": "2", "BELLWETHER_HEARTBEAT": "2"}) as running:
             yield running
     except Unavailable as reason:
         pytest.skip(str(reason))
