@@ -93,18 +93,14 @@ def _once(words: Sequence[str], environment: dict[str, str]) -> float:
 
 def _episode(folder: Path) -> Path:
     """Write an episode of ten minutes with one market, whose book has one level per side, and return the episode's folder."""
-    import pyarrow as pa
-
-    from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write
-    from bellwether.replay.episode.writer import book_schema, trade_schema
-    from bellwether.replay.units import CENT, CONTRACT, MICROS, MINUTE
-    from bellwether.units import MicroDollars
+    from bellwether.replay.episode import BookBuilder, Content, Market, Metadata, Settlement, write
+    from bellwether.replay.episode.content import level_of, no_trades
+    from bellwether.replay.units import CENT, CONTRACT, MICROS, MINUTE, NO, YES
+    from bellwether.units import CentiCents, Lots, MicroDollars
 
     start, ticker = 1_768_867_200_000_000_000, "BENCH-A"
     metadata = Metadata("BENCH", start, start + 10 * MINUTE, (Market(ticker),))
-    levels = [(start, 1, ticker, "level", side, 45 * CENT, 100 * CONTRACT) for side in ("yes", "no")]
-    rows = [(start, 1, ticker, "snapshot_start", None, None, None), *levels]
-    schema = book_schema()
-    book = pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
+    book = BookBuilder(1)
+    book.add(start, 1, 0, {level_of(side, CentiCents(45 * CENT)): Lots(100 * CONTRACT) for side in (YES, NO)}, is_whole=True)
     settlement = Settlement(ticker, "YES", MicroDollars(MICROS), metadata.end)
-    return write(folder / "BENCH", EpisodeDraft(metadata, book, trade_schema().empty_table(), [settlement])).folder
+    return write(folder / "BENCH", Content(metadata, (settlement,), book.columns(), no_trades(), {})).folder

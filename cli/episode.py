@@ -14,13 +14,14 @@ from bellwether.places import place
 from bellwether.recordings.catalogue import find_recording
 from bellwether.recordings.recording import check_name
 from bellwether.replay.episode.listing import COLUMNS, build_row, describe_single_market, list_episodes
+from bellwether.replay.episode.model import METADATA, read_json
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bellwether.replay.episode import Episode, Report
+    from bellwether.replay.episode import Content, Episode, Report
     from bellwether.replay.episode_builder import Listings, Overrides
 _PRICES = ("auto", "taker", "yes")
 
@@ -84,8 +85,8 @@ def build(
             f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(source.about.tickers)}"
         )
     check_books(source)
-    drafts = build_recording(source, known=_load_listings(source.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
-    episodes = [_write_episode(draft) for draft in drafts]
+    contents = build_recording(source, known=_load_listings(source.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
+    episodes = [_write_episode(content) for content in contents]
     for missing in sorted(set(episode_ids(source.name, source.about).values()) - {built.id for built in episodes}):
         click.echo(f"{missing}: no book of it was recorded", err=True)
     if not episodes:
@@ -101,10 +102,10 @@ def _load_listings(tickers: Sequence[str], overrides: Overrides) -> Listings:
     return load_listings_with_overrides(Lake(settings().lake_uri), tickers, overrides)
 
 
-def _write_episode(draft: Any) -> Episode:
+def _write_episode(content: Content) -> Episode:
     from bellwether.replay.episode import write
 
-    return write(settings().episodes_path / draft.metadata.episode_id, draft)
+    return write(settings().episodes_path / content.metadata.episode_id, content)
 
 
 @episode.command("import")
@@ -129,17 +130,17 @@ def import_(
     tickers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Import the episode in FOLDER, in Bellwether's or PredictionMarketBench's format (full books, whole cents)."""
-    from bellwether.replay.episode import build_draft, load_original
+    """Import the episode in FOLDER, Bellwether's or one of PredictionMarketBench (full books, whole cents)."""
+    from bellwether.replay.episode import load, read_pmb
     from bellwether.replay.episode_builder import parse_overrides, with_fees
 
     overrides = parse_overrides(fee, series, tickers)
-    draft = build_draft(load_original(folder, trade_price))
-    chosen = check_name(draft.metadata.episode_id if name is None else name, "the episode (--name)")
-    about = replace(draft.metadata, episode_id=chosen)
+    content = load(folder).content if "format" in read_json(folder, METADATA) else read_pmb(folder, trade_price)
+    chosen = check_name(content.metadata.episode_id if name is None else name, "the episode (--name)")
+    about = replace(content.metadata, episode_id=chosen)
     if about.venue == "kalshi":
         about = with_fees(about, _load_listings(about.tickers, overrides), overrides)
-    _show_episodes([_write_episode(replace(draft, metadata=about))], as_json=as_json)
+    _show_episodes([_write_episode(replace(content, metadata=about))], as_json=as_json)
 
 
 @episode.command("list")
@@ -193,10 +194,9 @@ def _show_episodes(episodes: list[Episode], *, as_json: bool) -> None:
 
 @episode.command()
 @click.argument("which", metavar="PATH|ID")
-@click.option("--trade-price", type=click.Choice(_PRICES), default="auto", show_default=True, help="As for import.")
 @AS_JSON
 @click.pass_context
-def validate(context: click.Context, which: str, *, trade_price: str, as_json: bool) -> None:
+def validate(context: click.Context, which: str, *, as_json: bool) -> None:
     """Check an episode, by folder or id, and list all findings; exit with 1 if it is invalid."""
     from bellwether.replay.episode import validate as check
 
@@ -205,7 +205,7 @@ def validate(context: click.Context, which: str, *, trade_price: str, as_json: b
         raise ConfigError(
             f"checking the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode list` lists the episodes"
         )
-    report = check(folder, trade_price=trade_price)
+    report = check(folder)
     if as_json:
         emit(_report_document(report))
     else:
@@ -216,7 +216,7 @@ def validate(context: click.Context, which: str, *, trade_price: str, as_json: b
 
 def _report_document(report: Report) -> dict[str, Any]:
     return {
-        "folder": str(report.folder),
+        "episode": report.name,
         "valid": report.is_valid,
         "digest": report.digest,
         "counts": dict(report.counts),

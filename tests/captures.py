@@ -13,7 +13,7 @@ from filelock import FileLock
 from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.gap_report import GapReport
 from bellwether.recordings.recording import Recording
-from bellwether.replay.episode import Episode, EpisodeDraft, load, write
+from bellwether.replay.episode import Content, Episode, load, write
 from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids
 from tests.unit.recordings.book_replay import BookCheck, check_books
 
@@ -25,7 +25,7 @@ class BuiltEpisode:
     """Episode with its recording and draft."""
 
     recording: Recording
-    draft: EpisodeDraft
+    draft: Content
     episode: Episode
 
 
@@ -49,14 +49,14 @@ class Captures:
         drafts = self._once(f"{folder}.drafts", lambda: [(made, draft) for made in self.recordings(folder) for draft in self._write(made)])
         return [BuiltEpisode(recording, draft, load(self._folder(draft))) for recording, draft in drafts]
 
-    def _write(self, recording: Recording) -> list[EpisodeDraft]:
+    def _write(self, recording: Recording) -> list[Content]:
         drafts = build_recording(recording, outcomes=Outcomes(infer=True))
         assert [draft.metadata.episode_id for draft in drafts] == list(episode_ids(recording.name, recording.about).values())
         for draft in drafts:
             write(self._folder(draft), draft)
         return drafts
 
-    def _folder(self, draft: EpisodeDraft) -> Path:
+    def _folder(self, draft: Content) -> Path:
         return self._root / "episodes" / draft.metadata.episode_id
 
     def _once(self, name: str, make: Callable[[], T]) -> T:

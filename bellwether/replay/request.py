@@ -16,7 +16,7 @@ from bellwether.places import place
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import BacktestSettings
 from bellwether.replay.engine.settings import LARGEST
-from bellwether.replay.episode.metadata import METADATA
+from bellwether.replay.episode.model import METADATA
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
 from bellwether.replay.registry import find_agent

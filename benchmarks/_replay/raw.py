@@ -7,7 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from bellwether.replay import BacktestSettings, load, prepare, run
+from bellwether.replay import BacktestSettings, prepare, run
+from bellwether.replay.episode import Episode, read_pmb
 from benchmarks._replay.makers import Watcher
 from benchmarks._replay.protocol import peak_mb
 
@@ -15,7 +16,9 @@ from benchmarks._replay.protocol import peak_mb
 def main() -> None:
     """Print as JSON the CPU seconds from the files to the result, without imports, and the peak memory of the process in MB."""
     start = time.process_time()
-    result = run(prepare(load(Path(sys.argv[1])), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
+    folder = Path(sys.argv[1])
+    content = read_pmb(folder)
+    result = run(prepare(Episode.of(folder, content, content.digest()), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
     cpu = time.process_time() - start
     answer = {"steps": result.steps, "samples": len(result.outcome.samples), "equity": result.outcome.equity[0]}
     print(json.dumps({"cpu": cpu, "peak_mb": peak_mb(), **answer}))

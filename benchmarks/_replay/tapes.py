@@ -42,7 +42,7 @@ def build(name: str) -> None:
     recordings.mkdir(parents=True)
     _EPISODES.mkdir(parents=True, exist_ok=True)
     drafts = [draft for recording in import_captures(recordings, RECORDINGS / CAPTURES[name]) for draft in build_recording(recording)]
-    write(_EPISODES / name, max(drafts, key=lambda draft: len(draft.book)))
+    write(_EPISODES / name, max(drafts, key=lambda draft: len(draft.book.words)))
 
 
 def columns(tape: Tape, path: Path) -> None:

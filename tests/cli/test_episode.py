@@ -40,8 +40,8 @@ def test_a_recording_is_built_listed_and_checked() -> None:
     assert (made["episode"], made["event"], made["markets"], made["settled"]) == ("rec", "KXONE-26NOV21", 2, 2)
     settled = json.loads((Path(made["folder"]) / "settlement.json").read_text())
     assert {ticker: (one["result"], one["value"], one["source"]) for ticker, one in settled.items()} == {
-        A: ("YES", "1", "inferred: last trade at 0.990"),
-        B: ("SCALAR", "0.35", "stated"),
+        A: ("YES", 1_000_000, "inferred: last trade at 0.990"),
+        B: ("SCALAR", 350_000, "stated"),
     }
     [row] = json.loads(run("list", "--json").output)
     assert (row["episode"], row["hours"], row["digest"], row["problem"]) == ("rec", 0.5, made["digest"][:12], None)

@@ -10,12 +10,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bellwether.recordings.recording import Recording
 from bellwether.replay import prepare
 from bellwether.replay.episode import write
 from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.tape.layout import LEVEL, unpack
 from tests.captures import Captures
 from tests.unit.replay.episode_builder.damage import ALL, WAYS, compare_books, damaged, truth, with_snapshots
 from tests.unit.replay.results.test_books import compared
@@ -83,18 +85,15 @@ def test_every_book_of_an_episode_is_that_of_the_frames_level_by_level(recording
         assert (draft.metadata.gaps, draft.metadata.source["unapplied"], draft.metadata.source["uncovered"]) == ((), 0, 0)
         [ticker] = draft.metadata.tickers
         wanted = plain[ticker]
-        columns = draft.book.to_pydict()
-        rows = zip(draft.book["ts"].cast("int64").to_pylist(), *(columns[name] for name in COLUMNS), strict=True)
+        rows = zip(np.repeat(draft.book.ts, draft.book.counts).tolist(), *map(np.ndarray.tolist, unpack(draft.book.words)), strict=True)
         book: Levels = {}
         changes = 0
-        for at, kind, side, price, lots in rows:
-            assert kind in ("snapshot_start", "level")
-            if kind == "snapshot_start":
-                book = {}
-                continue
-            book[side, price] = lots
+        for at, kind, _, side, price, lots in rows:
+            assert kind == LEVEL
+            level = ("yes", "no")[side], price
+            book[level] = lots
             if not lots:
-                del book[side, price]
+                del book[level]
             if changes == 0 and book != wanted[0][1]:
                 continue
             assert book == wanted[changes][1], (ticker, changes)
@@ -102,9 +101,6 @@ def test_every_book_of_an_episode_is_that_of_the_frames_level_by_level(recording
             changes += 1
         compared += changes
     assert compared > 80_000
-
-
-COLUMNS = ("kind", "side", "price_centicents", "lots")
 
 
 def test_the_sampled_top_of_a_book_is_that_of_the_book_rows(imported: dict[str, Recording], tmp_path: Path) -> None:

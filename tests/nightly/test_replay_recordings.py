@@ -17,7 +17,8 @@ import pytest
 
 from bellwether.recordings.exchange_times import parse_time
 from bellwether.recordings.recording import Recording
-from bellwether.replay.episode import EpisodeDraft, load, validate
+from bellwether.replay.episode import Content, load, validate
+from bellwether.replay.tape.layout import LEVEL, unpack
 from bellwether.venues.kalshi.stream.frame import parse_message
 from tests.captures import BuiltEpisode, Captures
 
@@ -39,24 +40,18 @@ def everything(built: dict[str, list[BuiltEpisode]]) -> list[BuiltEpisode]:
 Books = dict[str, tuple[dict[int, int], dict[int, int]]]
 
 
-def instants(draft: EpisodeDraft) -> Iterator[tuple[int, Books]]:
+def instants(draft: Content) -> Iterator[tuple[int, Books]]:
     """Yield each instant of an episode with the books after it, as lots by price of yes and no. The yielded objects are reused."""
     books: Books = {ticker: ({}, {}) for ticker in draft.metadata.tickers}
-    columns = draft.book.to_pydict()
-    ts = draft.book["ts"].cast("int64").to_pylist()
-    sides = {"yes": 0, "no": 1}
-    rows = zip(ts, columns["ticker"], columns["kind"], columns["side"], columns["price_centicents"], columns["lots"], strict=True)
+    ts = np.repeat(draft.book.ts, draft.book.counts).tolist()
     before = None
-    for at, ticker, kind, side, price, lots in rows:
+    for at, kind, code, side, price, lots in zip(ts, *(column.tolist() for column in unpack(draft.book.words)), strict=True):
         if before is not None and at != before:
             yield before, books
         before = at
-        if kind == "snapshot_start":
-            books[ticker][0].clear()
-            books[ticker][1].clear()
-        elif kind == "level":
-            assert lots >= 0, (at, ticker, side, price)
-            level = books[ticker][sides[side]]
+        if kind == LEVEL:
+            assert lots >= 0, (at, code, side, price)
+            level = books[draft.metadata.tickers[code]][side]
             if lots:
                 level[price] = lots
             else:
@@ -84,7 +79,7 @@ class Walk:
     last: Books
 
 
-def walk(draft: EpisodeDraft) -> Walk:
+def walk(draft: Content) -> Walk:
     count, crossed, books = 0, [], {}
     for at, books in instants(draft):
         count += 1
@@ -177,7 +172,7 @@ def test_basketball_games_have_the_winners_that_the_index_names(recordings: Path
 
 
 def test_a_market_recorded_without_trades_is_settled_by_what_its_ticker_messages_say(built: dict[str, list[BuiltEpisode]]) -> None:
-    assert all(one.draft.trades.num_rows == 0 for one in built[BTC])
+    assert all(len(one.draft.trades.ts) == 0 for one in built[BTC])
     found = [settlement for one in built[BTC] for settlement in one.episode.settlements if settlement.is_known]
     assert found
     assert all((settlement.source or "").startswith("inferred: last trade at") for settlement in found)
@@ -188,10 +183,9 @@ def test_closes_come_from_the_wiped_book_or_the_other_recorder_and_nothing_lies_
     assert sources["book wiped"] >= 2
     assert sources["recorder"] >= 1
     for one in everything(built):
-        closes = {market.ticker: market.close for market in one.episode.metadata.markets}
-        for table in (one.draft.book, one.draft.trades):
-            for ticker, at in zip(table["ticker"].to_pylist(), table["ts"].cast("int64").to_pylist(), strict=True):
-                assert at <= (closes[ticker] or 0)
+        closes = np.array([market.close for market in one.episode.metadata.markets])
+        for columns in (one.draft.book, one.draft.trades):
+            assert (columns.ts <= closes[columns.ticker]).all()
 
 
 def test_every_trade_hits_a_level_that_the_book_showed(built: dict[str, list[BuiltEpisode]]) -> None:

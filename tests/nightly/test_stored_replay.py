@@ -12,7 +12,7 @@ from assets.replay.jobs import BACKTEST
 from bellwether.files import folders
 from bellwether.places import place
 from bellwether.recordings.recording import DONE
-from bellwether.replay.episode.metadata import METADATA
+from bellwether.replay.episode.model import METADATA
 from bellwether.settings import settings
 from bellwether.tables import table
 from tests import demo_home

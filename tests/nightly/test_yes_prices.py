@@ -12,6 +12,8 @@ from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.tape.layout import unpack
+from bellwether.replay.units import NO
 from tests.captures import Captures
 from tests.unit.recordings.book_replay import check_books
 
@@ -41,8 +43,8 @@ def test_a_thin_book_without_a_flag_is_read_by_its_trade(newer: Path, tmp_path: 
     [recording] = import_captures(tmp_path, newer / "cases" / "venues" / "e5_yes_price_capture")
     assert best(recording) == {"KXATP-26NOV20CD-A": (400_000, 580_000)}
     [draft] = build_recording(recording)
-    no = draft.book.filter([side == "no" for side in draft.book["side"].to_pylist()])
-    assert set(no["price_centicents"].to_pylist()) == {5500, 5800}
+    _, _, side, price, _ = unpack(draft.book.words)
+    assert set(price[side == NO].tolist()) == {5500, 5800}
     assert draft.metadata.source["no_levels"] == "converted from prices of YES"
 
 
@@ -53,7 +55,7 @@ def test_a_capture_of_many_markets_converted_to_prices_of_yes_gives_the_same_boo
     file.write_text("".join(f"{json.dumps(in_yes_prices(json.loads(frame.data)))}\n" for frame in recorded.frames()))
     [recording] = import_captures(tmp_path / "out", file)
     assert has_yes_prices(recording.frames())
-    expected, found = ([draft.book.drop(["ts"]).to_pylist() for draft in build_recording(one)] for one in (recorded, recording))
+    expected, found = ([draft.book.words.tolist() for draft in build_recording(one)] for one in (recorded, recording))
     assert found == expected
 
 

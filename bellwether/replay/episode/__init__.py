@@ -10,21 +10,27 @@ from typing import TYPE_CHECKING
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.replay.episode.metadata import Gap, GridChange, Market, Metadata, Phase, Series, Settlement
-    from bellwether.replay.episode.reader import Episode, load, load_original, validate
-    from bellwether.replay.episode.report import Finding, Report
-    from bellwether.replay.episode.writer import EpisodeDraft, build_draft, write
+    from bellwether.replay.episode.checks import Finding, Report
+    from bellwether.replay.episode.content import BookBuilder, BookColumns, Content, Trades, level_of
+    from bellwether.replay.episode.import_pmb import read_pmb
+    from bellwether.replay.episode.model import Gap, GridChange, Market, Metadata, Phase, Series, Settlement
+    from bellwether.replay.episode.reader import Episode, load, validate
+    from bellwether.replay.episode.writer import write
 
 _HOMES = {
-    "metadata": ("Gap", "GridChange", "Market", "Metadata", "Phase", "Series", "Settlement"),
-    "reader": ("Episode", "load", "load_original", "validate"),
-    "report": ("Finding", "Report"),
-    "writer": ("EpisodeDraft", "build_draft", "write"),
+    "checks": ("Finding", "Report"),
+    "content": ("BookBuilder", "BookColumns", "Content", "Trades", "level_of"),
+    "import_pmb": ("read_pmb",),
+    "model": ("Gap", "GridChange", "Market", "Metadata", "Phase", "Series", "Settlement"),
+    "reader": ("Episode", "load", "validate"),
+    "writer": ("write",),
 }
 
 __all__ = [
+    "BookBuilder",
+    "BookColumns",
+    "Content",
     "Episode",
-    "EpisodeDraft",
     "Finding",
     "Gap",
     "GridChange",
@@ -34,9 +40,10 @@ __all__ = [
     "Report",
     "Series",
     "Settlement",
-    "build_draft",
+    "Trades",
+    "level_of",
     "load",
-    "load_original",
+    "read_pmb",
     "validate",
     "write",
 ]

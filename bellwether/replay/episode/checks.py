@@ -2,35 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numba import njit
 
-from bellwether.errors import BellwetherError
-from bellwether.replay import units
-from bellwether.replay.episode.books import ParsedBook, best_prices
-from bellwether.replay.episode.columns import first_true
-from bellwether.replay.episode.content import Content
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, format_iso
-from bellwether.replay.episode.price_levels import PriceLevels
-from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
-from bellwether.replay.episode.trades import TAKER_PRICE, apply_convention, match_levels
+from bellwether.errors import BellwetherError, SchemaError
+from bellwether.replay.arrow import values_of
+from bellwether.replay.episode.content import ORDERBOOK, TRADES, BookColumns, Content, Trades
+from bellwether.replay.episode.listing import describe_single_market
+from bellwether.replay.episode.model import METADATA, SETTLEMENT, Metadata, Settlement, format_iso
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
-from bellwether.replay.tape.layout import INVALID, unpack
+from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, VALID, freeze, unpack
+from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS, SECOND
 
-#: Fee models of the original supported by the rule sets.
-FEE_MODELS = ("kalshi_oct_2025",)
+ERROR, WARNING, INFO = "error", "warning", "info"
+#: A level counts as displayed for a trade if it was within this time before the trade, ns.
+WINDOW = 2 * SECOND
 
 
-def check_terms(metadata: Metadata, findings: Findings) -> None:
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Finding of a check: an error, a warning or a note about an episode.
+
+    severity: error (the episode is refused), warning or info. check: name of the check. file, row: location, with rows counted from 0.
+    """
+
+    severity: str
+    check: str
+    message: str
+    file: str | None = None
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Findings for an episode, errors first. name: of the episode. digest: of the content, None after an error. counts: of rows etc."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    counts: Mapping[str, int]
+    digest: str | None
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Findings that make the episode invalid."""
+        return [finding for finding in self.findings if finding.severity == ERROR]
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """Findings that a user should look at although the episode can be replayed."""
+        return [finding for finding in self.findings if finding.severity == WARNING]
+
+    @property
+    def is_valid(self) -> bool:
+        """True if the episode can be replayed."""
+        return not self.errors
+
+    def text(self) -> str:
+        """Return the report as lines of plain text."""
+        counts = ", ".join(f"{number:,} {name}" for name, number in self.counts.items())
+        verdict = "valid" if self.is_valid else "refused"
+        lines = [f"{self.name}: {verdict}; {counts}" if counts else f"{self.name}: {verdict}"]
+        return "\n".join([*lines, *(f"{finding.severity:8}{finding.check}: {finding.message}" for finding in self.findings)])
+
+    def require_valid(self) -> None:
+        """Raise `SchemaError` with the first errors, if there are any."""
+        if errors := [finding.message for finding in self.errors]:
+            more = f" ({len(errors) - 5} more errors)" if len(errors) > 5 else ""
+            raise SchemaError(f"the episode {self.name} is refused: {'; '.join(errors[:5])}{more}")
+
+
+class RowError(SchemaError):
+    """Error in a row of a file."""
+
+    def __init__(self, file: str, row: int, problem: str) -> None:
+        self.row = row
+        super().__init__(f"{file}: row {row}: {problem}")
+
+
+@dataclass
+class Findings:
+    """Collector of findings during the checks of an episode."""
+
+    findings: list[Finding] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(severity, check, message, file, row))
+
+    @contextmanager
+    def collecting_errors(self, check: str, file: str) -> Iterator[None]:
+        """Catch a `SchemaError` raised in the block and add it as a finding of severity error."""
+        try:
+            yield
+        except SchemaError as error:
+            self.add(ERROR, check, str(error), file, getattr(error, "row", None))
+
+    def report(self, name: str, digest: str | None = None) -> Report:
+        """Build the report, errors first. digest: of the content; ignored after an error."""
+        ordered = sorted(self.findings, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
+        is_valid = not ordered or ordered[0].severity != ERROR
+        return Report(name, tuple(ordered), dict(self.counts), digest if is_valid else None)
+
+
+def check_content(content: Content, findings: Findings) -> None:
+    """Check books and trades whose columns are valid (`check_rows`, `check_trade_rows`) against each other, the gaps and the settlements."""
+    fold = fold_book(content.book, content.trades, len(content.metadata.markets))
+    _check_book(content, fold, findings)
+    _check_gaps(content, findings)
+    _check_trades(content, fold, findings)
+
+
+def check_metadata(metadata: Metadata, findings: Findings) -> None:
+    """Check the terms of the markets and the counts of the source."""
+    findings.counts["markets"] = len(metadata.markets)
+    _check_terms(metadata, findings)
+    _check_event(metadata, findings)
+    _check_source(metadata, findings)
+
+
+# --- metadata and settlements ------------------------------------------------------------------------------------------
+
+
+def _check_terms(metadata: Metadata, findings: Findings) -> None:
     """Add an error if the rule set or a market's fee terms are unknown, a warning if a market has only the venue's general fees."""
-    if metadata.fee_model_version not in (None, *FEE_MODELS):
-        message = f"fee_model_version is {metadata.fee_model_version!r:.80}; it must be one of {', '.join(FEE_MODELS)} or null"
-        findings.add(ERROR, "fees", f"reading {METADATA}: {message}", METADATA)
     try:
-        day = datetime.fromtimestamp(metadata.start // units.SECOND, UTC).date()
+        day = datetime.fromtimestamp(metadata.start // SECOND, UTC).date()
         rules = rule_set(metadata.rules) if metadata.rules else rules_for(metadata.venue, day)
     except BellwetherError as error:
         findings.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
@@ -38,8 +141,8 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
     defaults = [market.ticker for market in metadata.markets if rules.uses_fee_terms and market.has_default_fee]
     if defaults:
         message = (
-            f"the fees of {len(defaults)} of {len(metadata.markets)} markets are unknown ({_join_names(defaults)}): the venue's general fees apply, "
-            "under which makers may pay nothing; build or import it again with --fee, --series or --ticker"
+            f"the fees of {len(defaults)} of {len(metadata.markets)} markets are unknown ({_join_names(defaults)}): the venue's general fees "
+            "apply, under which makers may pay nothing; build or import it again with --fee, --series or --ticker"
         )
         findings.add(WARNING, "fees", message, METADATA)
     for market in metadata.markets:
@@ -53,7 +156,7 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
 
 
 def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findings: Findings) -> None:
-    """Check that a mutually exclusive event has at most one winner, and has one when all markets are settled. Warn if some never are."""
+    """Check that a mutually exclusive event has at most one winner, and one when all markets are settled. Warn if some never are."""
     winners = [settlement.ticker for settlement in settlements if settlement.result == "YES"]
     unsettled = [settlement.ticker for settlement in settlements if not settlement.is_known]
     if unsettled:
@@ -69,33 +172,17 @@ def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findi
         findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
 
 
-def check_event(metadata: Metadata, findings: Findings) -> None:
-    """Add a note if the episode has one market although its ticker suggests that the event has several."""
-    ticker, event = metadata.tickers[0], metadata.event_slug or ""
-    # A ticker that ends in a number, such as a strike or a minute, names no outcome.
-    is_outcome = ticker.startswith(f"{event}-") and ticker.rpartition("-")[2].isalpha()
-    if metadata.mutually_exclusive is not False and len(metadata.tickers) == 1 and is_outcome:
-        message = f"{ticker} is the only market of {metadata.event_slug} here; where the venue lists others, the recording lacks them"
-        findings.add(INFO, "coverage", message, METADATA)
+def _check_event(metadata: Metadata, findings: Findings) -> None:
+    if note := describe_single_market(metadata):
+        findings.add(INFO, "coverage", note, METADATA)
 
 
-def _join_names(names: list[str]) -> str:
-    """Join the first five names, and state how many more there are."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def check_source(metadata: Metadata, findings: Findings) -> None:
+def _check_source(metadata: Metadata, findings: Findings) -> None:
     """Check that each book frame that was received was either applied to a book or lies in a gap of one; warn about lost trades."""
-    source = metadata.source
-    unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
-    if uncovered:
-        message = (
-            f"{uncovered} received frames of books were neither applied nor in a gap of a readable book; build it again from the recording"
-        )
-        findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
-    elif unapplied and uncovered is None:
-        message = f"{unapplied} frames of books were not applied, and source.uncovered is missing; build it again from the recording"
-        findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
+    unapplied, uncovered, lost = (_read_count(metadata.source, name) for name in ("unapplied", "uncovered", "trades_lost"))
+    if uncovered or (unapplied and uncovered is None):
+        message = f"{uncovered or unapplied} received frames of books were neither applied nor in a gap of a readable book"
+        findings.add(ERROR, "gaps", f"reading {METADATA}: {message}; build it again from the recording", METADATA)
     if lost:
         message = f"{lost} messages of trade subscriptions were lost; resting orders fill less than they would have"
         findings.add(WARNING, "trades", message, METADATA)
@@ -106,91 +193,250 @@ def _read_count(source: Mapping[str, Any], name: str) -> int | None:
     return value if type(value) is int else None
 
 
-def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
+def _join_names(names: list[str]) -> str:
+    """Join the first five names, and state how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------------
+
+
+def check_rows(book: BookColumns, metadata: Metadata) -> BookColumns:
+    """Return a book whose rows and words are in order, and their values in range. Raises `RowError` for the first invalid row."""
+    _require_order(ORDERBOOK, book.ts)
+    _require_codes(ORDERBOOK, book.ticker, metadata)
+    kind, ticker, side, price, lots = unpack(book.words)
+    row = np.repeat(np.arange(len(book.ts)), book.counts)
+    # The order within a row: INVALID, levels by side and price, VALID.
+    rank = np.where(kind == LEVEL, 1 + side * PRICES + price, np.where(kind == INVALID, 0, 1 << 15))
+    in_order = np.ones(len(rank), np.bool_)
+    in_order[1:] = (rank[1:] > rank[:-1]) | (row[1:] > row[:-1])
+    is_level = kind == LEVEL
+    allowed = np.stack([_allowed_prices(grids) for grids in (market.price_grids() for market in metadata.markets)])
+    on_grid = ~is_level | (allowed[np.minimum(ticker, len(allowed) - 1), np.minimum(price, DOLLAR)] & (price <= DOLLAR))
+    for valid, problem in (
+        (is_level | np.isin(kind, (INVALID, VALID)), "is no level, invalid or valid"),
+        (ticker == book.ticker[row], "is about another market than its row"),
+        ((lots >= 0) & (lots <= MAX_LOTS), f"has a size below 0 or above {MAX_LOTS} lots"),
+        (on_grid, "is not on the market's price grid; see price_ranges in metadata.json"),
+        (in_order, "is out of order; a row has invalid first, then each level once, by side and price, then valid"),
+    ):
+        if (word := first_true(~valid)) >= 0:
+            raise RowError(ORDERBOOK, int(row[word]), f"{_describe_word(int(book.words[word]), metadata)} {problem}")
+    return book
+
+
+def _allowed_prices(grids: list[tuple[int, np.ndarray]]) -> np.ndarray:
+    """Mark the prices of grids and a dollar less each, bool[10001]."""
+    allowed = np.zeros(PRICES, np.bool_)
+    for _, prices in grids:
+        allowed[prices] = allowed[DOLLAR - prices] = True
+    return allowed
+
+
+def _describe_word(word: int, metadata: Metadata) -> str:
+    kind, ticker, side, price, lots = unpack(word)
+    name = metadata.tickers[ticker] if ticker < len(metadata.tickers) else f"market {ticker}"
+    return f"{lots} lots of {name}, {('YES', 'NO')[side]} at {price / CENT:g} cents," if kind == LEVEL else f"the word {word} of {name}"
+
+
+def check_trade_rows(trades: Trades, metadata: Metadata) -> Trades:
+    """Return trades whose columns are valid. Raises `RowError` for the first invalid row."""
+    _require_order(TRADES, trades.ts)
+    _require_codes(TRADES, trades.ticker, metadata)
+    _refuse_duplicates(trades)
+    for name, valid, wanted in (
+        ("taker", (trades.taker == 0) | (trades.taker == 1), "0 for yes or 1 for no"),
+        ("price", (trades.price > 0) & (trades.price < DOLLAR), "between 0 and a dollar"),
+        ("lots", (trades.lots > 0) & (trades.lots <= MAX_LOTS), f"from 1 to {MAX_LOTS}"),
+    ):
+        if (row := first_true(~valid)) >= 0:
+            raise RowError(TRADES, row, f"{name} is {getattr(trades, name)[row]}; it must be {wanted}")
+    return trades
+
+
+def _require_order(file: str, ts: np.ndarray) -> None:
+    if (row := first_true(ts[1:] < ts[:-1]) + 1) > 0:
+        raise RowError(file, row, f"ts is {format_iso(int(ts[row]))}, before that of row {row - 1}; sort the rows by time")
+
+
+def _require_codes(file: str, ticker: np.ndarray, metadata: Metadata) -> None:
+    if (row := first_true((ticker < 0) | (ticker >= len(metadata.markets)))) >= 0:
+        raise RowError(file, row, f"ticker is {ticker[row]}; the episode has {len(metadata.markets)} markets")
+
+
+def _refuse_duplicates(trades: Trades) -> None:
+    """Raise `RowError` for a trade id that occurs twice; empty ids may."""
+    encoded = trades.trade_id.dictionary_encode()
+    if len(encoded.dictionary) == len(encoded):
+        return
+    codes = values_of(encoded.indices)
+    _, first = np.unique(codes, return_index=True)
+    for row in np.setdiff1d(np.arange(len(codes)), first):
+        if name := trades.trade_id[int(row)].as_py():
+            raise RowError(TRADES, int(row), f"trade_id is {name!r:.80}, given before; name each trade once")
+
+
+def first_true(mask: np.ndarray) -> int:
+    """Return the index of the first true value, -1 without one."""
+    row = int(np.argmax(mask)) if len(mask) else 0
+    return row if len(mask) and mask[row] else -1
+
+
+# --- the book ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class BookFold:
+    """Result of one pass over the books.
+
+    bids: int64[rows, 2], best YES and NO bid after the last row of a market's instant; 0 for none, in an invalid book and after other rows.
+    unchanged: first row with a word that changes nothing, -1 without one. hits: bool[trades, 2], whether the trade hit a level that was
+    displayed up to `WINDOW` before, at its price and at a dollar less its price for NO takers.
+    """
+
+    bids: np.ndarray
+    unchanged: int
+    hits: np.ndarray
+
+
+def fold_book(book: BookColumns, trades: Trades, markets: int) -> BookFold:
+    """Rebuild the books once, and compare them with the trades. markets: their number."""
+    side, price = trades.passive
+    other = np.where(trades.taker == 1, DOLLAR - price, price)
+    shape = markets, 2, PRICES
+    state = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    printed = trades.ts, trades.ticker, side, freeze(np.column_stack([price, other]))
+    return BookFold(*_fold((book.ts, book.ticker, book.end, book.words), state, printed, WINDOW))
+
+
+@njit(cache=True, nogil=True)
+def _fold(
+    messages: tuple[np.ndarray, ...], state: tuple[np.ndarray, np.ndarray], printed: tuple[np.ndarray, ...], window: int
+) -> tuple[np.ndarray, int, np.ndarray]:
+    ts, ticker, end, words = messages
+    book, emptied = state
+    at, of, passive, prices = printed
+    markets, rows = len(book), len(ts)
+    bids, hits = np.zeros((rows, 2), np.int64), np.zeros(prices.shape, np.bool_)
+    best, last, invalid = np.zeros((markets, 2), np.int64), np.full(markets, -1, np.int64), np.zeros(markets, np.bool_)
+    row, word, trade, unchanged = 0, 0, 0, -1
+    while row < rows or trade < len(at):
+        if row < rows and (trade == len(at) or ts[row] <= at[trade]):
+            t = ticker[row]
+            if last[t] >= 0 and ts[last[t]] == ts[row]:
+                bids[last[t], 0] = bids[last[t], 1] = 0
+            last[t] = row
+            while word < end[row]:
+                kind, _, s, price, lots = unpack(words[word])
+                word += 1
+                if (book[t, s, price] == lots) if kind == LEVEL else (invalid[t] == (kind == INVALID)):
+                    unchanged = row if unchanged < 0 else unchanged
+                if kind != LEVEL:
+                    invalid[t] = kind == INVALID
+                    continue
+                if lots == 0:
+                    emptied[t, s, price] = ts[row]
+                elif price > best[t, s]:
+                    best[t, s] = price
+                book[t, s, price] = lots
+                while best[t, s] > 0 and book[t, s, best[t, s]] == 0:
+                    best[t, s] -= 1
+            if not invalid[t]:
+                bids[row, 0], bids[row, 1] = best[t, 0], best[t, 1]
+            row += 1
+        else:
+            t, s = of[trade], passive[trade]
+            for k in range(2):
+                p = prices[trade, k]
+                was_shown = emptied[t, s, p] > 0 and emptied[t, s, p] >= at[trade] - window
+                hits[trade, k] = book[t, s, p] > 0 or was_shown
+            trade += 1
+    return bids, unchanged, hits
+
+
+def _check_book(content: Content, fold: BookFold, findings: Findings) -> None:
     """Check that no book is crossed or locked. Warn about markets without book rows and rows outside of the episode's window."""
-    book, tickers = rows.book, metadata.tickers
+    book, tickers = content.book, content.metadata.tickers
     findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
-    yes, no, is_valid, is_last = best_prices(book, rows.levels)
-    total, counted = yes + no, is_valid & is_last & (yes > 0) & (no > 0)
+    if fold.unchanged >= 0:
+        message = f"{ORDERBOOK}: row {fold.unchanged}: a word changes nothing; give only the levels that a message changes"
+        findings.add(ERROR, "book", message, ORDERBOOK, fold.unchanged)
+    total, counted = fold.bids.sum(axis=1), (fold.bids > 0).all(axis=1)
     for wrong, problem in (
-        (total > units.DOLLAR, "crosses: YES bid {yes:g} and NO bid {no:g} cents are more than a dollar"),
-        (total == units.DOLLAR, "is locked: its YES and NO bids add up to a dollar, which is invalid"),
+        (total > DOLLAR, "crosses: YES bid {0:g} and NO bid {1:g} cents are more than a dollar"),
+        (total == DOLLAR, "is locked: its YES and NO bids, {0:g} and {1:g} cents, add up to a dollar, which is invalid"),
     ):
         if (row := first_true(wrong & counted)) >= 0:
-            at, best = int(rows.first[row]), problem.format(yes=yes[row] / units.CENT, no=no[row] / units.CENT)
+            best = problem.format(*(fold.bids[row] / CENT))
             message = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} such instants"
-            findings.add(ERROR, "crossing", f"reading {rows.file}: row {at}: {message}", rows.file, at)
-    kind, ticker, *_ = unpack(book.words)
-    counts = np.bincount(ticker[kind != INVALID], minlength=len(tickers))
+            findings.add(ERROR, "crossing", f"{ORDERBOOK}: row {row}: {message}", ORDERBOOK, row)
+    counts = np.bincount(book.ticker, minlength=len(tickers))
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
-        findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", rows.file)
-    _check_window(rows.file, "book rows", book.ts, metadata, findings)
+        findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", ORDERBOOK)
+    _check_window(ORDERBOOK, "book rows", book.ts, content.metadata, findings)
     if len(book.ts):
         pauses = np.diff(book.ts)
-        pause = f"; longest pause {int(pauses.max()) / units.SECOND:,.1f} s" if len(pauses) else ""
-        findings.add(INFO, "coverage", f"book rows from {format_iso(int(book.ts[0]))} to {format_iso(int(book.ts[-1]))}{pause}", rows.file)
+        pause = f"; longest pause {int(pauses.max()) / SECOND:,.1f} s" if len(pauses) else ""
+        message = f"book rows from {format_iso(int(book.ts[0]))} to {format_iso(int(book.ts[-1]))}{pause}"
+        findings.add(INFO, "coverage", message, ORDERBOOK)
 
 
 def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, findings: Findings) -> None:
     """Warn about rows outside of the episode's window. kind: what the rows are, for the message. ts: their times."""
     outside = (ts < metadata.start) | (ts > metadata.end)
     if (row := first_true(outside)) >= 0:
-        message = f"{int(outside.sum())} {kind} lie outside start_ts and end_ts, the first at {format_iso(int(ts[row]))}"
+        message = f"{int(outside.sum())} {kind} lie outside start and end, the first at {format_iso(int(ts[row]))}"
         findings.add(WARNING, "coverage", message, file, row)
 
 
-def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Check that the markets with gaps in the metadata are the markets with rows of kind invalid, and that each of them has a book outside of them."""
-    kind, ticker, *_ = unpack(rows.book.words)
-    marked = np.unique(ticker[kind == INVALID])
-    unread = {metadata.tickers[code] for code in np.setdiff1d(marked, ticker[kind != INVALID])}
+def _check_gaps(content: Content, findings: Findings) -> None:
+    """Check that the markets with gaps in the metadata are those with invalid books, and that each of them has a book outside of them."""
+    metadata = content.metadata
+    kind, ticker, *_ = unpack(content.book.words)
+    marked = {metadata.tickers[code] for code in np.unique(ticker[kind == INVALID])}
+    shown = {metadata.tickers[code] for code in np.unique(ticker[kind != INVALID])}
     for gap in metadata.gaps:
-        if gap.ticker in unread:
+        if gap.ticker in marked - shown:
             message = f"{gap.ticker} has no book, only a gap: {gap.cause}; leave it out, or correct its frames and build it again"
             findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
     stated = {gap.ticker for gap in metadata.gaps}
     findings.counts["gaps"] = len(metadata.gaps)
-    if unmarked := sorted(stated - {metadata.tickers[code] for code in marked}):
-        findings.add(WARNING, "gaps", f"gaps are stated, but no row of kind invalid marks them: {_join_names(unmarked)}", rows.file)
-    if unstated := sorted({metadata.tickers[code] for code in marked} - stated):
-        findings.add(WARNING, "gaps", f"rows of kind invalid, but no gap is stated in metadata.json: {_join_names(unstated)}", METADATA)
+    if unmarked := sorted(stated - marked):
+        findings.add(WARNING, "gaps", f"gaps are stated, but the books are never invalid: {_join_names(unmarked)}", ORDERBOOK)
+    if unstated := sorted(marked - stated):
+        findings.add(WARNING, "gaps", f"books become invalid, but no gap is stated in metadata.json: {_join_names(unstated)}", METADATA)
     if metadata.gaps:
-        seconds = sum((gap.end or metadata.end) - gap.start for gap in metadata.gaps) / units.SECOND
+        seconds = sum((gap.end or metadata.end) - gap.start for gap in metadata.gaps) / SECOND
         findings.add(INFO, "gaps", f"{len(metadata.gaps)} gaps, {seconds:,.1f} s in all", METADATA)
 
 
-def check_trades(file: str, content: Content, levels: PriceLevels, findings: Findings) -> None:
-    """Check that trades hit displayed levels of the book, at prices of YES that are on the market's grid."""
+def _check_trades(content: Content, fold: BookFold, findings: Findings) -> None:
+    """Check that trades hit displayed levels of the book, at prices of YES that are on the market's grid, before the settlement."""
     trades, tickers = content.trades, content.metadata.tickers
     findings.counts["trades"] = len(trades.ts)
     if not len(trades.ts):
-        findings.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", file)
+        findings.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", TRADES)
         return
-    _check_window(file, "trades", trades.ts, content.metadata, findings)
-    hit = match_levels(content.book, trades, levels)
+    _check_window(TRADES, "trades", trades.ts, content.metadata, findings)
+    hit, flipped = fold.hits.T
     share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a displayed level"
     if (row := first_true(~hit)) >= 0:
-        side, price = trades.passive
-        first = f"the first that does not is row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side[row]]} bid at {price[row] / units.CENT:g} cents"
-        findings.add(WARNING, "trades", f"{share}; {first}", file, row)
+        side, price = (column[row] for column in trades.passive)
+        first = f"row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side]} bid at {price / CENT:g} cents"
+        findings.add(WARNING, "trades", f"{share}; the first that does not is {first}", TRADES, row)
     else:
-        findings.add(INFO, "trades", share, file)
-    flipped = match_levels(content.book, apply_convention(trades, TAKER_PRICE), levels)
+        findings.add(INFO, "trades", share, TRADES)
     by_no = trades.taker == 1
     if flipped[by_no].sum() > hit[by_no].sum():
         counts = f"{int(flipped[by_no].sum()):,} of {int(by_no.sum()):,} trades of NO takers fit at the other side's price"
-        findings.add(WARNING, "trades", f"{counts}, {int(hit[by_no].sum()):,} as given; is the price that of YES?", file)
-    off = ~levels.allow(trades.ticker, trades.price)
-    if (row := first_true(off)) >= 0:
-        first = f"row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / units.CENT:g} cents"
-        findings.add(WARNING, "trades", f"{int(off.sum())} trades are off their market's price grid, the first is {first}", file, row)
-    _check_after_settlement(file, content, findings)
-
-
-def _check_after_settlement(file: str, content: Content, findings: Findings) -> None:
-    """Warn about trades after the settlement of their market."""
-    at = np.array([s.at if s.is_known else np.iinfo(np.int64).max for s in content.settlements], np.int64)
-    late = content.trades.ts > at[content.trades.ticker]
-    if (row := first_true(late)) >= 0:
-        message = f"{int(late.sum())} trades are later than their market's settlement, the first is row {row}"
-        findings.add(WARNING, "trades", message, file, row)
+        findings.add(WARNING, "trades", f"{counts}, {int(hit[by_no].sum()):,} as given; is the price that of YES?", TRADES)
+    allowed = np.stack([_allowed_prices(market.price_grids()) for market in content.metadata.markets])
+    settled = np.array([s.at if s.is_known else np.iinfo(np.int64).max for s in content.settlements], np.int64)
+    for wrong, problem in (
+        (~allowed[trades.ticker, trades.price], "are off their market's price grid"),
+        (trades.ts > settled[trades.ticker], "are later than their market's settlement"),
+    ):
+        if (row := first_true(wrong)) >= 0:
+            first = f"row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / CENT:g} cents"
+            findings.add(WARNING, "trades", f"{int(wrong.sum())} trades {problem}, the first is {first}", TRADES, row)

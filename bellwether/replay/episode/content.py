@@ -1,29 +1,50 @@
-"""Content of an episode as integers, and its digest.
+"""Content of an episode as the simulator's integers, its digest, and its tables.
 
-The digest is the same for every encoding of the files, and for books stored as snapshots or as changes. A *word* is a change of one level
-packed into 64 bits (`tape.layout`). Episodes are stored in one of two formats, the first with prices in tenths of a cent, the finer one in
-$0.0001.
+A *word* is a change of one level packed into 64 bits (`tape.layout`). A *message* is what the venue sent about one market at one time: one
+row of the order book, with the words of all levels that it changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from bellwether.replay.arrow import texts_of
-from bellwether.replay.episode.metadata import FINE_FORMAT, FORMAT, Metadata, Settlement, dump_market, dump_metadata
-from bellwether.replay.episode.price_levels import are_in_mills
-from bellwether.replay.episode.settlements import dump_settlements
-from bellwether.replay.tape.layout import LEVEL, freeze, unpack
-from bellwether.replay.units import DOLLAR, MILL
+from bellwether.replay.arrow import texts_of, values_of
+from bellwether.replay.episode.model import Metadata, Settlement, dump_metadata, dump_settlements
+from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, freeze, pack
+from bellwether.replay.units import DOLLAR
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from bellwether.units import CentiCents, Lots
+
+ORDERBOOK, TRADES, EXOGENOUS = "orderbook.parquet", "trades.parquet", "exogenous.parquet"
+_TIME = pa.timestamp("ns", "UTC")
+#: Columns of the files. Times are ns UTC, `ticker` is the position of the market in the metadata, other columns are those of `BookColumns`,
+#: `Trades` and `Content.exogenous`.
+SCHEMAS = {
+    ORDERBOOK: pa.schema([("ts", _TIME), ("sequence", pa.int64()), ("ticker", pa.int32()), ("words", pa.list_(pa.int64()))]),
+    TRADES: pa.schema(
+        [
+            ("ts", _TIME),
+            ("trade_id", pa.string()),
+            ("ticker", pa.int32()),
+            ("taker", pa.int8()),
+            ("price", pa.int32()),
+            ("lots", pa.int64()),
+        ]
+    ),
+    EXOGENOUS: pa.schema([("ts", _TIME), ("name", pa.string()), ("value", pa.float64())]),
+}
+#: Side and price of a level as one number, in the order of words.
+Level = int
+_SIDE = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +62,27 @@ class BookColumns:
     words: np.ndarray
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            object.__setattr__(self, name, freeze(getattr(self, name), np.int32 if name == "ticker" else np.int64))
+        _freeze_fields(self, ticker=np.int32)
 
     @property
     def counts(self) -> np.ndarray:
         """Number of changes of each row, int64[r]."""
         return np.diff(self.end, prepend=0)
+
+    def table(self) -> pa.Table:
+        """Return the table that `orderbook.parquet` contains."""
+        offsets = pa.array(np.concatenate([[0], self.end]).astype(np.int32))
+        words = pa.ListArray.from_arrays(offsets, pa.array(self.words))
+        return pa.table([pa.array(self.ts).cast(_TIME), self.sequence, self.ticker, words], schema=SCHEMAS[ORDERBOOK])
+
+    @classmethod
+    def of(cls, table: pa.Table) -> BookColumns:
+        """Return the columns of a table of `orderbook.parquet`, without a copy."""
+        ts, sequence, ticker, words = (_join(column) for column in table.columns)
+        offsets = values_of(words.offsets).astype(np.int64)
+        low, high = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+        values = words.values.slice(low, high - low)
+        return cls(values_of(ts.cast(pa.int64())), values_of(sequence), values_of(ticker), offsets[1:] - low, values_of(values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +101,7 @@ class Trades:
     lots: np.ndarray
 
     def __post_init__(self) -> None:
-        for name, dtype in (("ts", np.int64), ("ticker", np.int32), ("taker", np.int8), ("price", np.int32), ("lots", np.int64)):
-            object.__setattr__(self, name, freeze(getattr(self, name), dtype))
+        _freeze_fields(self, ticker=np.int32, taker=np.int8, price=np.int32)
 
     @property
     def passive(self) -> tuple[np.ndarray, np.ndarray]:
@@ -75,10 +109,21 @@ class Trades:
         side = 1 - self.taker.astype(np.int64)
         return freeze(side), freeze(np.where(side == 0, self.price, DOLLAR - self.price))
 
+    def table(self) -> pa.Table:
+        """Return the table that `trades.parquet` contains."""
+        columns = [self.trade_id.cast(pa.string()), *(getattr(self, name) for name in ("ticker", "taker", "price", "lots"))]
+        return pa.table([pa.array(self.ts).cast(_TIME), *columns], schema=SCHEMAS[TRADES])
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Trades:
+        """Return the columns of a table of `trades.parquet`, without a copy."""
+        ts, trade_id, *numbers = (_join(column) for column in table.columns)
+        return cls(values_of(ts.cast(pa.int64())), trade_id, *map(values_of, numbers))
+
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """All data on which a replay depends. exogenous: (ts int64, ns UTC, non-decreasing; value float64) by name of the series."""
+    """All data of an episode. exogenous: (ts int64, ns UTC, non-decreasing; value float64) by name of the series."""
 
     metadata: Metadata
     settlements: tuple[Settlement, ...]
@@ -88,32 +133,35 @@ class Content:
 
     def digest(self) -> str:
         """Compute the SHA-256, in hex, of all that can affect results: not of id, titles, descriptions, sources, rules and bankroll."""
-        words, price = self.book.words, self.trades.price
-        kind, _, _, level, _ = unpack(words)
-        form = choose_format(self.metadata, level[kind == LEVEL], price)
-        if form == FORMAT:
-            words, price = _convert_words_to_mills(words), price // MILL
-        digest = hashlib.sha256(json.dumps(_terms(self, form), sort_keys=True, separators=(",", ":")).encode())
+        digest = hashlib.sha256(json.dumps(_terms(self), sort_keys=True, separators=(",", ":")).encode())
         for part in (self.book, self.trades):
             for name in part.__dataclass_fields__:
-                values = words if name == "words" else price if name == "price" else getattr(part, name)
+                values = getattr(part, name)
                 _hash_parts(digest, name, _string_parts(values) if name == "trade_id" else (values,))
         for name in sorted(self.exogenous):
             _hash_parts(digest, name, self.exogenous[name])
         return digest.hexdigest()
 
+    def exogenous_table(self) -> pa.Table:
+        """Return the table that `exogenous.parquet` contains: all series in chronological order."""
+        ts = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in self.exogenous.values())])
+        values = np.concatenate([np.zeros(0), *(value for _, value in self.exogenous.values())])
+        codes = np.repeat(np.arange(len(self.exogenous)), [len(at) for at, _ in self.exogenous.values()])
+        order = np.argsort(ts, kind="stable")
+        names = pa.array(list(self.exogenous), pa.string()).take(pa.array(codes[order]))
+        return pa.table([pa.array(ts[order]).cast(_TIME), names, values[order]], schema=SCHEMAS[EXOGENOUS])
 
-def choose_format(metadata: Metadata, *prices: np.ndarray) -> str:
-    """Return the format that can store these prices: the first one, or the finer one for finer prices or changing price grids."""
-    grids = [ranges for market in metadata.markets for _, ranges in market.grids]
-    plain = len(grids) == len(metadata.markets) and are_in_mills(grids, *prices)
-    return FORMAT if plain else FINE_FORMAT
+
+def _freeze_fields(columns: Any, **dtypes: Any) -> None:
+    """Make the arrays of a dataclass contiguous and read-only, int64 unless `dtypes` names another type."""
+    for name in columns.__dataclass_fields__:
+        if name != "trade_id":
+            object.__setattr__(columns, name, freeze(getattr(columns, name), dtypes.get(name, np.int64)))
 
 
-def _convert_words_to_mills(words: np.ndarray) -> np.ndarray:
-    """Convert words to the layout of the first format, whose prices are tenths of a cent, for its digest."""
-    kind, ticker, side, price, value = unpack(words)
-    return kind | side << 4 | price // MILL << 5 | ticker << 15 | value << 29
+def _join(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([*column.chunks, pa.array([], column.type)])
 
 
 def _hash_parts(digest: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
@@ -129,26 +177,77 @@ def _string_parts(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return np.diff(offsets), text[offsets[0] : offsets[-1]]
 
 
-_DESCRIPTIVE = (
-    "episode_id",
-    "event_slug",
-    "title",
-    "description",
-    "rules",
-    "initial_bankroll_cents",
-    "digest",
-    "source",
-    "observation_depth",
-)
+_DESCRIPTIVE = {"episode_id", "event_slug", "title", "description", "rules", "bankroll", "digest", "source", "observation_depth"}
 
 
-def _terms(content: Content, form: str) -> dict[str, Any]:
-    """Return the metadata and settlements that can affect results, as JSON values. form: the format."""
-    metadata = dump_metadata(content.metadata, "")
-    terms = {name: value for name, value in metadata.items() if name not in _DESCRIPTIVE}
-    markets = [{**dump_market(market), "title": None} for market in content.metadata.markets]
-    for market in markets:
-        for name in {"lifecycle", "grid_changes"} & market.keys():
-            market[name] = [{**change, "source": None} for change in market[name]]
+def _terms(content: Content) -> dict[str, Any]:
+    """Return the metadata and settlements that can affect results, as JSON values."""
+    terms = {name: value for name, value in dump_metadata(content.metadata, "").items() if name not in _DESCRIPTIVE}
+    for market in terms["markets"]:
+        del market["title"]
+        for change in (*market["lifecycle"], *market["grid_changes"]):
+            del change["source"]
     settled = {ticker: {**values, "source": None} for ticker, values in dump_settlements(content.settlements).items()}
-    return {**terms, "format": form, "markets": markets, "settlements": settled}
+    return {**terms, "settlements": settled}
+
+
+class BookBuilder:
+    """Builder of book rows from messages, which tracks the markets' books to find the levels that each message changes."""
+
+    def __init__(self, markets: int) -> None:
+        self.books: list[dict[Level, int]] = [{} for _ in range(markets)]
+        self._invalid = [False] * markets
+        self._ts, self._sequence, self._ticker, self._end, self._words = (array("q") for _ in range(5))
+
+    def add(
+        self, ts: int, sequence: int, ticker: int, levels: Mapping[Level, Lots], *, is_whole: bool = False, invalid: bool | None = None
+    ) -> None:
+        """Add a message.
+
+        Args:
+            ts: Time, ns UTC.
+            sequence: Number of the message at the venue.
+            ticker: Code of the market.
+            levels: New size of levels (`level_of`), in lots; 0 removes the level.
+            is_whole: The levels are the whole book.
+            invalid: The book is invalid from this message on; False: valid again. None leaves it as it is.
+        """
+        book, words = self.books[ticker], self._words
+        changes = [(level, levels.get(level, 0)) for level in {*book, *levels}] if is_whole else levels.items()
+        changed = sorted((level, lots) for level, lots in changes if book.get(level, 0) != lots)
+        if invalid and not self._invalid[ticker]:
+            words.append(pack(INVALID, ticker, 0, 0, 0))
+        for level, lots in changed:
+            words.append(pack(LEVEL, ticker, level // _SIDE, level % _SIDE, lots))
+            if lots:
+                book[level] = lots
+            else:
+                del book[level]
+        if invalid is False and self._invalid[ticker]:
+            words.append(pack(VALID, ticker, 0, 0, 0))
+        self._invalid[ticker] = self._invalid[ticker] if invalid is None else invalid
+        for column, value in ((self._ts, ts), (self._sequence, sequence), (self._ticker, ticker), (self._end, len(words))):
+            column.append(value)
+
+    def columns(self) -> BookColumns:
+        """Return the rows of all messages."""
+        return BookColumns(*(np.array(column, np.int64) for column in (self._ts, self._sequence, self._ticker, self._end, self._words)))
+
+
+def level_of(side: int, price: CentiCents) -> Level:
+    """Return the number of a level in `BookBuilder`. side: 0 yes, 1 no."""
+    return side * _SIDE + price
+
+
+def no_trades() -> Trades:
+    """Return `Trades` without any rows."""
+    empty = np.zeros(0, np.int64)
+    return Trades(empty, pa.array([], pa.string()), empty, empty, empty, empty)
+
+
+def series_of(table: pa.Table, names: Iterable[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the exogenous series of a table of `exogenous.parquet` by name, as in `Content`."""
+    ts, name, value = (_join(column) for column in table.columns)
+    code = np.array(name.to_pylist(), object)
+    times, values = values_of(ts.cast(pa.int64())), values_of(value)
+    return {series: (freeze(times[code == series]), freeze(values[code == series], np.float64)) for series in names}

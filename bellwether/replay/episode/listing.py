@@ -8,9 +8,16 @@ from typing import Any
 
 from bellwether.errors import SchemaError
 from bellwether.files import folders
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, format_iso, parse_metadata, read_json
-from bellwether.replay.episode.report import Findings
-from bellwether.replay.episode.settlements import parse_settlements
+from bellwether.replay.episode.model import (
+    METADATA,
+    SETTLEMENT,
+    Metadata,
+    Settlement,
+    format_iso,
+    parse_metadata,
+    parse_settlements,
+    read_json,
+)
 
 COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenous", "digest", "problem")
 
@@ -24,7 +31,7 @@ def _row(folder: Path) -> dict[str, Any]:
     try:
         values = read_json(folder, METADATA)
         about = parse_metadata(values)
-        settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
+        settlements = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
         return build_row(folder.name, about, settlements, str(values.get("digest") or ""))
     except SchemaError as error:
         return {**dict.fromkeys(COLUMNS), "episode": folder.name, "problem": str(error)}
@@ -36,7 +43,7 @@ def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], dig
         "episode": name,
         "event": about.event_slug,
         "markets": len(about.tickers),
-        "start": (format_iso(about.start) or "")[:19],
+        "start": format_iso(about.start)[:19],
         "hours": round((about.end - about.start) / 3.6e12, 2),
         "settled": sum(settlement.is_known for settlement in settlements),
         "exogenous": ", ".join(series.name for series in about.exogenous),
@@ -45,10 +52,11 @@ def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], dig
     }
 
 
-def describe_single_market(about: Metadata) -> str | None:
-    """Return the note for an event of which the episode has only one market although it usually has several; otherwise None."""
-    from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
-
-    findings = Findings()
-    check_event(about, findings)
-    return findings.findings[0].message if findings.findings else None
+def describe_single_market(metadata: Metadata) -> str | None:
+    """Return the note for an episode with one market of an event that usually has several; otherwise None."""
+    ticker, event = metadata.tickers[0], metadata.event_slug
+    # A ticker that ends in a number, such as a strike or a minute, names no outcome.
+    is_outcome = ticker.startswith(f"{event}-") and ticker.rpartition("-")[2].isalpha()
+    if metadata.mutually_exclusive is False or len(metadata.tickers) > 1 or not is_outcome:
+        return None
+    return f"{ticker} is the only market of {event} here; where the venue lists others, the recording lacks them"

@@ -6,8 +6,10 @@ place of the frame that emptied the book).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,16 +20,15 @@ from bellwether.errors import ConfigError
 from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.captures import event_ticker
 from bellwether.recordings.recording import Recording, RecordingRequest
-from bellwether.replay.arrow import words_of
-from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement
-from bellwether.replay.episode.books import KINDS, SIDES
-from bellwether.replay.episode.price_grid import Ranges
-from bellwether.replay.episode.price_levels import coarsest_grid, grid_prices
+from bellwether.replay.episode import BookBuilder, BookColumns, Content, Gap, GridChange, Market, Metadata, Series, Settlement, Trades
+from bellwether.replay.episode.content import level_of
+from bellwether.replay.episode.prices import USUAL, Ranges, grid_prices
 from bellwether.replay.episode_builder.columns import INVALID, LEVEL
 from bellwether.replay.episode_builder.gaps import cut_gaps
 from bellwether.replay.episode_builder.lifecycle import RecordedTrading, build_phases, find_announced_close, find_close, find_settlement
 from bellwether.replay.episode_builder.listings import ListedMarket, Listings, fee_at
 from bellwether.replay.episode_builder.tracker import Tracker
+from bellwether.replay.tape.layout import freeze
 from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import DELTA, REST_BOOKS, SNAPSHOT, Frame
 
@@ -82,7 +83,7 @@ def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
             yield Frame(received_at, connection, ordinal, text.encode())
 
 
-def build_recording(recording: Recording, *, known: Listings | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
+def build_recording(recording: Recording, *, known: Listings | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[Content]:
     """Build the episodes of a recording in a folder; otherwise like `build`."""
     yes_prices = has_yes_prices(recording.frames(), flag=recording.about.use_yes_price)
     return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes, yes_prices=yes_prices)
@@ -96,7 +97,7 @@ def build(
     known: Listings | None = None,
     outcomes: Outcomes = NOTHING_STATED,
     yes_prices: bool = False,
-) -> list[EpisodeDraft]:
+) -> list[Content]:
     """Build the episodes of a recording, one per event whose books had a level. The same frames give the same episodes.
 
     recording: its name. about: its markets and events. frames: in order of arrival. known: listings of the markets. yes_prices: NO levels
@@ -132,7 +133,7 @@ class _Assembly:
         self._trade_ids = tracker.trade_ids.arrow()
         self._end = int(self._times.max())
 
-    def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> EpisodeDraft | None:
+    def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> Content | None:
         """Build the draft of an event's episode, which starts with the event's first book; None if its books never had a level."""
         codes = np.array([self._tracker.markets[ticker].code for ticker in tickers])
         of_event = np.isin(self._book["ticker"], codes)
@@ -156,14 +157,13 @@ class _Assembly:
             venue=self._about.venue,
             title=listing.title,
             mutually_exclusive=listing.mutually_exclusive,
-            has_trades=bool(len(trades)),
             description=f"{event}, recorded as {self._recording}",
             source=self._describe_source(ends),
             gaps=self._select_gaps(book),
             exogenous=tuple(Series(name) for name in sorted(self._tracker.series)),
         )
-        return EpisodeDraft(
-            metadata, self._build_book_table(book), self._build_trade_table(trades), settlements, self._build_exogenous(end)
+        return Content(
+            metadata, tuple(settlements), self._build_book(book, tickers), self._build_trades(trades, tickers), self._build_exogenous(end)
         )
 
     # --- markets -------------------------------------------------------------------------------------------------------
@@ -205,11 +205,11 @@ class _Assembly:
         earlier = [change.price_ranges for change in stated if change.at <= start]
         later = [change for change in stated if change.at > start]
         first_prices = prices[ts < later[0].at] if later else prices
-        first = earlier[-1] if earlier else (None if later else listing.price_ranges) or coarsest_grid(first_prices)
+        first = earlier[-1] if earlier else (None if later else listing.price_ranges) or _coarsest_grid(first_prices)
         allowed = np.concatenate([grid_prices(ranges) for ranges in (first, *(change.price_ranges for change in later))])
         stray = ~np.isin(prices, np.concatenate([allowed, DOLLAR - allowed]))
         if stray.any():
-            at, grid = int(ts[stray.argmax()]), coarsest_grid(prices)
+            at, grid = int(ts[stray.argmax()]), _coarsest_grid(prices)
             if at <= start:
                 first = grid
             else:
@@ -283,53 +283,48 @@ class _Assembly:
         _, first = np.unique(ids, return_index=True)
         return rows[np.sort(first)]
 
-    def _build_book_table(self, places: np.ndarray) -> pa.Table:
-        columns = {name: values[places] for name, values in self._book.items()}
-        none = columns["kind"] != LEVEL
-        return pa.table(
-            {
-                "ts": _to_instants(self._book_ts[places]),
-                "sequence_id": columns["ordinal"],
-                "ticker": self._names(columns["ticker"]),
-                "kind": words_of(columns["kind"], KINDS),
-                "side": words_of(columns["side"], SIDES),
-                "price_centicents": pa.array(columns["price"].astype(np.int32), mask=none),
-                "lots": pa.array(columns["lots"], mask=none),
-            }
-        )
+    def _build_book(self, rows: np.ndarray, tickers: Sequence[str]) -> BookColumns:
+        """Build the columns of a book from these rows. tickers: of the event."""
+        codes = {self._tracker.markets[ticker].code: code for code, ticker in enumerate(tickers)}
+        columns = [self._book_ts[rows], *(self._book[name][rows] for name in ("ordinal", "ticker", "kind", "side", "price", "lots"))]
+        builder = BookBuilder(len(tickers))
+        for (ts, ordinal, market), message in groupby(zip(*(column.tolist() for column in columns), strict=True), itemgetter(0, 1, 2)):
+            levels, invalid = {}, None
+            for *_, kind, side, price, lots in message:
+                if kind == LEVEL:
+                    levels[level_of(side, price)] = lots
+                else:
+                    invalid = kind == INVALID
+            builder.add(ts, ordinal, codes[market], levels, is_whole=invalid is False, invalid=invalid)
+        return builder.columns()
 
-    def _build_trade_table(self, places: np.ndarray) -> pa.Table:
-        columns = {name: values[places] for name, values in self._trades.items()}
-        return pa.table(
-            {
-                "ts": _to_instants(self._trade_ts[places]),
-                "trade_id": self._trade_ids.take(pa.array(places)).cast(pa.string()),
-                "ticker": self._names(columns["ticker"]),
-                "taker_side": words_of(columns["side"], SIDES),
-                "yes_price_centicents": columns["price"].astype(np.int32),
-                "lots": columns["lots"],
-            }
-        )
+    def _build_trades(self, rows: np.ndarray, tickers: Sequence[str]) -> Trades:
+        columns = {name: values[rows] for name, values in self._trades.items()}
+        codes = np.zeros(len(self._tracker.markets), np.int64)
+        codes[[self._tracker.markets[ticker].code for ticker in tickers]] = np.arange(len(tickers))
+        ids = self._trade_ids.take(pa.array(rows)).cast(pa.string())
+        return Trades(self._trade_ts[rows], ids, codes[columns["ticker"]], columns["side"], columns["price"], columns["lots"])
 
-    def _names(self, codes: np.ndarray) -> pa.Array:
-        return words_of(codes, list(self._tracker.markets))
-
-    def _build_exogenous(self, end: int) -> pa.Table | None:
-        """Build the table of all reference prices up to `end`, the end of the episode, in chronological order; None without any."""
-        if not self._tracker.series:
-            return None
-        names = sorted(self._tracker.series)
-        all_series = [self._tracker.series[name] for name in names]
-        ts = np.concatenate([self._times[np.frombuffer(series.times, np.int64)] for series in all_series])
-        values = np.concatenate([np.frombuffer(series.values, np.float64) for series in all_series])
-        codes = np.repeat(np.arange(len(names)), [len(series.times) for series in all_series])
-        order = np.argsort(ts, kind="stable")
-        order = order[ts[order] <= end]
-        return pa.table({"ts": _to_instants(ts[order]), "name": words_of(codes[order], names), "value": values[order]})
+    def _build_exogenous(self, end: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return all reference prices up to `end`, the end of the episode, by series, in chronological order."""
+        found = {}
+        for name, series in sorted(self._tracker.series.items()):
+            ts = self._times[np.frombuffer(series.times, np.int64)]
+            order = np.argsort(ts, kind="stable")
+            order = order[ts[order] <= end]
+            found[name] = freeze(ts[order]), freeze(np.frombuffer(series.values, np.float64)[order], np.float64)
+        return found
 
 
-def _to_instants(ts: np.ndarray) -> pa.Array:
-    return pa.array(ts).cast(pa.timestamp("ns", "UTC"))
+def _are_on_grid(ranges: Ranges, prices: np.ndarray) -> np.ndarray:
+    """Return for each price whether the price or a dollar less the price is on a grid, bool[n]."""
+    grid = grid_prices(ranges)
+    return np.isin(prices, np.concatenate([grid, DOLLAR - grid]))
+
+
+def _coarsest_grid(prices: np.ndarray) -> Ranges:
+    """Return the coarsest of the venues' usual grids that has all of these prices."""
+    return next(ranges for ranges in USUAL if _are_on_grid(ranges, prices).all())
 
 
 def check_books(recording: Recording) -> None:

@@ -7,13 +7,12 @@ from array import array
 import numpy as np
 import pyarrow as pa
 
-from bellwether.replay.episode.books import KINDS
-
 #: Columns of book rows: place of the frame's time, its ordinal, ticker code, kind, side (0 yes, 1 no, -1 none), price, lots (-1: not a level).
 BOOK = ("time", "ordinal", "ticker", "kind", "side", "price", "lots")
 #: Columns of trades: side is the taker's, price the price of YES.
 TRADES = ("time", "ordinal", "ticker", "side", "price", "lots")
-LEVEL, SNAPSHOT_START, INVALID = range(len(KINDS))
+#: Kinds of book rows.
+LEVEL, SNAPSHOT_START, INVALID = range(3)
 
 
 class Rows:

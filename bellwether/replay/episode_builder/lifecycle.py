@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bellwether.replay.episode.metadata import Phase, Settlement
-from bellwether.replay.episode.price_grid import Ranges
-from bellwether.replay.episode.settlements import PAID
+from bellwether.replay.episode.model import PAID, Event, Phase, Result, Settlement
+from bellwether.replay.episode.prices import Ranges
 from bellwether.replay.episode_builder.listings import ListedMarket, parse_listed_ranges, parse_outcome, set_settlement_time
 from bellwether.replay.episode_builder.messages import parse_moment, to_nanoseconds
 from bellwether.replay.units import CENT, DOLLAR
@@ -33,7 +32,7 @@ class Lifecycle:
     watched_close: int | None = None
     announced: int | None = None
     grids: list[tuple[int, Ranges]] = field(default_factory=list)
-    phases: list[tuple[int, str]] = field(default_factory=list)
+    phases: list[tuple[int, Event]] = field(default_factory=list)
     determined: int | None = None
     outcome: Settlement | None = None
     settled_at: int | None = None
@@ -133,7 +132,7 @@ def find_settlement(
     if listing.outcome is not None:
         return set_settlement_time(listing.outcome, close)
     if infer and trading.last_price is not None and not CENT < trading.last_price < DOLLAR - CENT:
-        result = "YES" if trading.last_price > CENT else "NO"
+        result: Result = "YES" if trading.last_price > CENT else "NO"
         source = "inferred: last trade at " + f"{trading.last_price / DOLLAR:.4f}".removesuffix("0")
         return Settlement(lifecycle.ticker, result, PAID[result], close, source)
     return Settlement(lifecycle.ticker)

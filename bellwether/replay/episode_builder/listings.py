@@ -13,10 +13,10 @@ import polars as pl
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import units
-from bellwether.replay.episode.metadata import Settlement
-from bellwether.replay.episode.price_grid import Ranges, parse_ranges
-from bellwether.replay.episode.settlements import PAID, parse_payout
+from bellwether.replay.episode.model import PAID, Result, Settlement
+from bellwether.replay.episode.prices import Ranges, parse_ranges
 from bellwether.tables import TABLES
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.lake import Lake
@@ -27,7 +27,7 @@ DEFAULT_FEE: Mapping[str, Any] = {"type": "quadratic", "multiplier": "1", "waive
 #: only today's multiplier.
 _INDEX_SERIES, _INDEX_HALF_UNTIL = ("INX", "NASDAQ100"), 1_783_098_000 * units.SECOND
 #: Result of a settlement by the result that the venue sends; others are unknown.
-_RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
+_RESULTS: Mapping[str, Result] = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,17 @@ def _build_fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mappin
     return {"type": kind, "multiplier": multiplier, "waiver_until": waiver, "source": source}
 
 
+def parse_payout(dollars: Decimal | str) -> MicroDollars:
+    """Convert a payout from 0 to 1 dollars to micro-dollars. Raises `SchemaError` for other values."""
+    try:
+        scaled = Decimal(dollars) * units.MICROS
+        if 0 <= scaled <= units.MICROS and scaled == int(scaled):
+            return MicroDollars(int(scaled))
+    except ArithmeticError:
+        pass
+    raise SchemaError(f"reading a payout: {dollars!r:.60} is invalid; give dollars from 0 to 1 in whole millionths")
+
+
 def parse_outcome(ticker: str, result: str | None, payout: Decimal | str | None, at: int | None, source: str) -> Settlement | None:
     """Return the settlement for a result as the venue states it; None if it is unknown, or scalar without a payout.
 
@@ -190,7 +201,7 @@ def parse_results(texts: Iterable[str]) -> dict[str, Settlement]:
         ticker, _, outcome = text.rpartition("=")
         if not ticker or ticker in settlements:
             raise ConfigError(f"reading the result {text!r}: give TICKER=yes, no, void or the payout of YES in dollars, each ticker once")
-        result = {"yes": "YES", "no": "NO", "void": "VOID"}.get(outcome.lower())
+        result = None if outcome.lower() == "scalar" else _RESULTS.get(outcome.lower())
         try:
             value = PAID.get(result) if result else parse_payout(outcome)
         except SchemaError as error:

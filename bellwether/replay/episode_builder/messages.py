@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from bellwether.errors import SchemaError
 from bellwether.recordings.books import SIDE_FORMS, MalformedFrame, parse_price, parse_size, scale_decimal
 from bellwether.recordings.exchange_times import SECOND, parse_time, read_exchange_time
-from bellwether.replay.episode.books import SIDES
 from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS
 from bellwether.units import CentiCents, Lots
 from bellwether.venues.kalshi.stream.frame import Frame
@@ -21,6 +20,7 @@ from bellwether.venues.wire.times import END_SECOND
 
 #: Number of millionths of a dollar, the unit of recorded prices, in $0.0001.
 _UNIT = 100
+SIDES = ("yes", "no")
 _OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
 
 #: A book: lots by price ($0.0001), of YES and of NO.

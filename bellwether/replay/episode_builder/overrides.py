@@ -21,7 +21,7 @@ from bellwether.replay.rules import rule_sets
 
 if TYPE_CHECKING:
     from bellwether.lake import Lake
-    from bellwether.replay.episode.metadata import Metadata
+    from bellwether.replay.episode.model import Metadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from bellwether.replay.tape.levels import Grid, allowed_levels, level_words
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.content import BookColumns, Content
-    from bellwether.replay.episode.metadata import Market, Settlement
+    from bellwether.replay.episode.model import Market, Settlement
     from bellwether.replay.episode.reader import Episode
     from bellwether.replay.rules import RuleSet
 

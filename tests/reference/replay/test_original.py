@@ -14,7 +14,7 @@ import pytest
 
 from bellwether.replay import Agent, AgentContext, BacktestSettings, prepare, run
 from bellwether.replay.engine import codes as c
-from bellwether.replay.episode import load_original
+from bellwether.replay.episode import read_pmb, write
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.units import CENT, CENT_MICROS, CONTRACT
 from tests.reference.replay.original import SECOND, Fill, Original, Row, Settled, Trade
@@ -129,7 +129,7 @@ def test_the_engine_does_what_the_original_does(seed: int, tmp_path: Path) -> No
         queue="reconciled" if reconciled else "trade_only",
         execution="taker_only" if taker_only else "maker_taker",
     )
-    episode = load_original(written(tmp_path / "KX", rows, trades, settled), "taker")
+    episode = write(tmp_path / "episode", read_pmb(written(tmp_path / "KX", rows, trades, settled), "taker"))
     backtest = run(prepare(episode, "pmb-2026-01"), Drawn(decisions(seed), seen), settings)
     outcome, found = backtest.outcome, metrics(backtest)
     assert backtest.failure is None

@@ -417,7 +417,7 @@ def test_book_trade_and_settlement_of_one_time_in_this_order_h1(order: int, tmp_
     native = Native()
     native.metadata["markets"][0]["lifecycle"] = []
     native.metadata["markets"][0]["close_time"] = "2026-01-20T00:00:05Z"
-    native.settlement["KXTEST-A"]["settled_ts"] = "2026-01-20T00:00:05Z"
+    native.settlement["KXTEST-A"]["at"] = "2026-01-20T00:00:05Z"
     native.book = [entry for entry in native.book if entry[2] == "KXTEST-A" and entry[0] <= 5]
     native.trades = native.trades[:1]
     if order:
@@ -456,7 +456,7 @@ def test_the_maximum_drawdown_and_the_sharpe_ratio_of_a_flat_curve_h6_h7() -> No
 
 def test_an_event_with_two_winners_is_refused_h8(tmp_path: Path) -> None:
     native = Native()
-    native.settlement["KXTEST-B"].update(result="YES", value="1")
+    native.settlement["KXTEST-B"].update(result="YES", value=1_000_000)
     with pytest.raises(SchemaError, match=r"KXTEST-A.*KXTEST-B.*YES"):
         load(native.write(tmp_path))
 

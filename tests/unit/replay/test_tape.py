@@ -277,7 +277,7 @@ class TestTapeOf:
 
     def test_the_grid_is_the_markets(self, tmp_path: Path) -> None:
         native = Native()
-        native.metadata["markets"][1]["price_ranges"] = [["0", "1", "0.01"]]
+        native.metadata["markets"][1]["price_ranges"] = [[0, 10_000, 100]]
         native.book = [row for row in native.book if row[5] != 955]
         tape = load_tape(load(native.write(tmp_path)), self.RULES)
         allowed = [

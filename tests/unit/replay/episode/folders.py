@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from bellwether.replay.episode import BookBuilder, BookColumns, Trades
+from bellwether.replay.episode.content import SCHEMAS, level_of
+from bellwether.replay.episode.model import FORMAT
 
 TIME = pa.timestamp("ns", "UTC")
 START = 1_768_867_200_000_000_000
 SECOND = 1_000_000_000
 
 METADATA = {
-    "format": "bellwether-episode/1",
+    "format": FORMAT,
     "episode_id": "KXTEST-26JAN20",
     "event_slug": "KXTEST-26JAN20",
     "venue": "kalshi",
     "title": "A test",
-    "tickers": ["KXTEST-A", "KXTEST-B"],
-    "start_ts": "2026-01-20T00:00:00Z",
-    "end_ts": "2026-01-20T00:10:00Z",
+    "start": "2026-01-20T00:00:00Z",
+    "end": "2026-01-20T00:10:00Z",
     "mutually_exclusive": True,
-    "initial_bankroll_cents": 50_000,
+    "bankroll": 500_000_000,
     "markets": [
         {
             "ticker": ticker,
             "title": ticker,
             "open_time": "2026-01-19T00:00:00Z",
             "close_time": "2026-01-20T00:09:00Z",
-            "price_ranges": [["0", "0.1", "0.001"], ["0.1", "0.9", "0.01"], ["0.9", "1", "0.001"]],
+            "price_ranges": [[0, 1000, 10], [1000, 9000, 100], [9000, 10_000, 10]],
             "fee": {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "series"},
             "lifecycle": [{"at": "2026-01-20T00:09:00Z", "event": "close", "source": "listing"}],
         }
@@ -41,10 +46,10 @@ METADATA = {
     ],
 }
 SETTLEMENT = {
-    "KXTEST-A": {"result": "YES", "value": "1", "settled_ts": "2026-01-20T00:10:00Z", "source": "listing"},
-    "KXTEST-B": {"result": "NO", "value": "0", "settled_ts": "2026-01-20T00:10:00Z", "source": "listing"},
+    "KXTEST-A": {"result": "YES", "value": 1_000_000, "at": "2026-01-20T00:10:00Z", "source": "listing"},
+    "KXTEST-B": {"result": "NO", "value": 0, "at": "2026-01-20T00:10:00Z", "source": "listing"},
 }
-#: seconds, sequence, ticker, kind, side, price, lots
+#: seconds, sequence, ticker, kind, side, price in tenths of a cent, lots
 BOOK = [
     (0, 1, "KXTEST-A", "snapshot_start", None, None, None),
     (0, 1, "KXTEST-A", "level", "yes", 450, 10_000),
@@ -56,7 +61,7 @@ BOOK = [
     (6, 4, "KXTEST-A", "level", "no", 520, 0),
     (60, 5, "KXTEST-B", "level", "yes", 40, 300),
 ]
-#: seconds, id, ticker, taker, YES price, lots
+#: seconds, id, ticker, taker, YES price in tenths of a cent, lots
 TRADES = [(5, "t1", "KXTEST-A", "no", 450, 3_000), (6, "t2", "KXTEST-A", "yes", 480, 5_000)]
 
 
@@ -72,12 +77,17 @@ class Native:
     reshape: dict[str, Callable[[pa.Table], pa.Table]] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def tickers(self) -> list[str]:
+        """Tickers in the order of their codes, also if the metadata lack one."""
+        return sorted({*(str(market["ticker"]) for market in self.metadata["markets"]), *(row[2] for row in (*self.book, *self.trades))})
+
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "metadata.json").write_text(json.dumps(self.metadata))
         (folder / "settlement.json").write_text(json.dumps(self.settlement))
-        self._table(folder / "orderbook.parquet", book_table(self.book))
-        self._table(folder / "trades.parquet", trade_table(self.trades))
+        self._table(folder / "orderbook.parquet", book_columns(self.book, self.tickers).table())
+        self._table(folder / "trades.parquet", trade_columns(self.trades, self.tickers).table())
         if self.series is not None:
             self._table(folder / "exogenous.parquet", series_table(self.series))
         return folder
@@ -90,43 +100,32 @@ def at(seconds: float) -> int:
     return START + int(seconds * SECOND)
 
 
-def _column(rows: list[tuple[Any, ...]], index: int, kind: pa.DataType) -> pa.Array:
-    return pa.array([row[index] for row in rows], kind)
+def book_columns(rows: list[tuple[Any, ...]], tickers: Sequence[str] = ("KXTEST-A", "KXTEST-B")) -> BookColumns:
+    """Return the columns of rows such as `BOOK`; rows of equal time, sequence and ticker are a message."""
+    builder = BookBuilder(len(tickers))
+    for (seconds, sequence, ticker), message in groupby(rows, lambda row: row[:3]):
+        levels, kinds = {}, set()
+        for *_, kind, side, price, lots in message:
+            kinds.add(kind)
+            if kind == "level":
+                levels[level_of(("yes", "no").index(side), int(10 * price))] = lots
+        invalid = True if "invalid" in kinds else False if "snapshot_start" in kinds else None
+        builder.add(at(seconds), sequence, tickers.index(ticker), levels, is_whole=invalid is False, invalid=invalid)
+    return builder.columns()
 
 
-def _times(rows: list[tuple[Any, ...]]) -> pa.Array:
-    return pa.array([at(row[0]) for row in rows], pa.int64()).view(TIME)
-
-
-def book_table(rows: list[tuple[Any, ...]]) -> pa.Table:
-    return pa.table(
-        {
-            "ts": _times(rows),
-            "sequence_id": _column(rows, 1, pa.int64()),
-            "ticker": _column(rows, 2, pa.string()),
-            "kind": _column(rows, 3, pa.string()),
-            "side": _column(rows, 4, pa.string()),
-            "price_mills": _column(rows, 5, pa.int32()),
-            "lots": _column(rows, 6, pa.int64()),
-        }
-    )
-
-
-def trade_table(rows: list[tuple[Any, ...]]) -> pa.Table:
-    return pa.table(
-        {
-            "ts": _times(rows),
-            "trade_id": _column(rows, 1, pa.string()),
-            "ticker": _column(rows, 2, pa.string()),
-            "taker_side": _column(rows, 3, pa.string()),
-            "yes_price_mills": _column(rows, 4, pa.int32()),
-            "lots": _column(rows, 5, pa.int64()),
-        }
-    )
+def trade_columns(rows: list[tuple[Any, ...]], tickers: Sequence[str] = ("KXTEST-A", "KXTEST-B")) -> Trades:
+    """Return the columns of rows such as `TRADES`."""
+    seconds, ids, names, takers, prices, lots = zip(*rows, strict=True) if rows else ((),) * 6
+    codes, sides = ([choices.index(name) for name in chosen] for choices, chosen in ((list(tickers), names), (["yes", "no"], takers)))
+    numbers = (np.array(column, np.int64) for column in (codes, sides, [10 * price for price in prices], lots))
+    return Trades(np.array([at(second) for second in seconds], np.int64), pa.array(ids, pa.string()), *numbers)
 
 
 def series_table(rows: list[tuple[Any, ...]]) -> pa.Table:
-    return pa.table({"ts": _times(rows), "name": _column(rows, 1, pa.string()), "value": _column(rows, 2, pa.float64())})
+    """Return a table of (seconds, name, value)."""
+    times = pa.array([at(row[0]) for row in rows], pa.int64()).cast(TIME)
+    return pa.table([times, pa.array([row[1] for row in rows], pa.string()), [row[2] for row in rows]], schema=SCHEMAS["exogenous.parquet"])
 
 
 def change_value(rows: list[tuple[Any, ...]], row: int, index: int, value: Any) -> list[tuple[Any, ...]]:
@@ -152,7 +151,6 @@ def named_episode(root: Path, name: str, **metadata: Any) -> Path:
     made = Native()
     made.metadata |= {"episode_id": name, **metadata}
     tickers = {"KXTEST-A": f"{name}-A", "KXTEST-B": f"{name}-B"}
-    made.metadata["tickers"] = list(tickers.values())
     for market in made.metadata["markets"]:
         market["ticker"] = tickers[market["ticker"]]
     made.settlement = {tickers[ticker]: settled for ticker, settled in made.settlement.items()}

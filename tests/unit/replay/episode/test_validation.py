@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import SchemaError
-from bellwether.replay.episode import load, validate
+from bellwether.replay.episode import BookColumns, load, validate
+from bellwether.replay.tape.layout import VALID
 from tests.unit.replay.episode.folders import BOOK, SETTLEMENT, TRADES, Native, change_value
 
 Change = Callable[[Native], object]
@@ -44,6 +46,17 @@ def reshaped(file: str, reshape: Callable[[pa.Table], pa.Table]) -> Change:
     return lambda native: native.reshape.update({file: reshape})
 
 
+def words(change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """Change the words of the book, of which each row has as many as before."""
+
+    def reshape(table: pa.Table) -> pa.Table:
+        column = BookColumns.of(table)
+        changed = BookColumns(column.ts, column.sequence, column.ticker, column.end, change(column.words.copy()))
+        return changed.table()
+
+    return reshaped("orderbook", reshape)
+
+
 def cast(name: str, kind: pa.DataType) -> Change:
     return reshaped("orderbook", lambda table: table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(kind)))
 
@@ -56,55 +69,65 @@ def series(rows: list[tuple[object, ...]]) -> Change:
     return change
 
 
+def gap(ticker: str, start: int, end: int | None) -> dict[str, Any]:
+    times = (None if second is None else f"2026-01-20T00:00:0{second}Z" for second in (start, end))
+    return {"ticker": ticker, **dict(zip(("start", "end"), times, strict=True)), "cause": "lost"}
+
+
 PHASES = [{"at": f"2026-01-20T00:0{minute}:00Z", "event": event} for minute, event in ((1, "close"), (2, "halt"))]
 #: File -> wrong parts: name -> (change, row or None, word of the message).
 WRONG: dict[str, dict[str, tuple[Change, int | None, str]]] = {
     "orderbook.parquet": {
-        "unsorted": (book(8, 0, 5.5), 8, "ts"),
-        "level set twice": (book(2, 5, 450), 2, "KXTEST-A"),
-        "snapshot behind levels": (book(0, 3, "level"), 0, "side"),
-        "snapshot twice": (book(1, 3, "snapshot_start"), 1, "snapshot_start"),
-        "level too large": (book(6, 6, 2**31), 6, "lots"),
-        "level below zero": (book(6, 6, -1), 6, "lots"),
-        "price of a dollar": (book(6, 5, 1000), 6, "price_mills"),
-        "price off the grid": (book(6, 5, 455), 6, "price_mills"),
-        "locked book": (book(6, 5, 480), 6, "locked"),
-        "unknown ticker": (book(4, 2, "KXELSE"), 4, "KXELSE"),
-        "float sizes": (cast("lots", pa.float64()), None, "lots"),
+        "unsorted": (book(8, 0, 5.5), 4, "ts"),
+        "level set twice": (words(lambda words: words[[0, 0, 2, 3, 4, 5, 6]]), 0, "KXTEST-A"),
+        "levels out of order": (words(lambda words: words[[1, 0, 2, 3, 4, 5, 6]]), 0, "order"),
+        "a word that changes nothing": (words(lambda words: words[[0, 1, 2, 3, 1, 5, 6]]), 2, "changes nothing"),
+        "a word of another market": (words(lambda words: words[[3, 1, 2, 3, 4, 5, 6]]), 0, "another market"),
+        "a word of another kind": (words(lambda words: words | [0, 0, 0, 0, 5, 0, 0]), 2, "level"),
+        "valid before it was invalid": (words(lambda words: words | [0, 0, 0, 0, 0, VALID, 0]), 3, "changes nothing"),
+        "level below zero": (book(6, 6, -1), 2, "size"),
+        "price of a dollar": (book(6, 5, 1000), 2, "grid"),
+        "price off the grid": (book(6, 5, 455), 2, "KXTEST-A, YES at 45.5 cents"),
+        "locked book": (book(6, 5, 480), 2, "locked"),
+        "unknown market": (words(lambda words: words + (1 << 20)), 0, "market"),
+        "row of an unknown market": (
+            reshaped("orderbook", lambda table: table.set_column(2, "ticker", pa.array([9] * 5, pa.int32()))),
+            0,
+            "ticker",
+        ),
+        "float numbers": (cast("sequence", pa.float64()), None, "sequence"),
         "times without zone": (cast("ts", pa.timestamp("ns")), None, "ts"),
-        "column missing": (reshaped("orderbook", lambda table: table.drop_columns(["side"])), None, "side"),
+        "column missing": (reshaped("orderbook", lambda table: table.drop_columns(["words"])), None, "words"),
     },
     "trades.parquet": {
         "unsorted": (trade(1, 0, 1), 1, "ts"),
         "duplicate": (trade(1, 1, "t1"), 1, "trade_id"),
         "trade of nothing": (trade(0, 5, 0), 0, "lots"),
+        "trade at a dollar": (trade(0, 4, 1000), 0, "price"),
         "column twice": (reshaped("trades", lambda table: table.append_column("lots", table.column("lots"))), None, "lots"),
     },
     "settlement.json": {
         "unknown ticker": (settled("KXELSE"), None, "KXELSE"),
         "two winners": (settled("KXTEST-B"), None, "KXTEST-B"),
-        "unknown result": (settled("KXTEST-A", result="MAYBE"), None, "KXTEST-A.result"),
-        "scalar without value": (settled("KXTEST-A", result="SCALAR", value=None), None, "KXTEST-A.value"),
-        "value of another result": (settled("KXTEST-A", value="0.5"), None, "KXTEST-A.value"),
-        "settled at no time": (settled("KXTEST-A", settled_ts="soon"), None, "KXTEST-A.settled_ts"),
+        "unknown result": (settled("KXTEST-A", result="MAYBE"), None, "KXTEST-A: result"),
+        "scalar without value": (settled("KXTEST-A", result="SCALAR", value=None), None, "value of KXTEST-A"),
+        "value of another result": (settled("KXTEST-A", value=500_000), None, "value of KXTEST-A"),
+        "settled at no time": (settled("KXTEST-A", at="soon"), None, "KXTEST-A: at"),
     },
     "metadata.json": {
-        "unknown format": (metadata(format="bellwether-episode/3"), None, "format"),
+        "episode of an earlier version": (metadata(format="bellwether-episode/2"), None, "rebuild the episode from its recording"),
         "unknown rules": (metadata(rules="kalshi-1999"), None, "kalshi-1999"),
-        "unknown fee model": (metadata(fee_model_version="free"), None, "fee_model_version"),
-        "ends before it starts": (metadata(end_ts="2026-01-19T00:00:00Z"), None, "end_ts"),
-        "all the money there is": (metadata(initial_bankroll_cents=2**62), None, "initial_bankroll_cents"),
-        "ticker twice": (metadata(tickers=["KXTEST-A", "KXTEST-A"]), None, "tickers"),
+        "unknown mode": (metadata(execution_mode="maker"), None, "execution_mode"),
+        "ends before it starts": (metadata(end="2026-01-19T00:00:00Z"), None, "end"),
+        "all the money there is": (metadata(bankroll=2**62), None, "bankroll"),
+        "market twice": (market(ticker="KXTEST-B"), None, "KXTEST-B"),
+        "gap of another market": (metadata(gaps=[gap("KXELSE", 5, 7)]), None, "KXELSE"),
         "other content than its digest": (metadata(digest="0" * 64), None, "digest"),
         "unknown fee type": (market(fee={"type": "cubic"}), None, "cubic"),
-        "market without ticker": (market(ticker=None), None, "ticker"),
-        "grid finer than a hundredth of a cent": (market(price_ranges=[["0", "1", "0.00005"]]), None, "price_ranges"),
+        "market without ticker": (market(ticker=None), None, "markets.0.ticker"),
+        "grid outside a dollar": (market(price_ranges=[[0, 10_001, 1]]), None, "price range"),
         "lifecycle behind its close": (market(lifecycle=PHASES), None, "lifecycle"),
-        "grid changes at one time": (
-            market(grid_changes=[{"at": PHASES[0]["at"], "price_ranges": [["0", "1", "0.01"]]}] * 2),
-            None,
-            "order",
-        ),
+        "grid changes at one time": (market(grid_changes=[{"at": PHASES[0]["at"], "price_ranges": [[0, 10_000, 100]]}] * 2), None, "order"),
         "grid change without prices": (market(grid_changes=[{"at": PHASES[0]["at"], "price_ranges": []}]), None, "no price"),
     },
     "exogenous.parquet": {
@@ -182,14 +205,9 @@ def test_nothing_in_the_json_files_makes_validation_raise(tmp_path: Path, data: 
 # Findings about episodes that can be replayed
 
 
-def gap(ticker: str, start: int, end: int | None) -> dict[str, Any]:
-    times = (None if second is None else f"2026-01-20T00:00:0{second}Z" for second in (start, end))
-    return {"ticker": ticker, **dict(zip(("from", "to"), times, strict=True)), "cause": "lost"}
-
-
 INVALID_B = (61, 6, "KXTEST-B", "invalid", None, None, None)
 ONLY_A = [row for row in BOOK if row[2] == "KXTEST-A"]
-NOBODY_WINS = {"KXTEST-A": {**SETTLEMENT["KXTEST-A"], "result": "NO", "value": "0"}}
+NOBODY_WINS = {"KXTEST-A": {**SETTLEMENT["KXTEST-A"], "result": "NO", "value": 0}}
 
 
 def lost(**source: object) -> Change:
@@ -270,5 +288,5 @@ def test_a_book_may_be_locked_in_a_gap_and_crossed_within_an_instant(tmp_path: P
 
 def test_a_market_with_a_gap_and_no_book_is_an_error(tmp_path: Path) -> None:
     native = Native(book=[*ONLY_A, INVALID_B])
-    native.metadata["gaps"] = [{"ticker": "KXTEST-B", "from": "2026-01-20T00:01:01Z", "to": None, "cause": "frame 0 has yes 0.4"}]
+    native.metadata["gaps"] = [{"ticker": "KXTEST-B", "start": "2026-01-20T00:01:01Z", "end": None, "cause": "frame 0 has yes 0.4"}]
     assert any("KXTEST-B" in error.message for error in validate(native.write(tmp_path)).errors)

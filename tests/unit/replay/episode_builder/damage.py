@@ -15,9 +15,12 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.episode import EpisodeDraft
+from bellwether.replay.episode import Content
 from bellwether.replay.episode_builder import build
+from bellwether.replay.tape.layout import KINDS, unpack
 from bellwether.venues.kalshi.stream.frame import Frame
 
 Levels = dict[tuple[str, int], int]
@@ -262,38 +265,34 @@ def compare_books(frames: list[Frame], about: RecordingRequest, plain: dict[str,
     """Build the episodes of damaged frames. Compare their books with the true books at every change of either, and check their rows."""
     comparisons = [Comparison(0, 0)]
     for draft in build("damaged", about, frames):
-        columns = draft.book.to_pydict()
         rows: dict[str, list[tuple[Any, ...]]] = {}
-        names = ("kind", "side", "price_centicents", "lots")
-        for at, ticker, *row in zip(
-            draft.book["ts"].cast("int64").to_pylist(), columns["ticker"], *(columns[name] for name in names), strict=True
-        ):
-            rows.setdefault(ticker, []).append((at, *row))
+        ts = np.repeat(draft.book.ts, draft.book.counts).tolist()
+        for at, kind, code, side, price, size in zip(ts, *(column.tolist() for column in unpack(draft.book.words)), strict=True):
+            rows.setdefault(draft.metadata.tickers[code], []).append((at, KINDS[kind], ("yes", "no")[side], price, size))
         comparisons += [_compared(ticker, rows[ticker], copy.deepcopy(plain[ticker]), draft) for ticker in rows]
         comparisons.append(Comparison(0, 0, draft.metadata.source["uncovered"]))
     return Comparison(*(sum(getattr(one, name) for one in comparisons) for name in ("right", "told", "uncovered")))
 
 
-def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: PlainBook, draft: EpisodeDraft) -> Comparison:
+def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: PlainBook, draft: Content) -> Comparison:
     times = sorted({row[0] for row in rows} | {change[0] for change in plain.changes if change[0] >= rows[0][0]})
-    book: Levels | None = None
+    book: Levels = {}
     right = marked = place = 0
+    is_valid = True
     for at in times:
         while place < len(rows) and rows[place][0] <= at:
             _, kind, side, price, size = rows[place]
             place += 1
-            if kind == "invalid":
-                book = None
-            elif kind == "snapshot_start":
-                book = {}
-            elif book is not None:
-                book[side, price] = size
-                if not size:
-                    del book[side, price]
+            if kind != "level":
+                is_valid = kind == "valid"
+                continue
+            book[side, price] = size
+            if not size:
+                del book[side, price]
         if (plain.over is not None and at >= plain.over) or at > draft.metadata.end:
             break
         wanted = plain.at(at)
-        if book is None:
+        if not is_valid:
             marked += 1
         else:
             assert book == wanted, describe_error(at, ticker, book, wanted, draft)
@@ -301,7 +300,7 @@ def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: PlainBook, draft:
     return Comparison(right, marked)
 
 
-def describe_error(at: int, ticker: str, shown: Levels, wanted: Levels, draft: EpisodeDraft) -> str:
+def describe_error(at: int, ticker: str, shown: Levels, wanted: Levels, draft: Content) -> str:
     """Describe an error."""
     differing = {
         level: (shown.get(level), wanted.get(level)) for level in shown.keys() | wanted.keys() if shown.get(level) != wanted.get(level)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import orjson
 
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.episode import EpisodeDraft
+from bellwether.replay.episode import Content
 from bellwether.replay.episode_builder import Listings, Outcomes, build
+from bellwether.replay.tape.layout import KINDS, LEVEL, unpack
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.venues.stream_peer import A, B
 
@@ -57,29 +59,26 @@ def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received:
 
 def built(
     found: Iterable[Frame], *, about: RecordingRequest = ABOUT, known: Listings | None = None, results: Outcomes | None = None
-) -> EpisodeDraft:
+) -> Content:
     """Return the only episode of a stream."""
-    [draft] = build("rec", about, found, known=known, outcomes=results or Outcomes())
-    return draft
+    [content] = build("rec", about, found, known=known, outcomes=results or Outcomes())
+    return content
 
 
-def rows(draft: EpisodeDraft, ticker: str = A) -> list[tuple[Any, ...]]:
-    """Return the book rows of a market: (seconds after noon, kind, side, price in tenths of a cent, lots)."""
-    book_rows = [row for row in draft.book.to_pylist() if row["ticker"] == ticker]
-    prices = (row["price_centicents"] for row in book_rows)
-    tenths = (None if price is None else price / 10 for price in prices)
+def rows(content: Content, ticker: str = A) -> list[tuple[Any, ...]]:
+    """Return the changes of a market's book: (seconds after noon, kind, side, price in tenths of a cent, lots)."""
+    own = content.metadata.tickers.index(ticker)
+    changes = zip(
+        np.repeat(content.book.ts, content.book.counts).tolist(), *map(np.ndarray.tolist, unpack(content.book.words)), strict=True
+    )
     return [
-        ((row["ts"].value - NOON) / SECOND, row["kind"], row["side"], price, row["lots"])
-        for row, price in zip(book_rows, tenths, strict=True)
+        ((at - NOON) / SECOND, KINDS[kind], *((("yes", "no")[side], price / 10, lots) if kind == LEVEL else (None,) * 3))
+        for at, kind, code, side, price, lots in changes
+        if code == own
     ]
 
 
-def levels(draft: EpisodeDraft, ticker: str = A) -> dict[tuple[str, int], int]:
-    """Return the final book of the rows of a market: lots by side and tenths of a cent."""
-    book: dict[tuple[str, int], int] = {}
-    for _, kind, side, price, lots in rows(draft, ticker):
-        if kind == "snapshot_start":
-            book = {}
-        elif kind == "level":
-            book[side, price] = lots
+def levels(content: Content, ticker: str = A) -> dict[tuple[str, int], int]:
+    """Return the final book of a market: lots by side and tenths of a cent."""
+    book = {(side, price): lots for _, kind, side, price, lots in rows(content, ticker) if kind == "level"}
     return {level: lots for level, lots in book.items() if lots}

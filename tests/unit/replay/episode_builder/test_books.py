@@ -19,13 +19,12 @@ from tests.unit.venues.stream_peer import A, B, delta, snapshot
 def test_a_snapshot_starts_a_book_and_deltas_set_levels() -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.4150", by="2.50", **at(1)), delta(A, 3, by="-10.00", side="no", **at(2))))
     assert rows(draft) == [
-        (1, "snapshot_start", None, None, None),
         (1, "level", "yes", 400, 1000),
         (1, "level", "no", 400, 1000),
         (1, "level", "yes", 415, 250),
         (2, "level", "no", 400, 0),
     ]
-    assert draft.book["sequence_id"].to_pylist() == [0, 0, 0, 1, 2]
+    assert draft.book.sequence.tolist() == [0, 1, 2]
     assert draft.metadata.tickers == (A, B)
 
 
@@ -44,7 +43,7 @@ def test_current_transitional_and_old_fields_say_the_same(sides: Json) -> None:
 def test_a_snapshot_that_agrees_with_its_book_changes_nothing() -> None:
     again = snapshot(A, 3, yes_dollars_fp=[["0.4000", "11.00"]], no_dollars_fp=[["0.4000", "10.00"]])
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again, delta(A, 4, **at(2))))
-    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level")]
+    assert [row[:2] for row in rows(draft)[2:]] == [(1, "level"), (2, "level")]
     assert draft.metadata.gaps == ()
     assert (draft.metadata.source["snapshots_that_agree"], draft.metadata.source["snapshots_that_differ"]) == (1, 0)
 
@@ -54,12 +53,13 @@ def test_a_snapshot_that_differs_from_its_book_makes_all_since_the_last_agreemen
     other = snapshot(A, 5, yes_dollars_fp=[["0.4000", "4.00"], ["0.3000", "1.00"]])
     said = [snapshot(A, 1), delta(A, 2, **at(1)), agreed, delta(A, 4, **at(2)), other, delta(A, 6, **at(3))]
     draft = built(frames(*said))
-    assert rows(draft)[3:] == [
+    assert rows(draft)[2:] == [
         (1, "level", "yes", 400, 1100),
         (1, "invalid", None, None, None),
-        (2, "snapshot_start", None, None, None),
-        (2, "level", "yes", 400, 400),
         (2, "level", "yes", 300, 100),
+        (2, "level", "yes", 400, 400),
+        (2, "level", "no", 400, 0),
+        (2, "valid", None, None, None),
         (3, "level", "yes", 400, 500),
     ]
     assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(2), "snapshot at frame 4 differs in 3 levels"),)
@@ -77,10 +77,12 @@ def test_a_skipped_number_invalidates_every_book_of_the_subscription_until_its_s
             delta(A, 7, price="0.2000", **at(4)),
         )
     )
-    assert rows(draft)[4:] == [
+    assert rows(draft)[3:] == [
         (1, "invalid", None, None, None),
-        (3, "snapshot_start", None, None, None),
         (3, "level", "yes", 200, 100),
+        (3, "level", "yes", 400, 0),
+        (3, "level", "no", 400, 0),
+        (3, "valid", None, None, None),
         (4, "level", "yes", 200, 200),
     ]
     assert rows(draft, B)[-1] == (1, "invalid", None, None, None)
@@ -92,19 +94,19 @@ def test_a_lost_connection_invalidates_until_the_snapshot_of_the_next() -> None:
     before = frames(snapshot(A, 1), delta(A, 2, **at(1)), received=True)
     draft = built([*before, *frames(snapshot(A, 1), delta(A, 2, **at(9)), connection=2, first=7, received=True)])
     # The frame of second 9 was received at 8.5, because the receiver's clock is half a second behind.
-    assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (8, "snapshot_start"), (8, "level"), (8, "level"), (9, "level")]
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "invalid"), (8, "level"), (8, "valid"), (9, "level")]
     assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(8), "break"),)
 
 
 def test_holes_of_a_partial_recording_are_expected() -> None:
     draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, **at(2))), about=PARTIAL)
-    assert [kind for _, kind, *_ in rows(draft)] == ["snapshot_start", "level", "level", "level", "level"]
+    assert [kind for _, kind, *_ in rows(draft)] == ["level"] * 4
     assert draft.metadata.gaps == ()
 
 
 def test_a_level_below_zero_shows_that_something_was_lost() -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, by="-11.00", **at(1)), delta(A, 3, **at(2)), snapshot(A, 4), delta(A, 5, **at(3))))
-    assert [kind for _, kind, *_ in rows(draft)[3:]] == ["invalid", "snapshot_start", "level", "level", "level"]
+    assert [kind for _, kind, *_ in rows(draft)[2:]] == ["invalid", "valid", "level"]
     assert [gap.cause for gap in draft.metadata.gaps] == ["level below zero at frame 1"]
     assert draft.metadata.source["below_zero"] == 1
 
@@ -124,7 +126,7 @@ def test_a_frame_that_cannot_be_kept_exactly_ends_the_book_until_its_next_snapsh
         [gap] = draft.metadata.gaps
         assert (gap.ticker, gap.start, gap.end) == (A, nanoseconds_at(1), nanoseconds_at(2))
         assert "frame 3" in gap.cause and field in gap.cause
-        assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (2, "snapshot_start"), (2, "level"), (2, "level")]
+        assert [row[:2] for row in rows(draft)[3:]] == [(1, "invalid"), (2, "level"), (2, "valid")]
         assert [draft.metadata.source[name] for name in ("malformed", "unapplied", "uncovered")] == [1, 2, 0]
 
 
@@ -148,7 +150,7 @@ def test_a_book_is_a_gap_up_to_its_first_readable_snapshot(first: list[Json], ca
 
     later = built(frames(*said, snapshot(A, seq + 5), delta(A, seq + 6, **at(5))))
     assert [(gap.start, gap.end) for gap in later.metadata.gaps] == [(nanoseconds_at(1), nanoseconds_at(3))]
-    assert [row[:2] for row in rows(later)] == [(1, "invalid"), (3, "snapshot_start"), (3, "level"), (3, "level"), (5, "level")]
+    assert [row[:2] for row in rows(later)] == [(1, "invalid"), (3, "level"), (3, "level"), (3, "valid"), (5, "level")]
     assert later.metadata.source["uncovered"] == 0
     write(tmp_path / "later", later)
 
@@ -163,7 +165,7 @@ def test_other_messages_blank_lines_and_other_markets_change_nothing() -> None:
         {"type": "subscribed", "msg": {"channel": "trade", "sid": 2}},
         snapshot("KXOTHER-1-X", 1, sid=9),
     ]
-    assert built(frames(*said, *noise)).book.equals(built(frames(*said)).book)
+    assert rows(built(frames(*said, *noise))) == rows(built(frames(*said)))
 
 
 def polled(second: int, yes: list[list[str]], ticker: str = A) -> Json:
@@ -179,9 +181,9 @@ def test_polled_books_are_snapshots_whose_changes_are_kept() -> None:
     trades = {"trades": [{**trade, "ticker": A, "count_fp": "1.00", "taker_side": "yes", "yes_price_dollars": "0.4000"} for trade in news]}
     page = {"type": "trade_rest", "fetched_at": at(5)["ts"], "msg": trades}
     draft = built(frames(polled(0, [["0.40", "2.00"]]), polled(5, [["0.40", "1.00"]]), page, page, polled(10, [["0.40", "1.00"]])))
-    assert rows(draft) == [(0, "snapshot_start", None, None, None), (0, "level", "yes", 400, 200), (5, "level", "yes", 400, 100)]
-    assert draft.trades["trade_id"].to_pylist() == ["older", "newer"]
-    assert draft.trades["ts"].cast("int64").to_pylist() == [nanoseconds_at(5), nanoseconds_at(5)]
+    assert rows(draft) == [(0, "level", "yes", 400, 200), (5, "level", "yes", 400, 100)]
+    assert draft.trades.trade_id.to_pylist() == ["older", "newer"]
+    assert draft.trades.ts.tolist() == [nanoseconds_at(5), nanoseconds_at(5)]
 
 
 news = [{"trade_id": "newer", "created_time": at(4)["ts"]}, {"trade_id": "older", "created_time": at(3)["ts"]}]
@@ -198,17 +200,16 @@ def test_a_book_that_an_instant_leaves_crossed_is_invalid_until_it_is_mended() -
         delta(A, 7, price="0.2000", **at(5)),
     ]
     draft = built(frames(*said))
-    assert rows(draft)[3:] == [
+    assert rows(draft)[2:] == [
         (1, "level", "yes", 650, 100),
         (1, "invalid", None, None, None),
-        (4, "snapshot_start", None, None, None),
-        (4, "level", "yes", 400, 1000),
         (4, "level", "yes", 200, 100),
-        (4, "level", "no", 400, 1000),
+        (4, "level", "yes", 650, 0),
+        (4, "valid", None, None, None),
         (5, "level", "yes", 200, 200),
     ]
     assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(4), "crossed book"),)
-    assert draft.book["ts"].to_pylist() == sorted(draft.book["ts"].to_pylist())
+    assert draft.book.ts.tolist() == sorted(draft.book.ts.tolist())
     assert "invalid" not in [kind for _, kind, *_ in rows(draft, B)]
 
 
@@ -225,12 +226,9 @@ def test_a_book_that_stays_locked_where_losses_do_not_show_in_the_numbers_was_wr
     ]
     draft = built(frames(*said), about=PARTIAL)
     assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(4), "locked book from frame 2 on; locked book"),)
-    assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid", *SHOWN, "level"]
+    assert [kind for _, kind, *_ in rows(draft)] == ["level", "level", "invalid", "valid", "level"]
     momentary = [*said[:3], delta(A, 15, price="0.6000", by="-1.00", **at(2.5)), delta(A, 16, **at(9))]
     assert built(frames(*momentary), about=PARTIAL).metadata.gaps == (Gap(A, nanoseconds_at(2), nanoseconds_at(2.5), "locked book"),)
-
-
-SHOWN = ["snapshot_start", "level", "level"]
 
 
 # --- frames that are of no valid book ------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay.episode import EpisodeDraft, Market, Settlement
+from bellwether.replay.episode import Content, Market, Settlement
 from bellwether.replay.episode_builder import ListedMarket, Listings, Outcomes, parse_results
 from bellwether.venues.kalshi.stream.frame import COMBO_LIFECYCLE, LIFECYCLE
 from tests.unit.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, lifecycle, nanoseconds_at, rows, trade
@@ -18,15 +18,15 @@ def seconds(second: int) -> int:
     return nanoseconds_at(second) // SECOND
 
 
-def market(draft: EpisodeDraft, ticker: str = A) -> Market:
+def market(draft: Content, ticker: str = A) -> Market:
     return next(market for market in draft.metadata.markets if market.ticker == ticker)
 
 
-def settlement(draft: EpisodeDraft, ticker: str = A) -> Settlement:
+def settlement(draft: Content, ticker: str = A) -> Settlement:
     return next(found for found in draft.settlements if found.ticker == ticker)
 
 
-def phases(draft: EpisodeDraft, ticker: str = A) -> list[tuple[float, str, str | None]]:
+def phases(draft: Content, ticker: str = A) -> list[tuple[float, str, str | None]]:
     return [((phase.at - NOON) / SECOND, phase.event, phase.source) for phase in market(draft, ticker).lifecycle]
 
 
@@ -73,7 +73,7 @@ def test_determinations_of_every_kind() -> None:
 def test_a_book_that_is_wiped_for_good_tells_the_close() -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(5)), EMPTY, snapshot(B, 4), delta(B, 5, **at(60))))
     assert phases(draft) == [(5, "close", "book wiped")]
-    assert [kind for _, kind, *_ in rows(draft)] == ["snapshot_start", "level", "level", "level"]
+    assert [kind for _, kind, *_ in rows(draft)] == ["level", "level", "level"]
     assert phases(draft, B) == [(60, "close", "end of recording")]
     assert market(draft).close_time is None
 
@@ -103,7 +103,7 @@ def test_a_trade_proves_that_a_stated_close_is_wrong() -> None:
     known = Listings({A: ListedMarket(A, close_time=nanoseconds_at(3))})
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(5)), trade(A, 1, **at(5)), EMPTY), known=known)
     assert phases(draft) == [(5, "close", "book wiped")]
-    assert draft.trades.num_rows == 1
+    assert len(draft.trades.ts) == 1
 
 
 def test_results_come_from_the_surest_source() -> None:

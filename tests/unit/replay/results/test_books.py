@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from bellwether.replay import prepare
-from bellwether.replay.episode import EpisodeDraft, write
+from bellwether.replay.episode import Content, write
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books, sample_times
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID, VOID, Tape, unpack
@@ -109,31 +109,26 @@ def test_trades_are_summed_since_the_instant_before() -> None:
     assert len(sums) > 20 and rows.filter(pl.col("traded") == 0)["trade_price"].null_count() == rows.height - len(sums)
 
 
-def compared(draft: EpisodeDraft, made: Tape) -> int:
+def compared(draft: Content, made: Tape) -> int:
     """Compare all of the tape's books with the book rows of its episode. Returns the number of instants with bids."""
     rows = books(made, draft.metadata.episode_id, KNOWN)
-    columns = [
-        draft.book["ts"].cast("int64").to_pylist(),
-        *(draft.book[name].to_pylist() for name in ("ticker", "kind", "side", "price_centicents", "lots")),
-    ]
-    events = list(zip(*columns, strict=True))
+    ts = np.repeat(draft.book.ts, draft.book.counts).tolist()
+    events = list(zip(ts, *(column.tolist() for column in unpack(draft.book.words)), strict=True))
     found = standing(rows, sample_times(made).tolist())
     count = 0
-    for market in draft.metadata.markets:
-        levels: dict[str, Levels] = {"yes": {}, "no": {}}
-        own = [row for row in events if row[1] == market.ticker]
+    for code, market in enumerate(draft.metadata.markets):
+        levels: tuple[Levels, Levels] = ({}, {})
+        own = [row for row in events if row[2] == code]
         for at in sample_times(made).tolist():
             while own and own[0][0] <= at:
-                _, _, kind, side, price, lots = own.pop(0)
-                assert kind in ("snapshot_start", "level")
-                if kind == "snapshot_start":
-                    levels = {"yes": {}, "no": {}}
-                    continue
+                _, kind, _, side, price, lots = own.pop(0)
+                assert kind == LEVEL
                 levels[side].pop(price, None)
-                levels[side] |= {price: lots} if lots else {}
+                if lots:
+                    levels[side][price] = lots
             if found[market.ticker, at][-1]:
-                assert found[market.ticker, at] == book_columns(levels["yes"], levels["no"])
-                count += levels["yes"] != {}
+                assert found[market.ticker, at] == book_columns(*levels)
+                count += levels[0] != {}
     return count
 
 

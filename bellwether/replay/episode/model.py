@@ -1,0 +1,286 @@
+"""Metadata of an episode: window, markets with terms and lifecycle, gaps, and settlements; with their JSON files."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import orjson
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
+
+from bellwether.errors import SchemaError
+from bellwether.replay import units
+from bellwether.replay.episode.prices import CENTS, Ranges, check_ranges, grid_prices
+from bellwether.units import MicroDollars
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Number of the stored form of episodes. Episodes of another form are rebuilt from their recordings.
+FORMAT = 3
+METADATA, SETTLEMENT = "metadata.json", "settlement.json"
+
+Event = Literal["open", "halt", "close"]
+Result = Literal["YES", "NO", "SCALAR", "VOID"]
+#: Payout of a YES contract in micro-dollars by result, for results that determine it.
+PAID: Mapping[str | None, MicroDollars] = {"YES": MicroDollars(units.MICROS), "NO": MicroDollars(0)}
+_BANKROLL = MicroDollars(1_000 * units.MICROS)
+#: Maximum bankroll: ten billion dollars.
+_MAX_BANKROLL = 10**10 * units.MICROS
+_LATEST = 2**63 - 1
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def parse_nanoseconds(text: Any) -> int:
+    """Parse an ISO 8601 time with zone to nanoseconds UTC. Raises `ValueError` if it is invalid or outside of 1970 to 2262."""
+    match = _TIME.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is not None:
+        day, clock, fraction, zone = match.groups()
+        since = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}") - datetime(1970, 1, 1, tzinfo=UTC)
+        at = (since.days * 86_400 + since.seconds) * units.SECOND + int((fraction or "0").ljust(9, "0"))
+        if 0 <= at <= _LATEST:
+            return at
+    raise ValueError("it must be an ISO 8601 time with its zone, such as 2026-01-20T22:00:00Z")
+
+
+def format_iso(at: int) -> str:
+    """Format a time (ns UTC) as ISO 8601 with microseconds, or with nanoseconds if needed."""
+    seconds, rest = divmod(at, units.SECOND)
+    fraction = f"{rest:09d}" if rest % 1000 else f"{rest // 1000:06d}"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction}+00:00"
+
+
+#: Time in ns UTC; ISO 8601 text in JSON.
+Instant = Annotated[int, BeforeValidator(parse_nanoseconds), PlainSerializer(format_iso)]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Change of a market's trading phase at time `at` (ns UTC). source: origin of the information."""
+
+    at: Instant
+    event: Event
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GridChange:
+    """Change of a market's price grid at time `at` (ns UTC) to `price_ranges`. source: origin of the information."""
+
+    at: Instant
+    price_ranges: Ranges
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self.price_ranges)
+
+
+#: Fields that determine the fees of a market.
+_FEE_STATED = ("type", "schedule", "category", "enabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """One market of an episode. Times in ns UTC, None if unknown.
+
+    price_ranges: (start, end, step) in $0.0001 of the prices allowed for orders. fee: the venue's terms, as for
+    `bellwether.replay.rules.fee_terms`. lifecycle, grid_changes: in chronological order. Raises `SchemaError` for others.
+    """
+
+    ticker: str
+    title: str | None = None
+    open_time: Instant | None = None
+    close_time: Instant | None = None
+    price_ranges: Ranges = CENTS
+    fee: Mapping[str, Any] = field(default_factory=dict)
+    lifecycle: tuple[Phase, ...] = ()
+    grid_changes: tuple[GridChange, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_ranges(self.price_ranges)
+        for phase, following in itertools.pairwise(self.lifecycle):
+            if following.at < phase.at or phase.event == "close":
+                raise SchemaError(f"the lifecycle of {self.ticker} has {following}; it must be in order, with nothing after a close")
+        if any(following.at <= change.at for change, following in itertools.pairwise(self.grid_changes)):
+            raise SchemaError(f"grid_changes of {self.ticker} must be in chronological order, at different times")
+
+    @property
+    def has_default_fee(self) -> bool:
+        """True if the episode states no fee terms for the market, so that the venue's general fees apply."""
+        return self.fee.get("source") == "default" or not any(self.fee.get(name) is not None for name in _FEE_STATED)
+
+    def price_grids(self) -> list[tuple[int, np.ndarray]]:
+        """Return the price grids as (ns UTC from which the grid is valid, its prices), in order; the first is valid from 0 on.
+
+        The prices are int64, ascending, above 0 and below a dollar.
+        """
+        changes = [(change.at, change.price_ranges) for change in self.grid_changes]
+        return [(at, grid_prices(ranges)) for at, ranges in ((0, self.price_ranges), *changes)]
+
+    @property
+    def close(self) -> int | None:
+        """End of trading, ns UTC: the close in `lifecycle` if there is one, otherwise `close_time`."""
+        return next((phase.at for phase in self.lifecycle if phase.event == "close"), self.close_time)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Period from `start` to `end` (ns UTC; None: to the end of the episode) in which the book of `ticker` is invalid."""
+
+    ticker: str
+    start: Instant
+    end: Instant | None
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Settlement of a market.
+
+    result: YES, NO, SCALAR, VOID or None. value: payout of a YES contract in micro-dollars, None for VOID and unknown. at: ns UTC; a market
+    without result or time never settles. source: origin of the information. Raises `SchemaError` for a value that contradicts the result.
+    """
+
+    ticker: str
+    result: Result | None = None
+    value: MicroDollars | None = None
+    at: Instant | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        value, paid = self.value, PAID.get(self.result)
+        is_payout = value is not None and 0 <= value <= units.MICROS
+        if not is_payout if self.result == "SCALAR" else value != paid:
+            wanted = "from 0 to 1,000,000 micro-dollars" if self.result == "SCALAR" else paid
+            raise SchemaError(f"the value of {self.ticker} is {value!r:.80}; for the result {self.result} it must be {wanted}")
+
+    @property
+    def is_known(self) -> bool:
+        """True if result and time of the settlement are known, so that the market settles in the replay."""
+        return self.result is not None and self.at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Name and unit of an exogenous series: values from outside the market, such as a reference price."""
+
+    name: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Metadata of an episode. Times in ns UTC, money in micro-dollars. Raises `SchemaError` for contradictory values.
+
+    start, end: the recorded window. markets: one per ticker, in the order of their codes. rules: name of a rule set; None: the venue's rules
+    on the day of `start`. source: origin of the episode. observation_depth: number of levels shown to agents, -1 for all.
+    """
+
+    episode_id: str
+    start: Instant
+    end: Instant
+    markets: tuple[Market, ...]
+    event_slug: str = ""
+    venue: str = "kalshi"
+    title: str | None = None
+    mutually_exclusive: bool | None = None
+    rules: str | None = None
+    bankroll: MicroDollars = _BANKROLL
+    execution_mode: Literal["maker_taker", "taker_only"] = "maker_taker"
+    observation_depth: int = -1
+    description: str = ""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
+    exogenous: tuple[Series, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise SchemaError(f"end is {format_iso(self.end)}; it must be at or after start, {format_iso(self.start)}")
+        if not self.markets or len(set(self.tickers)) < len(self.markets):
+            raise SchemaError(f"markets have the tickers {self.tickers!r:.80}; give at least one market, each once")
+        if not 0 < self.bankroll <= _MAX_BANKROLL:
+            raise SchemaError(f"bankroll is {self.bankroll}; it must be above 0, up to {_MAX_BANKROLL} micro-dollars")
+        for gap in self.gaps:
+            if gap.ticker not in self.tickers or (gap.end is not None and gap.end < gap.start):
+                raise SchemaError(f"gaps has {gap}; it must name one of the markets and end at or after its start")
+        if len({series.name for series in self.exogenous}) < len(self.exogenous):
+            raise SchemaError(f"exogenous has {self.exogenous!r:.80}; the names of series must differ")
+
+    @property
+    def tickers(self) -> tuple[str, ...]:
+        """Tickers in the order of their codes."""
+        return tuple(market.ticker for market in self.markets)
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def parse_object(kind: type, values: Any, file: str) -> Any:
+    """Build a dataclass from a JSON value. Raises `SchemaError` with file, field and value of the first error."""
+    try:
+        return _adapter(kind).validate_json(orjson.dumps(values), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path, problem = ".".join(map(str, first["loc"])) or "the file", first["msg"].removeprefix("Value error, ")
+        value = "missing" if first["type"] == "missing" else repr(first["input"])
+        raise SchemaError(f"reading {file}: {path} is {value:.80}: {problem}") from None
+    except (SchemaError, TypeError) as error:
+        raise SchemaError(f"reading {file}: {error}") from None
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """Read a JSON file of an episode. Raises `SchemaError` if it is missing or no JSON object."""
+    try:
+        values = orjson.loads((folder / name).read_bytes())
+    except FileNotFoundError:
+        raise SchemaError(f"reading {folder.name}: {name} is missing; an episode has one") from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise SchemaError(f"reading {name}: not a readable JSON file ({error}); restore it") from None
+    if not isinstance(values, dict):
+        raise SchemaError(f"reading {name}: the file is {values!r:.80}; it must be an object")
+    return values
+
+
+def parse_metadata(values: Mapping[str, Any]) -> Metadata:
+    """Parse the content of `metadata.json`. Raises `SchemaError` with field and value, and for episodes of another format."""
+    if values.get("format") != FORMAT:
+        raise SchemaError(
+            f"reading {METADATA}: format is {values.get('format')!r:.40}, this version reads {FORMAT}; rebuild the episode from its recording "
+            "with `bellwether episode build`"
+        )
+    metadata: Metadata = parse_object(Metadata, values, METADATA)
+    return metadata
+
+
+def dump_metadata(metadata: Metadata, digest: str) -> dict[str, Any]:
+    """Build the content of `metadata.json`, which `parse_metadata` reads. digest: of the content."""
+    return {"format": FORMAT, "digest": digest, **_adapter(Metadata).dump_python(metadata, mode="json")}
+
+
+def parse_settlements(values: Mapping[str, Any], tickers: Iterable[str]) -> tuple[Settlement, ...]:
+    """Parse `settlement.json`, an object keyed by ticker. Returns the settlement of each of `tickers`.
+
+    Raises `SchemaError` for an unknown ticker, and as `Settlement` does.
+    """
+    known = list(tickers)
+    if unknown := next((ticker for ticker in values if ticker not in known), None):
+        raise SchemaError(f"reading {SETTLEMENT}: the episode has no market {unknown!r:.80}; it has {', '.join(known)}")
+    stated = {ticker: values.get(ticker, {}) for ticker in known}
+    for ticker, value in stated.items():
+        if not isinstance(value, dict):
+            raise SchemaError(f"reading {SETTLEMENT}: {ticker} is {value!r:.80}; it must be an object")
+    return tuple(parse_object(Settlement, {**value, "ticker": ticker}, f"{SETTLEMENT}: {ticker}") for ticker, value in stated.items())
+
+
+def dump_settlements(settlements: Iterable[Settlement]) -> dict[str, Any]:
+    """Build the content of `settlement.json`, which `parse_settlements` reads."""
+    rows = [_adapter(Settlement).dump_python(settlement, mode="json") for settlement in settlements]
+    return {row.pop("ticker"): row for row in rows}
