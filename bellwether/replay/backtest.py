@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
+from bellwether.replay import pmb
 from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, CompiledAgent, derive_seed
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, build_failure
 from bellwether.replay.agents.limits import RunStopped, StepLimit
 from bellwether.replay.agents.loader import AgentReference, check_complete, load_agent_class
-from bellwether.replay.agents.local_port import FrozenPort, LocalPort
+from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.runner import call_guarded, call_locally, finish_session, run_phases
 from bellwether.replay.engine import ReplayOutcome, Session, rerun_band
@@ -125,6 +126,8 @@ def run(
     settings = settings or BacktestSettings()
     prepared = _prepare_source(source, settings, cache)
     settings = settings.of(prepared)
+    if prepared.content is not None:
+        return _run_original(prepared, agent, settings, isolated=bool(isolated))
     trade = partial(_trade, prepared, agent, isolated=isolated)
     has_bounds = prepared.rules.netting == "net"
     session, result = trade(settings, bounds=has_bounds and settings.band in ("auto", "fills"))
@@ -151,6 +154,43 @@ def run(
         episodes=tuple(part.info.id for part in prepared.parts or (prepared,)),
         band=band,
         tags=result.tags,
+    )
+
+
+def _run_original(
+    prepared: Prepared, agent: Agent | type[Agent] | AgentReference, settings: BacktestSettings, *, isolated: bool
+) -> Backtest:
+    """Run an agent under PredictionMarketBench's own rules."""
+    if isolated:
+        raise ConfigError(
+            f"replaying {prepared.info.id}: isolated agents cannot run under {prepared.rules.name}; run the agent in this process"
+        )
+    kind, name, create = _find_factory(agent)
+    check_complete(kind)
+    pmb.check(kind, settings)
+    with StepLimit(settings.seconds_per_step if kind.timed else float("inf")) as limit:
+        instance = call_guarded(limit, create, -1, prepared.info.start_ns)
+        result = pmb.replay(prepared, instance, settings, limit)
+    if isinstance(instance, Agent):
+        name, params = instance.name, instance.params
+    else:
+        params = {} if isinstance(agent, type) else dict(agent.params)
+    return Backtest(
+        episode=prepared.info.id,
+        episode_digest=prepared.digest,
+        venue=prepared.info.venue,
+        agent=name,
+        params=params,
+        rules=prepared.rules,
+        settings=settings,
+        tape=prepared.tape,
+        outcome=result.outcome,
+        steps=result.outcome.steps,
+        failure=result.failure,
+        episodes=(prepared.info.id,),
+        band="none",
+        tags=result.tags,
+        own_metrics=result.metrics,
     )
 
 
@@ -192,7 +232,7 @@ def _trade(
     queue histories as well.
     """
     session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
-    port = (FrozenPort if prepared.rules.observations == "frozen" else LocalPort)(session, prepared)
+    port = LocalPort(session, prepared)
     info = replace(prepared.info, bankroll=session.settings.bankroll)
     environment = _Environment(session, port, info, prepared, settings)
     if isolated:
@@ -266,8 +306,7 @@ def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Enviro
         seed = environment.seed(instance.name)
         if isinstance(instance, CompiledAgent):
             return _run_compiled(environment, instance, seed)
-        has_budget = not kind.timed or environment.prepared.rules.observations == "frozen"
-        ctx = AgentContext(port, environment.info, seed=seed, calls=settings.calls_per_step if has_budget else None)
+        ctx = AgentContext(port, environment.info, seed=seed, calls=None if kind.timed else settings.calls_per_step)
         failed = run_phases(session, port, call_locally(instance, ctx, limit), Callbacks.of(kind))
     return _AgentResult(instance.name, instance.params, failed, port.tags)
 

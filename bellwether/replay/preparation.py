@@ -12,7 +12,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.portfolio import combine
 from bellwether.replay.prepared import Prepared
-from bellwether.replay.rules import RuleSet, rule_set, rules_for, with_fees
+from bellwether.replay.rules import PMB, RuleSet, rule_set, rules_for, with_fees
 from bellwether.replay.tape import Tape, load_tape
 from bellwether.replay.units import SECOND
 from bellwether.units import MicroDollars
@@ -70,14 +70,15 @@ def _prepare_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> 
 
 def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None, fees: str | None) -> Prepared:
     about = episode.metadata
-    wanted = rules or about.rules
-    if wanted is None:
-        wanted = rules_for(about.venue, datetime.fromtimestamp(about.start // SECOND, UTC).date())
+    day = datetime.fromtimestamp(about.start // SECOND, UTC).date()
+    wanted = rules or about.rules or rules_for(about.venue, day)
     chosen = with_fees(rule_set(wanted) if isinstance(wanted, str) else wanted, fees)
-    tape = load_tape(episode, chosen, cache)
-    exogenous = episode.exogenous
-    # The original tells agents the time to the end of the recording.
-    close = about.end if chosen.observations == "frozen" else None
+    is_original = chosen.name == PMB
+    # Under these rules only the results use the tape.
+    tape = load_tape(episode, rules_for(about.venue, day) if is_original else chosen, cache)
+    exogenous = {} if is_original else episode.exogenous
+    # PredictionMarketBench tells agents the time to the end of the recording.
+    close = about.end if is_original else None
     markets = tuple(
         MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close, episode.id, about.venue)
         for market in about.markets
@@ -97,7 +98,16 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
     )
     default_fees = chosen.uses_fee_terms and any(market.has_default_fee for market in about.markets)
     return Prepared(
-        info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _trade_reader(episode), _find_world(episode)
+        info,
+        episode.digest,
+        chosen,
+        tape,
+        about.execution_mode,
+        exogenous,
+        default_fees,
+        _trade_reader(episode),
+        _find_world(episode),
+        content=episode.content if is_original else None,
     )
 
 

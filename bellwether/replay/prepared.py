@@ -19,7 +19,7 @@ from bellwether.replay.tape.layout import KIND_MASK, PRINT, freeze, unpack
 from bellwether.replay.units import DOLLAR, YES
 
 if TYPE_CHECKING:
-    from bellwether.replay.episode.content import Trades
+    from bellwether.replay.episode.content import Content, Trades
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,7 @@ class Prepared:
         default_fees: The rules use fee terms, and those of at least one market are not stated.
         read_trades: Function that reads the episode's trades; a tape alone uses its prints.
         world: World in which the episode was recorded; empty if unknown.
+        content: Books, trades and settlements, which a replay under PredictionMarketBench's rules reads; None under other rules.
         parts: Episodes of a portfolio.
     """
 
@@ -48,6 +49,7 @@ class Prepared:
     default_fees: bool = False
     read_trades: Callable[[], Trades] | None = None
     world: str = ""
+    content: Content | None = None
     parts: tuple[Prepared, ...] = ()
 
     @cached_property

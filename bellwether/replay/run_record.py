@@ -129,6 +129,7 @@ class RunRecord:
         episodes: Names of the episodes of a portfolio, or of the one episode.
         band: Source of the band: fills, rerun or none.
         tags: Labels of orders by number.
+        own_metrics: Metrics, by name, that the rules define differently from `results.metrics`.
     """
 
     episode: str
@@ -147,6 +148,7 @@ class RunRecord:
     episodes: tuple[str, ...] = ()
     band: str = "fills"
     tags: Mapping[int, str] = field(default_factory=dict)
+    own_metrics: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def seed(self) -> int:

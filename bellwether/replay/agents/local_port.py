@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COL
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.marks import unrealised_pnl
 from bellwether.replay.tape.layout import Tape, cache_per_tape
-from bellwether.replay.units import DOLLAR
-from bellwether.units import CentiCents, Lots, MicroDollars
+from bellwether.units import CentiCents, Lots
 
 if TYPE_CHECKING:
     from bellwether.replay.engine import ReplaySettings as EngineSettings
@@ -83,13 +82,13 @@ class LocalPort:
             "sizes": lambda: session.sizes,
             "now": lambda: session.now,
             "sent": lambda: len(session.orders),
-            "cash": self._cash,
+            "cash": lambda: session.cash,
             "available": lambda: session.available,
-            "equity": self._equity,
+            "equity": session.equity,
             "order": self._order,
             "refusal": self._refusal,
             "book": self._book,
-            "resting": self._resting,
+            "resting": lambda market: session.resting(market).tolist(),
             "points": self._points,
             "trades": self._trades,
             "fills": self._fills,
@@ -127,7 +126,7 @@ class LocalPort:
         times = []
         self._callbacks = callbacks
         if callbacks.on_trade:
-            self._reported_trades = self._count_trades(self._session.tape.start, "right")
+            self._reported_trades = self._count_trades(self._session.tape.start)
             times.append(self._trade_times)
         if callbacks.on_book:
             times.append(_quote_times(self._session.tape))
@@ -144,7 +143,7 @@ class LocalPort:
         if watched.on_fill and self._reported_fills < session.fill_count():
             fills = session.fills[self._reported_fills :, :_FILL_WIDTH].tolist()
             self._reported_fills = session.report_fills()
-        if watched.on_trade and (until := self._known_trades()) > self._reported_trades:
+        if watched.on_trade and (until := self._count_trades(self._session.now)) > self._reported_trades:
             trades, self._reported_trades = self._prepared.trades[self._reported_trades : until].tolist(), until
         if watched.on_book:
             bids = session.best.copy()
@@ -162,12 +161,6 @@ class LocalPort:
 
     # Observations.
 
-    def _cash(self) -> MicroDollars:
-        return self._session.cash
-
-    def _equity(self) -> MicroDollars:
-        return self._session.equity()
-
     def _order(self, order: int) -> Row | None:
         orders = self._session.orders
         if not 0 <= order < len(orders):
@@ -184,9 +177,6 @@ class LocalPort:
         sides = (self._session.levels(market, side, min(depths) if depths else None) for side in (0, 1))
         return tuple(tuple(zip(prices.tolist(), lots.tolist(), strict=True)) for prices, lots in sides)
 
-    def _resting(self, market: int) -> list[int]:
-        return self._session.resting(market).tolist()
-
     def _points(self, series: int, after: int) -> tuple[np.ndarray, np.ndarray]:
         ts, values = self._series[series]
         known = int(np.searchsorted(ts, self._session.now - self._delay, side="right"))
@@ -196,17 +186,14 @@ class LocalPort:
     def _trade_times(self) -> np.ndarray:
         return np.ascontiguousarray(self._prepared.trades[:, 0])
 
-    def _count_trades(self, now: int, side: Literal["left", "right"]) -> int:
-        return int(np.searchsorted(self._trade_times, now - self._delay, side=side))
-
-    def _known_trades(self) -> int:
-        """Return the number of trades that the agent knows now."""
-        return self._count_trades(self._session.now, "right")
+    def _count_trades(self, now: int) -> int:
+        """Return the number of trades that the agent knows at a time, ns UTC."""
+        return int(np.searchsorted(self._trade_times, now - self._delay, side="right"))
 
     def _trades(self, market: int) -> np.ndarray:
         last = self._session.step_index - (0 if self._between else 1)
         since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side="right")) if last >= 0 else 0
-        return _rows_of(self._prepared.trades[since : self._known_trades()], TRADE_COLUMNS.index("ticker"), market)
+        return _rows_of(self._prepared.trades[since : self._count_trades(self._session.now)], TRADE_COLUMNS.index("ticker"), market)
 
     def _fills(self, market: int, whole: int) -> np.ndarray:
         first = 0 if whole else self._session.fills_before[self._between]
@@ -215,7 +202,7 @@ class LocalPort:
     def _ledger(self, market: int) -> list[list[Any]]:
         session = self._session
         chosen = slice(None) if market < 0 else slice(market, market + 1)
-        missing = CentiCents(DOLLAR // 2 if session.rules.mark_missing == "fifty" else 0)
+        missing = CentiCents(0)
         columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
         return [[*lots, *money, unrealised_pnl(lots, money[:2], bids, missing)] for lots, money, bids in zip(*columns, strict=True)]
 
@@ -263,43 +250,6 @@ class LocalPort:
         heappush(self._timers, time)
         self._session.set_timer(self._timers[0])
         return ""
-
-
-class FrozenPort(LocalPort):
-    """Port of rules under which cash, equity and resting orders keep their values from the start of the decision."""
-
-    def begin(self) -> None:
-        """Begin a decision."""
-        super().begin()
-        self._passed = False
-        self._freeze()
-
-    def wake(self, *, stopped: bool) -> None:
-        """Begin a callback; see `LocalPort.wake`."""
-        super().wake(stopped=stopped)
-        self._passed |= stopped
-        self._freeze()
-
-    def _freeze(self) -> None:
-        self._frozen = self._session.cash, self._session.equity(), np.sort(self._session.resting())
-
-    def _cash(self) -> MicroDollars:
-        return self._frozen[0]
-
-    def _equity(self) -> MicroDollars:
-        return self._frozen[1]
-
-    def _resting(self, market: int) -> list[int]:
-        orders = self._frozen[2]
-        return (orders if market < 0 else orders[self._session.orders[orders, codes.O_TICKER] == market]).tolist()
-
-    def _known_trades(self) -> int:
-        return self._count_trades(self._session.now, "right" if self._passed else "left")
-
-    def _trades(self, market: int) -> np.ndarray:
-        last = self._session.step_index - (0 if self._between else 1)
-        since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side="left")) if last >= 0 else 0
-        return _rows_of(self._prepared.trades[since : self._known_trades()], TRADE_COLUMNS.index("ticker"), market)
 
 
 def _rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:

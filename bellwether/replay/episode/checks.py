@@ -16,7 +16,7 @@ from bellwether.replay.arrow import values_of
 from bellwether.replay.episode.content import ORDERBOOK, TRADES, BookColumns, Content, Trades
 from bellwether.replay.episode.listing import describe_single_market
 from bellwether.replay.episode.model import METADATA, SETTLEMENT, Metadata, Settlement, format_iso
-from bellwether.replay.rules import fee_terms, rule_set, rules_for
+from bellwether.replay.rules import PMB, fee_terms, rule_set, rules_for
 from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, VALID, freeze, unpack
 from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS, SECOND
 
@@ -132,6 +132,8 @@ def check_metadata(metadata: Metadata, findings: Findings) -> None:
 
 def _check_terms(metadata: Metadata, findings: Findings) -> None:
     """Add an error if the rule set or a market's fee terms are unknown, a warning if a market has only the venue's general fees."""
+    if metadata.rules == PMB:  # its markets have no terms
+        return
     try:
         day = datetime.fromtimestamp(metadata.start // SECOND, UTC).date()
         rules = rule_set(metadata.rules) if metadata.rules else rules_for(metadata.venue, day)

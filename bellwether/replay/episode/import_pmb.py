@@ -29,6 +29,7 @@ from bellwether.replay.episode.model import (
     parse_object,
     read_json,
 )
+from bellwether.replay.rules import PMB
 from bellwether.replay.units import CENT, CENT_MICROS, CONTRACT, DOLLAR
 from bellwether.units import CentiCents, MicroDollars
 
@@ -92,6 +93,7 @@ def read_pmb(folder: Path, trade_price: str = AUTO) -> Content:
         end=original.end_ts,
         markets=tuple(Market(ticker, close_time=settled[ticker].close_time) for ticker in original.tickers),
         event_slug=original.event_slug,
+        rules=PMB,
         bankroll=MicroDollars(original.initial_bankroll_cents * CENT_MICROS),
         execution_mode=original.execution_mode,  # type: ignore[arg-type]
         observation_depth=original.observation_depth,

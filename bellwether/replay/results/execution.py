@@ -25,21 +25,6 @@ def fill_ratio(requested: np.ndarray, filled: np.ndarray) -> float | None:
     return int(filled.sum()) / total if total else None
 
 
-def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.ndarray, maker_lots: np.ndarray) -> float:
-    """Compute the fill ratio as PredictionMarketBench does (rules `pmb-2026-01`); 1 if nothing was requested.
-
-    The denominator counts the requested lots of each order with a taker fill once, and those of its order again for each maker fill.
-
-    Args:
-        requested: Requested lots of each order, int64[n].
-        taken: Lots of each order filled as taker, int64[n].
-        maker_orders: Order of each maker fill, int64[m].
-        maker_lots: Lots of each maker fill, int64[m].
-    """
-    total = int(requested[taken > 0].sum()) + int(requested[maker_orders].sum())
-    return (int(taken.sum()) + int(maker_lots.sum())) / total if total else 1.0
-
-
 def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.ndarray) -> Slippage:
     """Compute the total cost of taker fills, without fees, relative to the mid price at the arrival of their orders. price: price of the
     order's side, $0.0001. mid2: best bid plus best ask of that side, $0.0001. Fills with -1 (an empty side) are left out.

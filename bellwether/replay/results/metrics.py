@@ -13,7 +13,7 @@ import numpy as np
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status
 from bellwether.replay.results.curve import max_drawdown, sharpe
-from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
+from bellwether.replay.results.execution import fill_ratio, mean, median, notional, slippage, weighted_mean
 from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import NONE, markouts
 from bellwether.replay.units import CONTRACT, MICROS, SECOND, dollars
@@ -42,6 +42,7 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
         **_curve_metrics(backtest),
         **_execution_metrics(backtest),
         **_adverse_selection(backtest, horizons),
+        **backtest.own_metrics,
         "unsettled": bool(outcome.positions.any()),
         "default_fees": backtest.default_fees,
         "failure": None if backtest.failure is None else str(backtest.failure),
@@ -113,7 +114,7 @@ def _execution_metrics(backtest: RunRecord) -> dict[str, Any]:
     waits, total = fills[maker, codes.F_WAIT], int(lots.sum())
     return {
         **slipped,
-        "fill_ratio": _fill_ratio(backtest, maker),
+        "fill_ratio": _fill_ratio(orders),
         "contracts": Decimal(total) / CONTRACT,
         "orders": len(orders) + backtest.outcome.refused,
         "rejected": sum(rejected.values()),
@@ -137,10 +138,7 @@ def count_rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
     return dict(sorted(by_reason.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _fill_ratio(backtest: RunRecord, maker: np.ndarray) -> float | None:
-    orders, fills = backtest.outcome.orders, backtest.outcome.fills
-    if backtest.rules.fill_ratio == "pmb":
-        return fill_ratio_pmb(orders[:, codes.O_COUNT], orders[:, codes.O_TAKEN], fills[maker, codes.F_ORDER], fills[maker, codes.F_LOTS])
+def _fill_ratio(orders: np.ndarray) -> float | None:
     status = orders[:, codes.O_STATUS]
     accepted = (status != Status.REJECTED) & (status != Status.PENDING)
     return fill_ratio(orders[accepted, codes.O_COUNT], orders[accepted, codes.O_FILLED])

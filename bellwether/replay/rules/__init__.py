@@ -1,11 +1,12 @@
 """Rule sets and fees of the venues: versioned data, exact integers."""
 
 from bellwether.replay.rules.fees import Accumulator, FillFee, OrderFees, kalshi_fee, trade_fee
-from bellwether.replay.rules.ruleset import FeeRates, RuleSet, rule_set, rule_sets, rules_for, with_fees
+from bellwether.replay.rules.ruleset import PMB, FeeRates, RuleSet, rule_set, rule_sets, rules_for, with_fees
 from bellwether.replay.rules.terms import FEE_COLS, fee_terms
 
 __all__ = [
     "FEE_COLS",
+    "PMB",
     "Accumulator",
     "FeeRates",
     "FillFee",

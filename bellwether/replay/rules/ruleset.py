@@ -30,6 +30,8 @@ from bellwether.replay.rules.choices import (
 )
 from bellwether.units import Lots, MicroDollars
 
+#: Name of PredictionMarketBench's own rules, which are not data but code: `bellwether.replay.pmb`.
+PMB = "pmb-2026-01"
 _DATA = Path(__file__).with_name("rules.toml")
 
 

@@ -1,4 +1,4 @@
-"""The original benchmark's simulator, reimplemented from its description: whole books, cents, contracts, fees in floats, and all defects."""
+"""PredictionMarketBench's simulator, reimplemented a second time from its description: whole books, cents, contracts, fees in floats, and all defects."""
 
 from __future__ import annotations
 
@@ -84,7 +84,12 @@ class Original:
         self.queues: defaultdict[tuple[str, str, int], Queue] = defaultdict(Queue)
         self.orders = 0
         self.fills: list[Fill] = []
-        self.calls: list[tuple[int, int, int]] = []
+        #: Orders that rested and were not cancelled, filled ones included, and the answers to cancels.
+        self.known: dict[int, Waiting] = {}
+        self.cancels: list[bool] = []
+        self.slippage = 0
+        #: Time, cash, equity and listed orders at each call.
+        self.calls: list[tuple[int, int, int, list[int]]] = []
         self.curve = [(start, self.cash)]
 
     # Calls of agents
@@ -98,15 +103,19 @@ class Original:
         levels = [(100 - price, size) for price, size in book[OTHER[side]]] if action == "buy" else book[side]
         reached = [(p, size) for p, size in levels if limit is None or (p <= limit if action == "buy" else p >= limit)]
         if reached and tif != "post_only":
-            self._take(ticker, side, action, count, reached)
+            own, opposite = book[side], book[OTHER[side]]
+            mid = (own[0][0] + 100 - opposite[0][0]) / 2 if own and opposite else None
+            self._take(ticker, side, action, count, reached, mid)
         elif not reached and limit is not None and tif in ("gtc", "post_only") and not self.taker_only:
             bid, price = (side, limit) if action == "buy" else (OTHER[side], 100 - limit)
             queue = self.queues[ticker, bid, price]
             if not queue.orders:
                 queue.env_ahead = dict(book[bid]).get(price, 0)
-            queue.orders.append(Waiting(number, side, action, count, count))
+            self.known[number] = Waiting(number, side, action, count, count)
+            queue.orders.append(self.known[number])
 
     def cancel(self, number: int) -> None:
+        self.cancels.append(self.known.pop(number, None) is not None)
         for queue in self.queues.values():
             queue.orders = [order for order in queue.orders if order.number != number]
 
@@ -122,7 +131,7 @@ class Original:
                 self._show(event)
                 if called is None or event.ts - called >= self.cadence:
                     called = event.ts
-                    self.calls.append((event.ts, self.cash, self.equity()))
+                    self.calls.append((event.ts, self.cash, self.equity(), list(self.known)))
                     self.act(self)
             elif isinstance(event, Trade):
                 self._print(event)
@@ -161,14 +170,18 @@ class Original:
         deviation = statistics.stdev(returns) if len(returns) >= 2 else 0
         return statistics.mean(returns) / deviation * sqrt(525_960) if deviation else None
 
-    def _take(self, ticker: str, side: str, action: str, count: int, levels: Levels) -> None:
-        left = count
+    def _take(self, ticker: str, side: str, action: str, count: int, levels: Levels, mid: float | None) -> None:
+        left, notional = count, 0
         for price, size in levels:
             lots = min(left, size)
             if lots:
                 self._book(Fill(self.now, ticker, side, action, price, lots, fee(0.07, lots, price), "taker"))
             left -= lots
+            notional += lots * price
         self.requested += count
+        if mid is not None:
+            at_mid = int(mid * (count - left))
+            self.slippage += notional - at_mid if action == "buy" else at_mid - notional
 
     def _show(self, row: Row) -> None:
         self.books[row.ticker] = {"yes": sorted(row.yes, reverse=True), "no": sorted(row.no, reverse=True)}
@@ -206,6 +219,8 @@ class Original:
     def _settle(self, settled: Settled) -> None:
         for key in self.queues:
             if key[0] == settled.ticker:
+                for order in self.queues[key].orders:
+                    del self.known[order.number]
                 self.queues[key].orders = []
         for side in ("yes", "no"):
             self.cash += self.positions.pop((settled.ticker, side), 0) * (100 if side == settled.result.lower() else 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bellwether.replay.engine.codes import F_TS
 from bellwether.replay.results.curve import max_drawdown, sharpe
-from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
+from bellwether.replay.results.execution import fill_ratio, mean, median, notional, slippage, weighted_mean
 from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import NONE, markouts, tops_of
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, VALID, VOID, Tape
@@ -74,23 +74,9 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-@pytest.mark.parametrize(
-    ("requested", "taken", "maker_requested", "made", "ours", "original"),
-    [
-        ([10_000], [8_000], [], [], 0.8, 0.8),
-        ([1_000], [0], [0, 0], [400, 600], 1.0, 0.5),
-        ([1_000, 3_000], [1_000, 0], [], [], 0.25, 1.0),
-        ([], [], [], [], None, 1.0),
-    ],
-    ids=["in part", "two prints", "never filled", "nothing requested"],
-)
-def test_fill_ratios(
-    requested: list[int], taken: list[int], maker_requested: list[int], made: list[int], ours: float | None, original: float
-) -> None:
-    """The original counts an order filled by two prints twice, and an unfilled order not at all."""
-    filled = taken if not made else [sum(made)]
-    assert fill_ratio(ints(*requested), ints(*filled)) == ours
-    assert fill_ratio_pmb(ints(*requested), ints(*taken), ints(*maker_requested), ints(*made)) == original
+@pytest.mark.parametrize(("requested", "filled", "ratio"), [([10_000], [8_000], 0.8), ([1_000, 3_000], [1_000, 0], 0.25), ([], [], None)])
+def test_fill_ratios(requested: list[int], filled: list[int], ratio: float | None) -> None:
+    assert fill_ratio(ints(*requested), ints(*filled)) == ratio
 
 
 def test_buying_10_at_48_with_the_middle_at_46_and_a_half_slips_15_cents() -> None:

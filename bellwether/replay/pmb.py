@@ -1,0 +1,502 @@
+"""Simulator of PredictionMarketBench, version of January 2026, in plain Python: with its order of events, its queue and its accounting.
+
+Its known defects are part of it: own fills do not consume the book, the remainder of a crossing order is dropped, a resting sale is booked at
+the price of the equivalent bid, positions without a quote are worth 50 cents, and the last point of the curve contains only cash. See
+docs/replay-rules.md. Unlike in the original, an error of the agent ends its trading, and P&L by market is not rounded.
+
+A sale of YES at p rests as a bid for NO at a dollar less p. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars,
+times in ns UTC.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent, derive_seed
+from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.failures import Failure
+from bellwether.replay.agents.limits import StepLimit
+from bellwether.replay.agents.local_port import Conditions
+from bellwether.replay.agents.port import FILL_COLUMNS, store_tag
+from bellwether.replay.agents.runner import PhaseCaller, call_locally
+from bellwether.replay.engine import ReplayOutcome, codes
+from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
+from bellwether.replay.prepared import Prepared
+from bellwether.replay.rules import PMB, fee_terms, rule_set
+from bellwether.replay.run_record import BacktestSettings
+from bellwether.replay.tape.layout import LEVEL, unpack
+from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, DOLLAR, MICROS, YES, dollars
+from bellwether.units import MicroDollars
+
+RULES = rule_set(PMB)
+QUEUES = ("trade_only", "reconciled")
+_RATES = {Role.TAKER: 0.07, Role.MAKER: 0.0175}
+_FIFTY = DOLLAR // 2
+_ROW, _TRADE, _SETTLEMENT = range(3)
+
+
+def fee(role: Role, lots: int, price: int) -> MicroDollars:
+    """Compute the fee of a fill in floats, with the original's order of operations, rounded up to a cent."""
+    share = price / DOLLAR
+    return MicroDollars(CENT_MICROS * math.ceil(_RATES[role] * (lots / CONTRACT) * share * (1 - share) * 100))
+
+
+def check(kind: type[Agent], settings: BacktestSettings) -> None:
+    """Raise `ConfigError` for an agent class or a setting that these rules do not have."""
+    callbacks = Callbacks.of(kind)
+    if issubclass(kind, CompiledAgent) or callbacks:
+        reason = "is compiled" if issubclass(kind, CompiledAgent) else "has callbacks"
+        raise ConfigError(f"replaying under {PMB}: the agent {kind.name} {reason}; these rules only call `act` of Python agents")
+    if settings.queue not in QUEUES:
+        raise ConfigError(f"replaying under {PMB}: queue is {settings.queue}; choose one of {', '.join(QUEUES)}")
+    if settings.order_latency or settings.data_latency:
+        raise ConfigError(f"replaying under {PMB}: these rules have no latency; set order_latency and data_latency to 0")
+
+
+@dataclass(frozen=True, slots=True)
+class PMBResult:
+    """Result of a run. metrics: those that the original defines differently, by name in replay/backtests. tags: labels of orders by number."""
+
+    outcome: ReplayOutcome
+    metrics: Mapping[str, Any]
+    tags: Mapping[int, str]
+    failure: Failure | None
+
+
+def replay(prepared: Prepared, agent: Agent | Failure, settings: BacktestSettings, limit: StepLimit) -> PMBResult:
+    """Run an agent, or nothing if its creation failed, through an episode that was prepared for these rules.
+
+    settings: as accepted by `check`, with the defaults of the episode. limit: time limit of a step.
+    """
+    simulation = _Simulation(prepared, settings)
+    if isinstance(agent, Failure):
+        failed = simulation.run(lambda phase, step, news: agent)
+    else:
+        agent.has_run = True
+        info = replace(prepared.info, bankroll=MicroDollars(settings.bankroll or 0))
+        seed = derive_seed(prepared.digest, agent.name, settings.seed)
+        failed = simulation.run(call_locally(agent, AgentContext(simulation, info, seed=seed, calls=settings.calls_per_step), limit))
+    return PMBResult(simulation.outcome(), simulation.metrics(), simulation.tags, failed)
+
+
+@dataclass(slots=True, eq=False)
+class _Order:
+    number: int
+    ticker: int
+    side: int
+    action: int
+    price: int
+    tif: int
+    count: int
+    sent: int
+    #: Best bid plus best ask of the side at arrival; -1 without both.
+    mid2: int
+    ahead: int = 0
+    taken: int = 0
+    filled: int = 0
+    status: int = Status.CANCELLED
+    reason: int = Reason.REMAINDER
+    ended: int = codes.NONE
+    cost: int = 0
+    fees: int = 0
+
+    @property
+    def bid(self) -> tuple[int, int, int]:
+        """Ticker, side and price of the equivalent bid."""
+        return (self.ticker, self.side, self.price) if self.action == BUY else (self.ticker, 1 - self.side, DOLLAR - self.price)
+
+
+@dataclass(slots=True)
+class _Queue:
+    ahead: int = 0
+    orders: list[_Order] = field(default_factory=list)
+
+
+class _Simulation:
+    """One run, and the port through which its agent reads and trades (`agents.port`).
+
+    steps: decisions so far. tags: labels of orders by number.
+    """
+
+    def __init__(self, prepared: Prepared, settings: BacktestSettings) -> None:
+        assert prepared.content is not None and settings.bankroll is not None
+        self._prepared, self._settings, self._content = prepared, settings, prepared.content
+        self._count = len(prepared.info.markets)
+        self.steps, self.tags = 0, dict[int, str]()
+        self._now = prepared.info.start_ns
+        self._cash: int = settings.bankroll
+        self._seen_cash = self._seen_equity = MicroDollars(self._cash)
+        self._realised = self._fees = self._refused = 0
+        self._books: list[list[dict[int, int]] | None] = [None] * self._count
+        self._positions, self._basis = np.zeros((2, self._count, 2), np.int64)
+        #: Realised P&L and fees by ticker.
+        self._results = np.zeros((self._count, 2), np.int64)
+        self._queues: defaultdict[tuple[int, int, int], _Queue] = defaultdict(_Queue)
+        self._orders: list[_Order] = []
+        #: Orders that have rested and were not cancelled, also when they are filled, and their numbers as of the step's start.
+        self._listed: dict[int, _Order] = {}
+        self._seen_listed: list[int] = []
+        self._quotes: dict[tuple[int, int], int] = {}
+        self._fills: list[tuple[int, ...]] = []
+        self._trades_seen = 0
+        #: Fills and trades at the start of the previous step and of this one.
+        self._marks = (0, 0), (0, 0)
+        self._samples: list[tuple[int, ...]] = []
+        self._requested = self._filled = self._slippage = self._slipped = 0
+
+    def run(self, call: PhaseCaller) -> Failure | None:
+        """Replay the episode. Returns the failure that ended the agent's trading early."""
+        book, trades, settled = self._content.book, self._content.trades, self._content.settlements
+        rows = zip(book.ts.tolist(), book.ticker.tolist(), (book.end - book.counts).tolist(), book.end.tolist(), strict=True)
+        side, price = trades.passive
+        prints = zip(trades.ts.tolist(), trades.ticker.tolist(), side.tolist(), price.tolist(), trades.lots.tolist(), strict=True)
+        ends = sorted((s.at, code) for code, s in enumerate(settled) if s.is_known and s.at is not None)
+        failed = call("start", -1, None)
+        called, sampled = None, self._now
+        for ts, kind, row in heapq.merge(
+            _events(rows, _ROW), _events(prints, _TRADE), _events(ends, _SETTLEMENT), key=lambda event: event[:2]
+        ):
+            self._now = ts
+            if kind == _ROW:
+                self._show(*row)
+                if called is None or ts - called >= self._settings.cadence:
+                    called, self.steps = ts, self.steps + 1
+                    if failed is None:
+                        failed = self._step(call)
+            elif kind == _TRADE:
+                self._print(*row)
+            else:
+                self._settle(*row)
+            if ts - sampled >= self._settings.sample_every:
+                sampled = ts
+                self._samples.append((ts, self._cash, self._mark(), self._mark(mid=True)))
+        self._samples.append((self._now, self._cash, self._cash, self._cash))
+        return failed or call("end", self.steps, None)
+
+    def _step(self, call: PhaseCaller) -> Failure | None:
+        self._seen_cash, self._seen_equity, self._seen_listed = MicroDollars(self._cash), self._mark(), list(self._listed)
+        self._marks = self._marks[1], (len(self._fills), self._trades_seen)
+        failed = call("act", self.steps - 1, None)
+        if failed is not None:
+            self.cancel_all(-1)
+        return failed
+
+    # Events.
+
+    def _show(self, ticker: int, first: int, last: int) -> None:
+        """Apply a book row: words `first` to `last`."""
+        book = self._books[ticker] = self._books[ticker] or [{}, {}]
+        for word in self._content.book.words[first:last].tolist():
+            kind, _, side, price, lots = unpack(word)
+            if kind == LEVEL and lots:
+                book[side][price] = lots
+            elif kind == LEVEL:
+                book[side].pop(price, None)
+        if self._settings.queue == "reconciled":
+            for (market, side, price), queue in self._queues.items():
+                if market == ticker:
+                    queue.ahead = min(queue.ahead, book[side].get(price, 0))
+
+    def _print(self, ticker: int, side: int, price: int, lots: int) -> None:
+        """Fill orders at exactly the price of a trade against the bids of `side`."""
+        self._trades_seen += 1
+        queue = self._queues.get((ticker, side, price))
+        if queue is None:
+            return
+        ahead = min(queue.ahead, lots)
+        queue.ahead -= ahead
+        lots -= ahead
+        for order in queue.orders:
+            part = min(lots, order.count - order.filled)
+            if part:
+                self._requested += order.count
+                self._book(order, price, part, Role.MAKER)
+            lots -= part
+        queue.orders = [order for order in queue.orders if order.filled < order.count]
+
+    def _settle(self, ticker: int) -> None:
+        """Cancel a ticker's resting orders and pay the positions."""
+        for order in self._orders:
+            if order.ticker == ticker and order.status == Status.RESTING:
+                self._end(order, Reason.SETTLED)
+        value = self._content.settlements[ticker].value
+        for side in range(2):
+            payout = 0 if value is None else value if side == YES else MICROS - value
+            basis = int(self._basis[ticker, side])
+            pay = basis if value is None else payout * int(self._positions[ticker, side]) // CONTRACT
+            self._cash += pay
+            self._realise(ticker, pay - basis)
+            self._positions[ticker, side] = self._basis[ticker, side] = 0
+
+    # Orders and account.
+
+    def place(  # noqa: PLR0917
+        self, ticker: int, side: int, action: int, price: int, lots: int, tif: int, expires: int, tag: str
+    ) -> int:
+        book = self._books[ticker]
+        if book is None or len(self._orders) >= self._settings.max_orders:
+            self._refused += book is not None
+            return -1
+        bid, ask = self._best(ticker, side)
+        order = _Order(len(self._orders), ticker, side, action, price, tif, lots, self._now, bid + ask if bid and ask else -1)
+        self._orders.append(order)
+        store_tag(self.tags, order.number, tag)
+        levels = [(DOLLAR - p, size) for p, size in book[1 - side].items()] if action == BUY else list(book[side].items())
+        sign = 1 if action == BUY else -1
+        reached = sorted((sign * p, size) for p, size in levels if not price or sign * p <= sign * price)
+        if tif == Tif.FOK:
+            order.status, order.reason = Status.REJECTED, Reason.BAD_REQUEST
+        elif reached and tif == Tif.POST_ONLY:
+            order.status, order.reason = Status.REJECTED, Reason.WOULD_CROSS
+        elif reached:
+            self._take(order, [(sign * p, size) for p, size in reached])
+        elif price and self._settings.execution == "taker_only":
+            order.status, order.reason = Status.REJECTED, Reason.WOULD_NOT_CROSS
+        elif price and tif in (Tif.GTC, Tif.POST_ONLY):
+            order.status, order.reason = Status.RESTING, Reason.NONE
+            queue = self._queues[order.bid]
+            if not queue.orders:
+                queue.ahead = book[order.bid[1]].get(order.bid[2], 0)
+            queue.orders.append(order)
+            self._listed[order.number] = order
+        if order.status != Status.RESTING:
+            order.ended = self._now
+        return order.number
+
+    def _take(self, order: _Order, levels: list[tuple[int, int]]) -> None:
+        """Fill an order at the levels of the book, best first, and drop the remainder. The book does not change."""
+        for price, size in levels:
+            lots = min(order.count - order.filled, size)
+            if lots:
+                self._book(order, price, lots, Role.TAKER)
+        order.taken = order.filled
+        self._requested += order.count
+        if order.mid2 >= 0:
+            # The value at mid is truncated to a cent.
+            at_mid = order.mid2 * order.taken // (2 * CENT_MICROS) * CENT_MICROS
+            self._slippage += order.cost - at_mid if order.action == BUY else at_mid - order.cost
+            self._slipped += order.taken
+
+    def _book(self, order: _Order, price: int, lots: int, role: Role) -> None:
+        """Book a fill at `price`. That of a resting sale is the price of the equivalent bid."""
+        charge = fee(role, lots, price)
+        sign = 1 if order.action == BUY else -1
+        self._cash -= sign * price * lots + charge
+        self._fees += charge
+        self._results[order.ticker, 1] += charge
+        held, basis = int(self._positions[order.ticker, order.side]), int(self._basis[order.ticker, order.side])
+        closed = min(lots, abs(held)) if held * sign < 0 else 0
+        removed = abs(basis) * closed // abs(held) if closed else 0
+        self._realise(order.ticker, -sign * (price * closed - removed))
+        self._basis[order.ticker, order.side] += sign * (removed + price * (lots - closed))
+        self._positions[order.ticker, order.side] += sign * lots
+        wait = self._now - order.sent if role == Role.MAKER else 0
+        self._fills.append((order.number, order.ticker, order.side, order.action, price, lots, charge, int(role), self._now, wait))
+        order.filled += lots
+        order.cost += price * lots
+        order.fees += charge
+        self._filled += lots
+        if order.filled == order.count:
+            order.status, order.reason, order.ended = Status.FILLED, Reason.NONE, self._now
+
+    def _realise(self, ticker: int, profit: int) -> None:
+        self._realised += profit
+        self._results[ticker, 0] += profit
+
+    def _end(self, order: _Order, reason: Reason) -> None:
+        """Remove an order from the list of resting orders and, unless it is filled, from its queue."""
+        del self._listed[order.number]
+        if order.status == Status.RESTING:
+            self._queues[order.bid].orders.remove(order)
+            order.status, order.reason, order.ended = Status.CANCELLED, reason, self._now
+
+    def _best(self, ticker: int, side: int) -> tuple[int, int]:
+        """Return the best bid and ask of a side; 0 for none."""
+        book: Sequence[dict[int, int]] = self._books[ticker] or ({}, {})
+        return max(book[side], default=0), DOLLAR - max(book[1 - side], default=DOLLAR)
+
+    def _value(self, ticker: int, side: int, *, mid: bool = False) -> int:
+        """Return the value of a position: a long at the bid, a short at the ask, or at mid; 50 cents without a quote."""
+        lots, (bid, ask) = int(self._positions[ticker, side]), self._best(ticker, side)
+        if mid:
+            return lots * (bid + ask if bid and ask else DOLLAR) // 2
+        return lots * ((bid if lots > 0 else ask) or _FIFTY)
+
+    def _mark(self, *, mid: bool = False) -> MicroDollars:
+        """Return the equity."""
+        held = np.argwhere(self._positions).tolist()
+        return MicroDollars(self._cash + sum(self._value(ticker, side, mid=mid) for ticker, side in held))
+
+    # Results.
+
+    def outcome(self) -> ReplayOutcome:
+        """Return the final account, orders, fills and samples."""
+        equity, codes_of = self._mark(), vars(codes)
+        orders = np.zeros((len(self._orders), codes.O_COLS), np.int64)
+        for column in (
+            "ticker",
+            "side",
+            "action",
+            "price",
+            "tif",
+            "count",
+            "filled",
+            "taken",
+            "status",
+            "reason",
+            "sent",
+            "ended",
+            "cost",
+            "fees",
+            "mid2",
+        ):
+            orders[:, codes_of[f"O_{column.upper()}"]] = [getattr(order, column) for order in self._orders]
+        orders[:, codes.O_ARRIVED] = orders[:, codes.O_SENT]
+        samples = np.zeros((len(self._samples), codes.S_COLS), np.int64)
+        samples[:, [codes.S_TS, codes.S_CASH, codes.S_EQUITY, codes.S_MID_EQUITY]] = self._samples
+        samples[:, [codes.S_PESS, codes.S_OPT]] = samples[:, [codes.S_EQUITY]]
+        held = [[self._value(ticker, side) for side in range(2)] for ticker in range(self._count)]
+        return ReplayOutcome(
+            bankroll=MicroDollars(self._settings.bankroll or 0),
+            cash=MicroDollars(self._cash),
+            realised=MicroDollars(self._realised),
+            fees=MicroDollars(self._fees),
+            equity=(equity, equity, equity),
+            mid_equity=self._mark(mid=True),
+            positions=self._positions,
+            basis=self._basis,
+            unrealised=(np.array(held, np.int64).reshape(-1, 2) - self._basis).sum(axis=1),
+            steps=self.steps,
+            refused=self._refused,
+            reacted=True,
+            orders=orders,
+            fills=np.array(self._fills, np.int64).reshape(-1, codes.F_COLS),
+            samples=samples,
+            filled=np.full((len(orders), 2), -1, np.int64),
+        )
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the metrics that the original defines differently."""
+        slipped = self._slipped
+        return {
+            "fill_ratio": self._filled / self._requested if self._requested else 1.0,
+            "slippage": dollars(MicroDollars(self._slippage)) if slipped else None,
+            "slippage_per_contract": self._slippage * CONTRACT / (slipped * MICROS) if slipped else None,
+        }
+
+    # Port. Cash, equity and the list of resting orders are as of the start of the step.
+
+    def read(self, name: str, *arguments: Any) -> Any:
+        return getattr(self, name)(*arguments)
+
+    send = read
+
+    def now(self) -> int:
+        return self._now
+
+    def sent(self) -> int:
+        return len(self._orders)
+
+    def cash(self) -> int:
+        return self._seen_cash
+
+    available = cash
+
+    def equity(self) -> int:
+        return self._seen_equity
+
+    def status(self) -> np.ndarray:
+        return np.array([TickerStatus.NO_BOOK if book is None else 0 for book in self._books], np.int64)
+
+    def bids(self) -> np.ndarray:
+        return np.array([[max(side, default=0) for side in book or ({}, {})] for book in self._books], np.int64)
+
+    def sizes(self) -> np.ndarray:
+        return np.array([[side[max(side)] if side else 0 for side in book or ({}, {})] for book in self._books], np.int64)
+
+    def positions(self) -> np.ndarray:
+        return self._positions.copy()
+
+    def order(self, number: int) -> tuple[int, ...] | None:
+        if not 0 <= number < len(self._orders):
+            return None
+        o = self._orders[number]
+        return o.ticker, o.side, o.action, o.price, o.count, o.filled, int(o.status), int(o.reason), o.cost, o.fees
+
+    def refusal(self) -> int:
+        return int(Reason.ORDER_LIMIT if len(self._orders) >= self._settings.max_orders else Reason.NO_BOOK)
+
+    def book(self, ticker: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        depths = [levels for levels in (depth, self._prepared.info.observation_depth) if levels >= 0]
+        sides = (sorted(side.items(), reverse=True) for side in self._books[ticker] or ({}, {}))
+        return tuple(tuple(side[: min(depths)] if depths else side) for side in sides)
+
+    def resting(self, ticker: int) -> list[int]:
+        return [number for number in self._seen_listed if ticker in (-1, self._orders[number].ticker)]
+
+    def trades(self, ticker: int) -> np.ndarray:
+        rows = self._prepared.trades[self._marks[0][1] : self._trades_seen]
+        return rows if ticker < 0 else rows[rows[:, 1] == ticker]
+
+    def fills(self, ticker: int, whole: int) -> np.ndarray:
+        fills = np.array(self._fills[0 if whole else self._marks[0][0] :], np.int64).reshape(-1, codes.F_COLS)
+        return (fills if ticker < 0 else fills[fills[:, codes.F_TICKER] == ticker])[:, : len(FILL_COLUMNS)]
+
+    def ledger(self, ticker: int) -> list[list[int]]:
+        rows = []
+        for code in range(self._count) if ticker < 0 else (ticker,):
+            money = self._basis[code].tolist() + self._results[code].tolist()
+            rows.append([*self._positions[code].tolist(), *money, self._value(code, 0) + self._value(code, 1) - money[0] - money[1]])
+        return rows
+
+    def conditions(self) -> Conditions:
+        fees, cents = np.tile(fee_terms(RULES, None), (self._count, 1)), np.arange(CENT, DOLLAR, CENT)
+        return Conditions(RULES, self._settings.engine(), fees, (cents,) * self._count, tape_digest=self._prepared.tape.digest)
+
+    def place_many(self, requests: np.ndarray, tag: str) -> np.ndarray:
+        return np.array([self.place(*(*row, tag)) for row in requests.tolist()], np.int64)
+
+    def cancel(self, number: int) -> bool:
+        if is_listed := number in self._listed:
+            self._end(self._listed[number], Reason.AGENT)
+        return is_listed
+
+    def cancel_many(self, numbers: np.ndarray) -> np.ndarray:
+        return np.array([self.cancel(number) for number in numbers.tolist()], bool)
+
+    def cancel_all(self, ticker: int) -> int:
+        chosen = [n for n, order in self._listed.items() if ticker in (-1, order.ticker) and order.status == Status.RESTING]
+        return sum(map(self.cancel, chosen))
+
+    def amend(self, number: int, price: int, lots: int) -> int:
+        return int(Reason.BAD_REQUEST)
+
+    def quote(self, ticker: int, yes_price: int, no_price: int, lots: int, tag: str) -> tuple[int, int]:
+        for side, price in enumerate((yes_price, no_price)):
+            number = self._quotes.get((ticker, side), -1)
+            is_resting = number >= 0 and self._orders[number].status == Status.RESTING
+            if price < 0 or (is_resting and self._orders[number].price == price):
+                continue
+            if is_resting:
+                self.cancel(number)
+            self._quotes[ticker, side] = self.place(ticker, side, BUY, price, lots, Tif.POST_ONLY, 0, tag) if price else -1
+        return self._quotes.get((ticker, 0), -1), self._quotes.get((ticker, 1), -1)
+
+    def quote_many(self, prices: np.ndarray, lots: int, tag: str) -> np.ndarray:
+        return np.array([self.quote(ticker, pair[0], pair[1], lots, tag) for ticker, pair in enumerate(prices.tolist())], np.int64)
+
+    def timer(self, time: int) -> str:
+        return "these rules call agents at book rows only"
+
+
+def _events(rows: Iterable[tuple[int, ...]], kind: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """Yield rows that begin with their time as (time, kind, rest of the row)."""
+    return ((row[0], kind, row[1:]) for row in rows)
