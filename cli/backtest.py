@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -43,8 +42,14 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
     "Agents and episodes",
     cloup.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py[:CLASS]", help="Agent; repeatable."),
     cloup.option("--replay", "replays", multiple=True, metavar="FILE", help="Trajectory of a model, repeated without the model."),
-    cloup.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="Episode; repeatable."),
-    cloup.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, with one bankroll and one clock."),
+    cloup.option(
+        "--episode",
+        "episodes",
+        multiple=True,
+        required=True,
+        metavar="ID|FOLDER[+ID…]",
+        help="Episode, or several joined with + that are traded together, with one bankroll and one clock; repeatable.",
+    ),
     cloup.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; repeatable."),
     cloup.option("--grid", multiple=True, metavar="NAME=VALUES", help="Parameter grid: a,b,c or 1..10 or 1..3:0.5; repeatable."),
     cloup.option("--seed", default=0, show_default=True, help="Seed of the agents' random numbers."),
@@ -52,10 +57,7 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
 @cloup.option_group(
     "Rules of the market",
     cloup.option("--rules", help="Rule set.  [default: that of the episode, or of its venue and day]"),
-    cloup.option("--fees", metavar="RULES|none", help="Fees of another rule set of the venue, or none."),
-    cloup.option(
-        "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Permitted orders.  [default: those of the episode]"
-    ),
+    cloup.option("--taker-only", is_flag=True, help="Orders never rest in the book.  [default: as the episode states]"),
     cloup.option(
         "--queue",
         type=click.Choice(["trade_only", "reconciled", "proportional", "power", "log", "optimistic"]),
@@ -74,7 +76,7 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
         "--bankroll",
         type=str,
         metavar="DOLLARS",
-        help="Initial cash, per episode or of the portfolio.  [default: that of the episode]",
+        help="Initial cash of a run.  [default: that of the episode]",
     ),
 )
 @cloup.option_group(
@@ -138,7 +140,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
     --grid runs every combination of parameters in every episode, with a reality check of the best one:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
 
-    --portfolio trades the markets of all episodes with one bankroll: `bellwether backtest --agent market-maker --portfolio --episode FIRST --episode SECOND`.
+    Episodes joined with + are traded together: `bellwether backtest --agent market-maker --episode FIRST+SECOND`.
 
     Use --isolated for code that you did not write: an agent that cheats, hangs or crashes fails alone.
     """
@@ -153,7 +155,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
     for option in ("out", "html"):
         if options[option] is not None:
             _create_folder(options[option], f"--{option}")
-    with _compile_notice(), _deprecation_notes():
+    with _compile_notice():
         frame = _run(request, jobs, on, options["out"], options["html"], as_json=as_json)
     if frame["failure"].count():
         click.get_current_context().exit(1)
@@ -181,22 +183,6 @@ def _compile_notice() -> Iterator[None]:
             pass
 
     with event.install_listener("numba:compile", Listener()):
-        yield
-
-
-@contextmanager
-def _deprecation_notes() -> Iterator[None]:
-    """Print each deprecation warning about an agent's interface on standard error, but only once, within the `with` block."""
-    notes: set[str] = set()
-
-    def note(message: Warning | str, *_: Any) -> None:
-        if str(message) not in notes:
-            notes.add(str(message))
-            _say(f"Note: {message}")
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("always", "the agent ", DeprecationWarning)
-        warnings.showwarning = note  # type: ignore[assignment]
         yield
 
 

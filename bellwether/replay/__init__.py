@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.episode import load
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
-    from bellwether.replay.preparation import prepare
-    from bellwether.replay.prepared import Prepared
+    from bellwether.replay.preparation import Prepared, prepare
     from bellwether.replay.sweep import Candidate, Sweep, run_sweep
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
     from bellwether.units import CentiCents, Lots, MicroDollars
@@ -37,8 +36,7 @@ _HOMES = {
     "backtest": ("Backtest", "BacktestSettings", "run"),
     "episode": ("load",),
     "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
-    "preparation": ("prepare",),
-    "prepared": ("Prepared",),
+    "preparation": ("Prepared", "prepare"),
     "sweep": ("Candidate", "Sweep", "run_sweep"),
     "units": (
         "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "CentiCents", "Lots", "MicroDollars",

@@ -1,4 +1,4 @@
-"""Backtest of an agent in one episode, or in several episodes as one portfolio."""
+"""Backtest of an agent in one episode, or in several episodes at once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from bellwether.replay.agents.runner import call_guarded, call_locally, finish_s
 from bellwether.replay.engine import ReplayOutcome, Session, rerun_band
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
-from bellwether.replay.preparation import prepare
-from bellwether.replay.prepared import Prepared
+from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.run_record import BacktestSettings, RunRecord
 from bellwether.replay.tape import Tape
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Backtest(RunRecord):
-    """Result of one agent in one episode or portfolio.
+    """Result of one agent in one or several episodes.
 
     `summary`, `orders`, `fills`, `equity` and `market_pnl` are Polars frames with the columns of the tables in the data dictionary: exact
     decimals of dollars and contracts, times in UTC. `RunRecord` describes the other attributes.
@@ -105,13 +104,13 @@ def run(
     isolated: bool | Isolation = False,
     cache: Path | None = None,
 ) -> Backtest:
-    """Run an agent through an episode or tape, or through several episodes as one portfolio.
+    """Run an agent through an episode or tape, or through several episodes at once, with one bankroll and one clock.
 
     An error of the agent, also in `__init__`, ends its trading: its orders are cancelled, the rest of the episode is replayed and settled,
     and `Backtest.failure` contains the error. `BacktestSettings.band` determines the band; each rerun uses a new agent.
 
     Args:
-        source: Episode, tape, or what `prepare` made of either; a sequence of episodes is traded as one portfolio.
+        source: Episode, tape, or what `prepare` made of either; episodes of a sequence are traded together.
         agent: Agent, its class, or a reference to the class.
         settings: Settings. Default: `BacktestSettings()`.
         isolated: Run the agent in its own process, which loads it and receives only observations. `Isolation` sets its limits.
@@ -119,7 +118,7 @@ def run(
 
     Raises:
         ConfigError: The settings are incompatible, the agent cannot be loaded or isolated or refuses its parameters, or the episodes cannot
-            form a portfolio.
+            be traded together.
         SchemaError: An episode is invalid.
         RunStopped: The run has no result for a reason outside the agent, such as an unavailable model.
     """
@@ -151,7 +150,7 @@ def run(
         failure=failed,
         confinement=result.confinement,
         default_fees=prepared.default_fees,
-        episodes=tuple(part.info.id for part in prepared.parts or (prepared,)),
+        episodes=prepared.episodes,
         band=band,
         tags=result.tags,
     )
@@ -270,16 +269,14 @@ def _prepare_source(
             _check_rules(part, settings)
     if isinstance(source, Prepared):
         return source
-    return prepare(source, settings.rules, cache=cache, bankroll=settings.bankroll, execution=settings.execution, fees=settings.fees)
+    return prepare(source, settings.rules, cache=cache, bankroll=settings.bankroll)
 
 
 def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
-    """Raise `ConfigError` if the settings name other rules or fees than those for which an episode was prepared."""
+    """Raise `ConfigError` if the settings name other rules than those for which an episode was prepared."""
     for part in prepared.parts or (prepared,):
         name = part.rules.name
         wanted = name if settings.rules is None else settings.rules
-        if settings.fees is not None:
-            wanted = f"{wanted.partition('[')[0]}[fees={settings.fees}]"
         if wanted not in (name, prepared.rules.name):
             raise ConfigError(f"replaying {part.info.id}: it was prepared for {name}, not for {wanted}; prepare it again")
 

@@ -29,7 +29,7 @@ from bellwether.replay.agents.port import FILL_COLUMNS, store_tag
 from bellwether.replay.agents.runner import PhaseCaller, call_locally
 from bellwether.replay.engine import ReplayOutcome, codes
 from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
-from bellwether.replay.prepared import Prepared
+from bellwether.replay.preparation import Prepared
 from bellwether.replay.rules import PMB, fee_terms, rule_set
 from bellwether.replay.run_record import BacktestSettings
 from bellwether.replay.tape.layout import LEVEL, unpack

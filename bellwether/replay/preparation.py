@@ -1,28 +1,96 @@
-"""Preparation of an episode, or of several episodes as one portfolio, for a replay under a rule set."""
+"""Preparation of the episodes of a run, one or several that are traded together, for a replay under a rule set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
-from bellwether.replay.portfolio import combine
-from bellwether.replay.prepared import Prepared
-from bellwether.replay.rules import PMB, RuleSet, rule_set, rules_for, with_fees
+from bellwether.replay.rules import PMB, RuleSet, rule_set, rules_for
+from bellwether.replay.rules.combination import combine_rules
 from bellwether.replay.tape import Tape, load_tape
-from bellwether.replay.units import SECOND
+from bellwether.replay.tape.layout import KIND_MASK, PRINT, freeze, unpack
+from bellwether.replay.tape.merge import merge_tapes, replace_units
+from bellwether.replay.units import DOLLAR, SECOND, YES
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.episode import Episode
     from bellwether.replay.episode.content import Content, Trades
 
-#: The bankroll of a tape without an episode, micro-dollars: the 1,000 dollars of the original's episodes.
+Value = TypeVar("Value", bound=int | str)
+
+#: Bankroll of a tape without an episode, micro-dollars: the 1,000 dollars of PredictionMarketBench's episodes.
 BANKROLL = MicroDollars(1_000_000_000)
+#: Joins the names of several episodes; their own names do not contain it.
+SEPARATOR = "+"
+#: Maximum length of the name of several episodes, which names files.
+LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Episodes of a run that are ready for a replay.
+
+    Attributes:
+        info: Description for agents.
+        digest: SHA-256 of the content.
+        rules: Rule set.
+        tape: Tape, with the fees of the rules.
+        execution: Execution mode of the episodes.
+        exogenous: Times (ns UTC) and values of each exogenous series, by name.
+        default_fees: The rules use fee terms, and those of at least one market are not stated.
+        read_trades: Function that reads the episode's trades; a tape alone uses its prints.
+        content: Books, trades and settlements, which a replay under PredictionMarketBench's rules reads; None under other rules.
+        parts: The single episodes, if there are several.
+    """
+
+    info: EpisodeInfo
+    digest: str
+    rules: RuleSet
+    tape: Tape
+    execution: str = "maker_taker"
+    exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    default_fees: bool = False
+    read_trades: Callable[[], Trades] | None = None
+    content: Content | None = None
+    parts: tuple[Prepared, ...] = ()
+
+    @property
+    def episodes(self) -> tuple[str, ...]:
+        """Names of the episodes."""
+        return tuple(part.info.id for part in self.parts or (self,))
+
+    @cached_property
+    def trades(self) -> np.ndarray:
+        """Recorded trades by time, int64[n, 5]: ns UTC, ticker code, price of YES ($0.0001), lots, side that the taker bought. Trades of
+        one instant are in the order of the episodes.
+
+        They are read on first use. Prints of the tape may be earlier than the feed reported them, so agents see the episode's own trades.
+        """
+        if self.parts:
+            codes = accumulate((len(part.tape.tickers) for part in self.parts), initial=0)
+            rows = np.concatenate([part.trades + np.array([0, code, 0, 0, 0]) for part, code in zip(self.parts, codes, strict=False)])
+            rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        elif self.read_trades is None:
+            tape = self.tape
+            prints = np.flatnonzero(tape.event & KIND_MASK == PRINT)
+            _, ticker, side, level, lots = unpack(tape.event[prints])
+            price = tape.prices[tape.starts[ticker] + level]
+            rows = np.column_stack([tape.ts[prints], ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])
+        else:
+            trades = self.read_trades()
+            rows = np.column_stack([trades.ts, trades.ticker, trades.price, trades.lots, trades.taker]).astype(np.int64, copy=False)
+        return freeze(rows)
 
 
 def prepare(
@@ -31,35 +99,28 @@ def prepare(
     *,
     cache: Path | None = None,
     bankroll: int | None = None,
-    execution: str | None = None,
-    fees: str | None = None,
 ) -> Prepared:
-    """Prepare an episode, a tape, or several episodes as one portfolio for a replay.
+    """Prepare an episode, a tape, or several episodes that are traded together for a replay.
 
     Args:
-        source: Episode, tape, or a sequence of episodes, which may be prepared already.
+        source: Episode, tape, or a sequence of episodes, which may be prepared already; they are sorted by start and name.
         rules: Rule set or its name. Default: that of the episode, else that of its venue on its first day. Required for a tape.
         cache: Folder of tapes; a missing tape is written there.
-        bankroll: Starting cash of a portfolio, micro-dollars. Required if its episodes differ in it.
-        execution: Execution mode of a portfolio. Required if its episodes differ in it.
-        fees: Name of a rule set of the venue whose fees replace those of the rules; `none` for no fees. A tape keeps its own fees.
+        bankroll: Starting cash of several episodes, micro-dollars. Required if they differ in it.
 
     Raises:
-        ConfigError: The rules are unknown or missing, or the episodes cannot form a portfolio.
+        ConfigError: The rules are unknown or missing, or the episodes cannot be traded together: an episode or a market appears twice, the
+            rules do not match, or the episodes differ in a setting of which a run has only one value.
     """
     if isinstance(source, str | Path):
         raise ConfigError(f"replaying {str(source)!r:.80}: it is the name of a folder; load the episode first, with bellwether.replay.load")
     if isinstance(source, Sequence):
-        parts = [part if isinstance(part, Prepared) else prepare(part, rules, cache=cache, fees=fees) for part in source]
-        return parts[0] if len(parts) == 1 else combine(parts, bankroll=bankroll, execution=execution)
-    if isinstance(source, Tape):
-        return _prepare_tape(source, rules, fees)
-    return _prepare_episode(source, rules, cache, fees)
+        parts = [part if isinstance(part, Prepared) else prepare(part, rules, cache=cache) for part in source]
+        return parts[0] if len(parts) == 1 else _combine(parts, bankroll)
+    return _prepare_tape(source, rules) if isinstance(source, Tape) else _prepare_episode(source, rules, cache)
 
 
-def _prepare_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> Prepared:
-    if fees is not None:
-        raise ConfigError(f"replaying a tape: it keeps its own fees and cannot have those of {fees}; change Tape.fees")
+def _prepare_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
     if rules is None:
         raise ConfigError("replaying a tape: a tape has no rules of its own; name them (BacktestSettings.rules)")
     chosen = rule_set(rules) if isinstance(rules, str) else rules
@@ -68,11 +129,11 @@ def _prepare_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> 
     return Prepared(info, tape.digest, chosen, tape)
 
 
-def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None, fees: str | None) -> Prepared:
+def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None) -> Prepared:
     about = episode.metadata
     day = datetime.fromtimestamp(about.start // SECOND, UTC).date()
     wanted = rules or about.rules or rules_for(about.venue, day)
-    chosen = with_fees(rule_set(wanted) if isinstance(wanted, str) else wanted, fees)
+    chosen = rule_set(wanted) if isinstance(wanted, str) else wanted
     is_original = chosen.name == PMB
     # Under these rules only the results use the tape.
     tape = load_tape(episode, rules_for(about.venue, day) if is_original else chosen, cache)
@@ -83,14 +144,13 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
         MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close, episode.id, about.venue)
         for market in about.markets
     )
-    ends = [market.close_ns for market in markets]
     info = EpisodeInfo(
         id=episode.id,
         title=about.title or "",
         venue=about.venue,
         markets=markets,
         start_ns=about.start,
-        end_ns=None if None in ends else max(end for end in ends if end is not None),
+        end_ns=_latest([market.close_ns for market in markets]),
         bankroll=about.bankroll,
         rules=chosen.name,
         exogenous=tuple(exogenous),
@@ -106,19 +166,12 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
         exogenous,
         default_fees,
         _trade_reader(episode),
-        _find_world(episode),
         content=episode.content if is_original else None,
     )
 
 
-def _find_world(episode: Episode) -> str:
-    """Return the world (sandbox or live) whose home contains the episode, or sandbox for an episode generated there; empty if unknown."""
-    from bellwether.settings import World
-
-    below = episode.folder.absolute().parent
-    if below.name == "episodes" and below.parent.name in [world.value for world in World]:
-        return below.parent.name
-    return "sandbox" if episode.metadata.source.get("recorded") == "import: sandbox" else ""
+def _latest(ends: Sequence[int | None]) -> int | None:
+    return None if None in ends else max(end for end in ends if end is not None)
 
 
 def _trade_reader(episode: Episode) -> Callable[[], Trades]:
@@ -128,3 +181,93 @@ def _trade_reader(episode: Episode) -> Callable[[], Trades]:
         return lambda: replace(episode).content.trades
     trades = content.trades
     return lambda: trades
+
+
+def _combine(episodes: Sequence[Prepared], bankroll: int | None) -> Prepared:
+    if not episodes:
+        raise ConfigError("preparing a run: the list of episodes is empty; name at least one")
+    parts = sorted(episodes, key=lambda part: (part.info.start_ns, part.info.id))
+    _check_markets(parts)
+    rules = combine_rules([part.rules for part in parts])
+    if rules.trade_after_settlement:
+        raise ConfigError(
+            f"preparing a run: under {rules.name} markets are traded after their end; replay the episodes separately, or name other rules "
+            "with --rules"
+        )
+    exogenous: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for part in parts:
+        for name, points in part.exogenous.items():
+            exogenous[name] = _join_series(name, exogenous[name], points) if name in exogenous else points
+    infos = [part.info for part in parts]
+    cash = (
+        MicroDollars(bankroll)
+        if bankroll is not None
+        else _common(parts, "bankroll (--bankroll sets one)", [one.bankroll for one in infos])
+    )
+    info = EpisodeInfo(
+        id=_join_names([one.id for one in infos]),
+        title="; ".join(one.title for one in infos if one.title),
+        venue="+".join(dict.fromkeys(one.venue for one in infos)),
+        markets=tuple(market for one in infos for market in one.markets),
+        start_ns=infos[0].start_ns,
+        end_ns=_latest([one.end_ns for one in infos]),
+        bankroll=cash,
+        rules=rules.name,
+        exogenous=tuple(exogenous),
+        observation_depth=_common(parts, "observation_depth", [one.observation_depth for one in infos]),
+    )
+    return Prepared(
+        info=info,
+        digest=hashlib.sha256("\n".join(part.digest for part in parts).encode()).hexdigest(),
+        rules=rules,
+        tape=merge_tapes([replace_units(part.tape, part.rules.units) for part in parts]),
+        execution=_common(parts, "execution_mode", [part.execution for part in parts]),
+        exogenous=exogenous,
+        default_fees=any(part.default_fees for part in parts),
+        parts=tuple(parts),
+    )
+
+
+def _join_names(episodes: Sequence[str]) -> str:
+    """Join the names of episodes with `+`. If that is longer than `LONGEST_NAME`: the first name, the number of further ones and a digest."""
+    name = SEPARATOR.join(episodes)
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256("\n".join(episodes).encode()).hexdigest()
+    return f"{episodes[0]}{SEPARATOR}{len(episodes) - 1}-more-{digest[:12]}"
+
+
+def _check_markets(parts: Sequence[Prepared]) -> None:
+    """Raise `ConfigError` for an episode or a market that appears twice, and for an episode named like several."""
+    episode_of: dict[str, str] = {}
+    names = [part.info.id for part in parts]
+    for part, name in zip(parts, names, strict=True):
+        if names.count(name) > 1:
+            raise ConfigError(f"preparing a run: the episode {name} appears twice; name it once")
+        if SEPARATOR in name:
+            raise ConfigError(f"preparing a run: the name of the episode {name} contains {SEPARATOR}, which joins names; rename it")
+        for ticker in part.info.tickers:
+            if ticker in episode_of:
+                raise ConfigError(f"preparing a run: the market {ticker} is in {episode_of[ticker]} and in {name}; leave out one of them")
+            episode_of[ticker] = name
+
+
+def _common(parts: Sequence[Prepared], name: str, values: Sequence[Value]) -> Value:
+    """Return the value of a setting that all episodes share. Raises `ConfigError` if two differ. name: of the setting, for the error."""
+    for part, value in zip(parts, values, strict=True):
+        if value != values[0]:
+            raise ConfigError(f"preparing a run: {parts[0].info.id} and {part.info.id} differ in {name}: {values[0]} and {value}")
+    return values[0]
+
+
+def _join_series(name: str, first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Join two recordings of one exogenous series (data from outside the markets). Raises `ConfigError` if they differ at a time."""
+    ts, values = (np.concatenate(columns) for columns in zip(first, second, strict=True))
+    order = np.argsort(ts, kind="stable")
+    ts, values = ts[order], values[order]
+    repeats = np.append(False, ts[1:] == ts[:-1])
+    if not np.array_equal(values[repeats], values[np.roll(repeats, -1)], equal_nan=True):
+        raise ConfigError(
+            f"preparing a run: two episodes have different values of the series {name} at the same times; replay them separately"
+        )
+    return ts[~repeats], values[~repeats]

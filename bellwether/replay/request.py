@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bellwether.errors import ConfigError
 from bellwether.files import folders
@@ -19,6 +19,7 @@ from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.model import METADATA
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
+from bellwether.replay.preparation import SEPARATOR
 from bellwether.replay.registry import find_agent
 from bellwether.replay.sweep import Candidate, Source
 from bellwether.replay.units import MICROS, SECOND
@@ -35,7 +36,7 @@ class Request:
     """Agents, episodes and settings of the backtests that a command line requests.
 
     Attributes:
-        sources: Folders of episodes, or one portfolio.
+        sources: Folders of the episodes of each run.
         candidates: Agents with their parameters.
         settings: Settings of all backtests.
         cache: Folder of tapes.
@@ -61,7 +62,7 @@ class Request:
         candidates = [candidate for name in agents for candidate in _build_candidates(name, fixed, combinations, options)]
         candidates += [_build_replay(place(name), options) for name in options["replays"]]
         return cls(
-            sources=_find_sources(episodes, portfolio=options["portfolio"]),
+            sources=_require_distinct([_find_source(name) for name in episodes], episodes, "--episode"),
             candidates=_require_distinct(candidates, [candidate.label for candidate in candidates], "--agent"),
             settings=_build_settings(options),
             cache=settings().tapes_path,
@@ -101,9 +102,7 @@ def _build_isolation(options: Mapping[str, Any]) -> Isolation | None:
 
 
 def _build_settings(options: Mapping[str, Any]) -> BacktestSettings:
-    values: dict[str, Any] = {
-        name: options[name] for name in ("rules", "fees", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
-    }
+    values: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "queue_exponent", "band", "seed", "calls_per_step")}
     if options["cadence"] is not None:
         values["cadence"] = _parse_duration("cadence", options["cadence"], SECOND, minimum=1)
     if options["bankroll"] is not None:
@@ -111,6 +110,7 @@ def _build_settings(options: Mapping[str, Any]) -> BacktestSettings:
     values["order_latency"] = _parse_duration("latency", options["latency"], _MILLISECOND)
     values["seconds_per_step"] = options["decision_seconds"]
     values["data_latency"] = _parse_duration("data-latency", options["data_latency"], _MILLISECOND)
+    values["execution"] = "taker_only" if options["taker_only"] else None
     return BacktestSettings(**values)
 
 
@@ -164,18 +164,24 @@ def _build_replay(file: Path, options: Mapping[str, Any]) -> Candidate:
     return Candidate(where, LLMReplay.name, file.stem, params, cadence=cadence)
 
 
-def _find_sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
-    """Return the folder of each episode, or with `portfolio` one tuple of all folders. Raises `ConfigError` for an unknown episode."""
-    folders = _require_distinct([_find_folder(name) for name in names], names, "--episode")
-    return [tuple(folders)] if portfolio else list(folders)
+def _find_source(name: str) -> Source:
+    """Return the folders of an episode, or of several whose names are joined with `+`."""
+    found = _find_folder(name)
+    if found is not None:
+        return (found,)
+    return tuple(_find_folder(part) or _raise_unknown(part) for part in name.split(SEPARATOR))
 
 
-def _find_folder(name: str) -> Path:
-    """Return the folder of an episode. name: path or URL of the folder, or name of an episode in `episodes_path` of the settings."""
+def _find_folder(name: str) -> Path | None:
+    """Return the folder of an episode; None if it is missing. name: path or URL of the folder, or name of an episode in `episodes_path` of
+    the settings.
+    """
+    folders = (place(name), settings().episodes_path / name)
+    return next((folder.absolute() for folder in folders if (folder / METADATA).is_file()), None)
+
+
+def _raise_unknown(name: str) -> NoReturn:
     below = settings().episodes_path
-    for folder in (place(name), below / name):
-        if (folder / METADATA).is_file():
-            return folder.absolute()
     near = get_close_matches(name, [folder.name for folder in folders(below, METADATA)], n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ConfigError(

@@ -20,7 +20,7 @@ from bellwether.replay.units import MINUTE
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
-    from bellwether.replay.prepared import Prepared
+    from bellwether.replay.preparation import Prepared
 
 #: Source of the band. `fills`: bounds of the fills of the same calls over all queue histories. `rerun`: complete runs under the slowest and the fastest
 #: queue model. `auto`: `rerun` for agents that react to their fills, except those with a language model, else `fills`.
@@ -35,7 +35,6 @@ class BacktestSettings:
 
     Attributes:
         rules: Name of a rule set. Default: that of the episode, else that of the venue on the episode's first day.
-        fees: Name of a rule set of the venue whose fees replace those of the rules; `none` for no fees.
         cadence: Time between decisions.
         sample_every: Time between points of the equity curve.
         order_latency: Time until an order arrives.
@@ -54,7 +53,6 @@ class BacktestSettings:
     """
 
     rules: str | None = None
-    fees: str | None = None
     cadence: int = 5 * MINUTE
     sample_every: int = MINUTE
     order_latency: int = 0
@@ -88,11 +86,10 @@ class BacktestSettings:
         return EngineSettings(**{name: value for name, value in values.items() if name not in defaults})
 
     def of(self, prepared: Prepared) -> BacktestSettings:
-        """Return the settings with the defaults of a prepared episode filled in. The name of the rules then includes `fees`, which becomes None."""
+        """Return the settings with the defaults of a prepared episode filled in."""
         return replace(
             self,
             rules=prepared.rules.name,
-            fees=None,
             execution=self.execution or prepared.execution,
             queue=self.queue or prepared.rules.queue,
             bankroll=prepared.info.bankroll if self.bankroll is None else self.bankroll,
@@ -103,7 +100,7 @@ class BacktestSettings:
 
         Excluded are the time limit of a step, and the queue exponent unless the queue model is power.
         """
-        excluded = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",)), *(() if self.fees else ("fees",))}
+        excluded = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",))}
         values = {name: value for name, value in asdict(self).items() if name not in excluded}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -113,9 +110,9 @@ class RunRecord:
     """Inputs and outcome of a finished run.
 
     Attributes:
-        episode: Name of the episode or portfolio.
-        episode_digest: Digest of the episode's content; of a portfolio, of the digests of its episodes.
-        venue: Venue; those of a portfolio are joined with `+`.
+        episode: Name of the episode; names of several are joined with `+`.
+        episode_digest: Digest of the episode's content; of several episodes, of their digests.
+        venue: Venue; several are joined with `+`.
         agent: Name of the agent.
         params: Arguments of the agent.
         rules: Rule set.
@@ -126,7 +123,7 @@ class RunRecord:
         failure: Error that ended the agent's trading; None without one.
         confinement: Protections against an isolated agent; None for an agent of this process.
         default_fees: The fee terms of a market are unknown.
-        episodes: Names of the episodes of a portfolio, or of the one episode.
+        episodes: Names of the episodes.
         band: Source of the band: fills, rerun or none.
         tags: Labels of orders by number.
         own_metrics: Metrics, by name, that the rules define differently from `results.metrics`.

@@ -1,4 +1,4 @@
-"""Sweeps: backtests of every agent and parameter set in every episode or portfolio, by joblib on this machine or on a Dask cluster."""
+"""Sweeps: backtests of every agent and parameter set in every source of episodes, by joblib on this machine or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.replay.episode import load
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
-from bellwether.replay.preparation import prepare
-from bellwether.replay.prepared import Prepared
+from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.results.metrics import metrics
 
 if TYPE_CHECKING:
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 
     from bellwether.replay.results.reality_check import RealityCheck
 
-#: Folder of an episode, or folders of those of a portfolio.
-Source = Path | tuple[Path, ...]
-#: Maximum number of episodes that a process keeps open.
-_OPEN_EPISODES = 16
+#: Folders of the episodes of a run, which are traded together.
+Source = tuple[Path, ...]
+#: Maximum number of sources that a process keeps open.
+_OPEN_SOURCES = 16
 _CONNECT_SECONDS = 10
 _ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?[^/\s]+:\d+/?")
 #: Characters replaced in names of files.
@@ -135,7 +134,8 @@ class _Job:
             raise ConfigError(
                 f"running a sweep: a worker has engine version {ENGINE_VERSION}, not {self.engine}; install one version everywhere"
             )
-        backtest = candidate.run(prepare_source(source, self.settings, self.cache), self.settings, self.isolated)
+        prepared = _prepare_source(source, self.settings.rules, self.settings.bankroll, self.cache)
+        backtest = candidate.run(prepared, self.settings, self.isolated)
         tables: Mapping[str, pl.DataFrame] = {}
         if self.tables:
             from bellwether.replay.results.frames import details
@@ -169,10 +169,10 @@ def run_sweep(
     unsettled: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Sweep:
-    """Run every candidate in every episode or portfolio. Results do not depend on the number and kind of workers.
+    """Run every candidate in every source. Results do not depend on the number and kind of workers.
 
     Args:
-        sources: Folders of episodes, and tuples of folders, each traded as one portfolio.
+        sources: Folders of the episodes of each run; several folders are traded together.
         candidates: Agents with their parameters.
         settings: Settings of all runs.
         cache: Folder of tapes.
@@ -187,15 +187,15 @@ def run_sweep(
         progress: Function that is called with 1 for each finished run, in their order.
 
     Raises:
-        ConfigError: A candidate or a portfolio is invalid. It is raised before the first run; for portfolios on Dask, when a worker opens one.
-        SchemaError: An episode is invalid. It is raised before the first run; on Dask, when a worker opens the episode.
+        ConfigError: A candidate or a source is invalid. It is raised before the first run; for sources on Dask, when a worker opens one.
+        SchemaError: An episode is invalid, likewise.
         BellwetherError: A worker ended.
     """
     kinds = [candidate.check(settings, isolated) for candidate in candidates]
     is_compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
     if client is None:
         for source in sources:
-            prepared = prepare_source(source, settings, cache)
+            prepared = _prepare_source(source, settings.rules, settings.bankroll, cache)
             if jobs > 1 and not is_compiled and source == sources[0]:
                 # Compiles the engine in this process; workers load it from numba's cache.
                 metrics(run(prepared, Passive(), settings))
@@ -274,19 +274,6 @@ def connect(address: str) -> Client:
         raise ConfigError(f"connecting to Dask at {address}: {error}; start `dask scheduler`, or correct the address") from None
 
 
-def prepare_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
-    """Prepare an episode or a portfolio for a replay with these settings. The results of the most recent calls are cached."""
-    if isinstance(source, tuple):
-        names = ("rules", "fees", "bankroll", "execution")
-        return _prepare_portfolio(source, cache, **{name: getattr(settings, name) for name in names})
-    return _prepare_episode(source, settings.rules, settings.fees, cache)
-
-
-@lru_cache(maxsize=_OPEN_EPISODES)
-def _prepare_episode(folder: Path, rules: str | None, fees: str | None, cache: Path | None) -> Prepared:
-    return prepare(load(folder, cache=cache), rules, cache=cache, fees=fees)
-
-
-@lru_cache(maxsize=1)
-def _prepare_portfolio(folders: tuple[Path, ...], cache: Path | None, **settings: Any) -> Prepared:
-    return prepare([load(folder, cache=cache) for folder in folders], cache=cache, **settings)
+@lru_cache(maxsize=_OPEN_SOURCES)
+def _prepare_source(source: Source, rules: str | None, bankroll: int | None, cache: Path | None) -> Prepared:
+    return prepare([load(folder, cache=cache) for folder in source], rules, cache=cache, bankroll=bankroll)

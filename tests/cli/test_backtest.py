@@ -8,15 +8,11 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.errors import ConfigError
-from bellwether.replay import BacktestSettings, load, prepare, run
-from bellwether.replay.agents.baselines import BuyAndHold
 from bellwether.replay.results.folder import read_backtests
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 from cli.main import main
@@ -250,51 +246,11 @@ def test_every_setting_of_time_and_limits_changes_the_digest(episode: Path) -> N
         ("--latency", 250),
         ("--data-latency", 40),
         ("--calls", 7),
-        ("--execution", "taker_only"),
+        ("--taker-only",),
         ("--seed", 1),
     ]
     rows = [json.loads(backtest("--agent", "passive", "--episode", episode, *given, "--json").stdout)[0] for given in settings]
     assert len({row["settings_digest"] for row in rows}) == len(settings)
-
-
-def test_fees_of_other_rules_are_named_in_results(two_episodes: tuple[Path, Path]) -> None:
-    words = ("--agent", "buy-and-hold", "--cadence", 5, "--rules", "kalshi-2026-08-30", "--episode", two_episodes[0])
-
-    def row(*more: object) -> dict[str, Any]:
-        result = backtest(*words, *more, "--json")
-        assert result.exit_code == 0, result.output
-        return dict(json.loads(result.stdout)[0])
-
-    own, none, former, direct = (
-        row(),
-        row("--fees", "none"),
-        row("--fees", "kalshi-2025-07-01"),
-        row("--rules", "kalshi-2026-08-30[fees=none]"),
-    )
-    assert own["rules"] == "kalshi-2026-08-30"
-    assert none["rules"] == "kalshi-2026-08-30[fees=none]"
-    assert former["rules"] == "kalshi-2026-08-30[fees=kalshi-2025-07-01]"
-    assert direct == none
-    assert Decimal(none["fees"]) == 0 < Decimal(own["fees"]) < Decimal(former["fees"])
-    assert Decimal(none["pnl"]) == Decimal(own["pnl"]) + Decimal(own["fees"])
-    assert len({one["settings_digest"] for one in (own, none, former)}) == 3
-    portfolio = ("--portfolio", "--episode", two_episodes[1], "--fees", "none")
-    assert row(*portfolio)["rules"] == none["rules"]
-    assert row(*portfolio, "--jobs", 2)["rules"] == none["rules"]
-    refused = backtest(*words, "--fees", "polymarket-2026-07-01")
-    assert refused.exit_code == 1
-    assert "name a set of kalshi" in refused.output
-
-
-def test_what_was_prepared_for_other_fees_is_refused(episode: Path) -> None:
-    prepared = prepare(load(episode), "kalshi-2026-08-30", fees="none")
-    again = run(prepared, BuyAndHold(), BacktestSettings(rules="kalshi-2026-08-30", fees="none"))
-    assert run(load(episode), BuyAndHold(), again.settings).digest == again.digest
-    for wanted in (BacktestSettings(rules="kalshi-2026-08-30"), BacktestSettings(fees="kalshi-2025-07-01")):
-        with pytest.raises(ConfigError, match=r"was prepared for kalshi-2026-08-30\[fees=none\], not for"):
-            run(prepared, BuyAndHold(), wanted)
-    with pytest.raises(ConfigError, match="a tape: it keeps its own fees"):
-        run(prepared.tape, BuyAndHold(), BacktestSettings(rules="kalshi-2026-08-30", fees="none"))
 
 
 @pytest.mark.nightly
@@ -313,14 +269,11 @@ def two_episodes(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.nightly
-def test_a_portfolio_is_one_row_called_after_its_episodes(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
+def test_several_episodes_are_one_row_called_after_them(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = two_episodes
     given = (
-        "--portfolio",
         "--episode",
-        second,
-        "--episode",
-        first,
+        f"{second}+{first}",
         "--bankroll",
         "321",
         "--out",

@@ -15,9 +15,10 @@ from click.testing import CliRunner
 
 from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, Candidate, run_sweep
+from bellwether.replay.sweep import Source
 from bellwether.replay.units import SECOND
 from cli.main import main
-from tests.unit.replay.episode.folders import three_episodes
+from tests.unit.replay.test_sweep import three_sources
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
@@ -55,18 +56,18 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> list[Path]:
-    return three_episodes(tmp_path)
+def sources(tmp_path: Path) -> list[Source]:
+    return three_sources(tmp_path)
 
 
 def candidates(file: Path, pause: float = 0.0) -> list[Candidate]:
     return [Candidate(f"{file}:Mine", "mine", f"mine[wait={wait}]", {"wait": wait, "pause": pause}) for wait in range(10)]
 
 
-def test_rows_survive_a_killed_worker(client: Client, folders: list[Path], tmp_path: Path) -> None:
+def test_rows_survive_a_killed_worker(client: Client, sources: list[Source], tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
-    alone = run_sweep(folders, candidates(file, 0.001), SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "alone")
+    alone = run_sweep(sources, candidates(file, 0.001), SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "alone")
     assert len({row["result_digest"] for row in alone.rows}) > 5
     seen: list[int] = []
     killed = sorted(client.run(os.getpid).values())[0]
@@ -77,7 +78,7 @@ def test_rows_survive_a_killed_worker(client: Client, folders: list[Path], tmp_p
         seen.append(runs)
 
     out = tmp_path / "out"
-    there = run_sweep(folders, candidates(file, 0.001), SETTINGS, cache=tmp_path / "t", client=client, out=out, progress=progress)
+    there = run_sweep(sources, candidates(file, 0.001), SETTINGS, cache=tmp_path / "t", client=client, out=out, progress=progress)
     assert there.rows == alone.rows
     assert sum(seen) == 30
     for path in (tmp_path / "alone").glob("*.parquet"):
@@ -87,11 +88,11 @@ def test_rows_survive_a_killed_worker(client: Client, folders: list[Path], tmp_p
     assert killed not in client.run(os.getpid).values()
 
 
-def test_the_command_runs_on_a_cluster(cluster: LocalCluster, folders: list[Path], tmp_path: Path) -> None:
+def test_the_command_runs_on_a_cluster(cluster: LocalCluster, sources: list[Source], tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     words = ["backtest", "--agent", f"{file}:Mine", "--cadence", "5", "--grid", "wait=0..3", "--json", "--on", cluster.scheduler_address]
-    for folder in folders:
+    for (folder,) in sources:
         words += ["--episode", str(folder)]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
@@ -101,32 +102,32 @@ def test_the_command_runs_on_a_cluster(cluster: LocalCluster, folders: list[Path
     assert pl.read_csv(tmp_path / "out" / "backtests.csv")["wait"].to_list() == [0, 1, 2, 3] * 3
 
 
-def test_a_bad_episode_ends_the_sweep_and_keeps_the_finished_rows(client: Client, folders: list[Path], tmp_path: Path) -> None:
+def test_a_bad_episode_ends_the_sweep_and_keeps_the_finished_rows(client: Client, sources: list[Source], tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
-    (folders[2] / "settlement.json").write_text("[]")
+    (sources[2][0] / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError, match="settlement"):
-        run_sweep(folders, candidates(file), SETTINGS, cache=tmp_path, client=client, out=tmp_path / "out")
+        run_sweep(sources, candidates(file), SETTINGS, cache=tmp_path, client=client, out=tmp_path / "out")
     kept = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out" / "backtests.parts" / "backtests").iterdir()])
     assert set(kept["episode"]) <= {"E0", "E1"}
     assert kept.height
     assert not (tmp_path / "out" / "backtests.parquet").exists()
 
 
-def test_another_engine_is_refused(client: Client, folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_engine_is_refused(client: Client, sources: list[Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     monkeypatch.setattr("bellwether.replay.sweep.ENGINE_VERSION", "0")
     with pytest.raises(ConfigError, match="engine version"):
-        run_sweep(folders, candidates(file), SETTINGS, client=client)
+        run_sweep(sources, candidates(file), SETTINGS, client=client)
 
 
-def test_a_worker_that_an_agent_ends_is_an_error(cluster: LocalCluster, client: Client, folders: list[Path], tmp_path: Path) -> None:
+def test_a_worker_that_an_agent_ends_is_an_error(cluster: LocalCluster, client: Client, sources: list[Source], tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE.replace("time.sleep(self.pause)", "self.wait == 1 and os._exit(1)").replace("import time", "import os"))
     cluster.scheduler.allowed_failures = 0
     try:
         with pytest.raises(BellwetherError, match="a worker process ended"):
-            run_sweep(folders, candidates(file), SETTINGS, cache=tmp_path, client=client)
+            run_sweep(sources, candidates(file), SETTINGS, cache=tmp_path, client=client)
     finally:
         cluster.scheduler.allowed_failures = 3

@@ -20,8 +20,7 @@ from bellwether.replay.sweep import Candidate, run_sweep
 from bellwether.replay.units import SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.engine.small_tapes import LIVE, busy_tape, follow
-from tests.unit.replay.episode.folders import three_episodes
-from tests.unit.replay.test_sweep import MAKER, SETTINGS, check_rows
+from tests.unit.replay.test_sweep import MAKER, SETTINGS, check_rows, three_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ("kalshi-2025-07-01", "kalshi-2026-08-30")
@@ -70,7 +69,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes() -> None:
 
 
 def test_a_sweep_has_the_rows_of_single_runs_whatever_the_processes(tmp_path: Path) -> None:
-    check_rows(three_episodes(tmp_path / "episodes"), MAKER, tmp_path / "tapes")
+    check_rows(three_sources(tmp_path / "episodes"), MAKER, tmp_path / "tapes")
 
 
 @pytest.mark.nightly
@@ -78,4 +77,4 @@ def test_a_worker_that_an_agent_ends_is_an_error_with_its_remedy(tmp_path: Path)
     file = tmp_path / "mine.py"
     file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
     with pytest.raises(BellwetherError, match="a worker process ended, by an agent or out of memory"):
-        run_sweep(three_episodes(tmp_path), [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)
+        run_sweep(three_sources(tmp_path), [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)

@@ -20,7 +20,7 @@ from bellwether.units import CentiCents, Lots
 if TYPE_CHECKING:
     from bellwether.replay.engine import ReplaySettings as EngineSettings
     from bellwether.replay.engine import Session
-    from bellwether.replay.prepared import Prepared
+    from bellwether.replay.preparation import Prepared
     from bellwether.replay.rules import RuleSet
 
 #: Maximum pending timers.

@@ -39,9 +39,9 @@ class MarketInfo:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeInfo:
-    """Description of an episode or portfolio, without its outcome.
+    """Description of the episodes of a run, without their outcome.
 
-    In a portfolio, the id, venue and rules of its episodes are joined with `+`.
+    The ids, venues and rules of several episodes are joined with `+`.
 
     Attributes:
         id: Id of the episode.

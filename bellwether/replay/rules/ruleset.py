@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import date
 from fractions import Fraction
 from functools import cache
@@ -35,7 +35,7 @@ PMB = "pmb-2026-01"
 _DATA = Path(__file__).with_name("rules.toml")
 
 
-#: Fields that may differ between the markets of a portfolio, in the order of the columns of `Tape.units`.
+#: Fields that may differ between the markets of a run, in the order of the columns of `Tape.units`.
 UNITS = ("min_lots", "lot_step", "fee_unit", "balance_unit", "rebate_unit", "rebate_above")
 
 
@@ -47,10 +47,8 @@ class FeeRates:
     maker: Fraction
 
 
-#: Name and rates of rules without fees; prefix of the name of other fees in a rule set's name.
-NO_FEES = "none"
+#: Rates of rules without fees.
 _FREE: Mapping[str, FeeRates] = MappingProxyType({"*": FeeRates(Fraction(0), Fraction(0))})
-_FEES = "[fees="
 _POLYMARKET_FEES_SINCE = 2026
 
 
@@ -125,38 +123,11 @@ class RuleSet:
 
 
 def rule_set(name: str) -> RuleSet:
-    """Return the rule set `name`; `NAME[fees=OTHER]` means NAME with the fees of OTHER. Raises `ConfigError` for an unknown name."""
-    base, sign, fees = name.removesuffix("]").partition(_FEES)
-    if sign:
-        return with_fees(rule_set(base), fees)
+    """Return the rule set `name`. Raises `ConfigError` for an unknown name."""
     try:
         return rule_sets()[name]
     except KeyError:
         raise ConfigError(f"choosing the rules: unknown rule set {name!r}; choose one of {', '.join(rule_sets())}") from None
-
-
-def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
-    """Return a rule set with other fees and rounding: those of the set named `fees`, or none at all for `none`.
-
-    If `fees` is None, nothing changes. The name of the result contains both names. Raises `ConfigError` for an unknown set, for one of
-    another venue, and for fees that are already replaced.
-    """
-    if fees is None:
-        return rules
-    name = f"{rules.name}{_FEES}{fees}]"
-    if _FEES in rules.name or _FEES in fees:
-        raise ConfigError(f"choosing the fees: {name} has fees twice; name them once")
-    if fees == NO_FEES:
-        return replace(
-            rules, name=name, default=False, fees=_FREE, balance_unit=MicroDollars(0), rebate_unit=MicroDollars(0), rebate_above=False
-        )
-    other = rule_set(fees)
-    if other.venue != rules.venue:
-        raise ConfigError(
-            f"choosing the fees: {fees} are fees of {other.venue}, and {rules.name} are rules of {rules.venue}; name a set of {rules.venue}"
-        )
-    replaced = {field: getattr(other, field) for field in ("since", "fees", "fee_unit", "balance_unit", "rebate_unit", "rebate_above")}
-    return replace(rules, name=name, default=False, sources=(*rules.sources, *other.sources), **replaced)
 
 
 def rules_for(venue: str, day: date) -> RuleSet:

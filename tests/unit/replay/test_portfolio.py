@@ -1,4 +1,4 @@
-"""Portfolios: several episodes with one bankroll, one clock and one agent."""
+"""Several episodes in one run, with one bankroll and one clock."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, YES, Agent, AgentContext, BacktestSettings, Prepared, load, prepare, run
+from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, YES, Agent, AgentContext, BacktestSettings, Prepared, prepare, run
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
-from bellwether.replay.portfolio import combine
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, MILL, SECOND
 from tests.reference.replay.both_engines import shift
 from tests.reference.replay.test_engine import BY_SHARES, KALSHI, RICH
 from tests.reference.replay.test_portfolios import SUBCENT, random_tape
-from tests.unit.replay.episode.folders import named_episode
 from tests.unit.replay.results.tapes import Event, tape
 
 KALSHI_RULES, POLYMARKET_RULES = "kalshi-2026-05-28", "polymarket-2026-04-01"
@@ -95,7 +93,7 @@ def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[s
             assert together.market_pnl.filter(ticker=row["ticker"])["pnl"].item() == row["pnl"]
 
 
-def test_markets_of_a_portfolio_add_up_to_it() -> None:
+def test_markets_of_several_episodes_add_up_to_the_run() -> None:
     done = run(episodes(), Apart(), SETTINGS)
     summary = done.summary.row(0, named=True)
     assert done.market_pnl["pnl"].sum() == summary["pnl"]
@@ -184,7 +182,7 @@ def test_trades_of_all_episodes_are_told_by_their_time() -> None:
     assert heard == [(1, "KXA-M-0", 200), (3, "KXB-M-0", 400), (7, "KXA-M-0", 800), (7, "KXB-M-0", 800), (9, "KXB-M-0", 1000)]
 
 
-def test_what_makes_no_portfolio() -> None:
+def test_what_cannot_be_traded_together() -> None:
     def changed(name: str, **info: Any) -> Prepared:
         return replace(quoted(name), info=replace(quoted(name).info, **info))
 
@@ -193,14 +191,13 @@ def test_what_makes_no_portfolio() -> None:
         [quoted("KXA"), quoted("KXA")],
         [quoted("KXA"), changed("KXA", id="KXA-again")],
         [quoted("KXA"), quoted("KXB", "pmb-2026-01")],
-        [replace(quoted("KXA"), world="sandbox"), replace(quoted("KXB"), world="live")],
         [quoted("KXA"), replace(quoted("KXB"), execution="taker_only")],
         [quoted("KXA"), changed("KXB", bankroll=5)],
         [quoted("KXA"), quoted("KXB+KXC")],
     ]
     for parts in wrong:
         with pytest.raises(ConfigError):
-            combine(parts)
+            prepare(parts)
 
 
 def test_a_series_that_several_episodes_have_is_one_series() -> None:
@@ -208,23 +205,13 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
         ts, values = np.array([at for at, _ in points], np.int64), np.array([value for _, value in points])
         return replace(quoted(name), exogenous={"BTC": (ts, values)})
 
-    joined = combine([with_points("KXA", (1, 10.0), (2, 20.0), (3, 30.0)), with_points("KXB", (2, 20.0), (3, 30.0), (5, 50.0))])
+    joined = prepare([with_points("KXA", (1, 10.0), (2, 20.0), (3, 30.0)), with_points("KXB", (2, 20.0), (3, 30.0), (5, 50.0))])
     assert [column.tolist() for column in joined.exogenous["BTC"]] == [[1, 2, 3, 5], [10, 20, 30, 50]]
-    apart = combine([with_points("KXA", (1, 10.0)), with_points("KXB", (5, 50.0))])
+    apart = prepare([with_points("KXA", (1, 10.0)), with_points("KXB", (5, 50.0))])
     assert apart.exogenous["BTC"][0].tolist() == [1, 5]
-    assert combine([with_points("KXA", (1, 10.0)), with_points("KXB")]).exogenous["BTC"][0].tolist() == [1]
+    assert prepare([with_points("KXA", (1, 10.0)), with_points("KXB")]).exogenous["BTC"][0].tolist() == [1]
     with pytest.raises(ConfigError, match="different values of the series BTC"):
-        combine([with_points("KXA", (1, 10.0), (3, 30.0)), with_points("KXB", (2, 20.0), (4, 40.0))])
-
-
-def test_the_world_of_an_episode_is_that_of_its_home(tmp_path: Path) -> None:
-    made = [prepare(load(named_episode(tmp_path / world / "episodes", f"KX{world}"))) for world in ("live", "sandbox")]
-    assert [one.world for one in made] == ["live", "sandbox"]
-    generated = prepare(load(named_episode(tmp_path, "KXMADE", source={"recorded": "import: sandbox"})))
-    assert generated.world == "sandbox"
-    with pytest.raises(ConfigError, match="different worlds"):
-        combine([made[0], generated])
-    assert combine([made[0], prepare(load(named_episode(tmp_path, "KXELSE")))]).world == "live"
+        prepare([with_points("KXA", (1, 10.0), (3, 30.0)), with_points("KXB", (2, 20.0), (3, 40.0))])
 
 
 def test_the_example_of_the_page_trades_on_both_venues() -> None:

@@ -11,7 +11,7 @@ from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
 from bellwether.replay.results.metrics import metrics
-from bellwether.replay.sweep import Candidate, run_sweep
+from bellwether.replay.sweep import Candidate, Source, run_sweep
 from bellwether.replay.units import SECOND
 from tests.unit.replay.episode.folders import Native, three_episodes
 
@@ -21,8 +21,12 @@ SETTINGS = BacktestSettings(cadence=5 * SECOND)
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> list[Path]:
-    return three_episodes(tmp_path / "episodes")
+def sources(tmp_path: Path) -> list[Source]:
+    return three_sources(tmp_path / "episodes")
+
+
+def three_sources(folder: Path) -> list[Source]:
+    return [(path,) for path in three_episodes(folder)]
 
 
 def candidates(agent: str) -> list[Candidate]:
@@ -32,13 +36,13 @@ def candidates(agent: str) -> list[Candidate]:
     ]
 
 
-def test_rows_are_those_of_single_runs_whatever_the_threads(folders: list[Path], tmp_path: Path) -> None:
-    check_rows(folders, COMPILED, tmp_path)
+def test_rows_are_those_of_single_runs_whatever_the_threads(sources: list[Source], tmp_path: Path) -> None:
+    check_rows(sources, COMPILED, tmp_path)
 
 
-def check_rows(folders: list[Path], agent: str, cache: Path) -> None:
+def check_rows(sources: list[Source], agent: str, cache: Path) -> None:
     """Compare the rows of one and of two workers, and one row with that of a single run."""
-    alone, together = (run_sweep(folders, candidates(agent), SETTINGS, cache=cache, jobs=jobs) for jobs in (1, 2))
+    alone, together = (run_sweep(sources, candidates(agent), SETTINGS, cache=cache, jobs=jobs) for jobs in (1, 2))
     assert alone.rows == together.rows
     assert [(row["episode"], row["agent"]) for row in alone.rows[:2]] == [
         ("E0", "maker[spread_cents=1,skew_cents=0]"),
@@ -46,38 +50,38 @@ def check_rows(folders: list[Path], agent: str, cache: Path) -> None:
     ]
     assert len({row["result_digest"] for row in alone.rows}) > 3
     one = candidates(agent)[5]
-    assert alone.rows[8 + 5] == {**metrics(run(load(folders[1]), one.reference(), SETTINGS)), "agent": one.label}
+    assert alone.rows[8 + 5] == {**metrics(run(load(*sources[1]), one.reference(), SETTINGS)), "agent": one.label}
 
 
-def test_progress_counts_every_run(folders: list[Path], tmp_path: Path) -> None:
+def test_progress_counts_every_run(sources: list[Source], tmp_path: Path) -> None:
     counts: list[int] = []
-    run_sweep(folders[:2], candidates(COMPILED), SETTINGS, cache=tmp_path, progress=counts.append)
+    run_sweep(sources[:2], candidates(COMPILED), SETTINGS, cache=tmp_path, progress=counts.append)
     assert sum(counts) == 16
 
 
-def test_tables_are_written_for_values_of_several_types_and_for_no_candidate(folders: list[Path], tmp_path: Path) -> None:
+def test_tables_are_written_for_values_of_several_types_and_for_no_candidate(sources: list[Source], tmp_path: Path) -> None:
     mixed = [Candidate(COMPILED, "maker", f"maker[{value}]", varied={"size": value}) for value in (1, 0.5, "all", None)]
-    run_sweep(folders[:1], mixed, SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "mixed")
+    run_sweep(sources[:1], mixed, SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "mixed")
     assert pl.read_csv(tmp_path / "mixed" / "backtests.csv")["size"].to_list() == ["1", "0.5", "all", None]
-    run_sweep(folders[:1], [], SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "none")
+    run_sweep(sources[:1], [], SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "none")
     assert pl.read_parquet(tmp_path / "none" / "orders.parquet").is_empty()
 
 
-def test_an_agent_has_its_own_cadence(folders: list[Path], tmp_path: Path) -> None:
+def test_an_agent_has_its_own_cadence(sources: list[Source], tmp_path: Path) -> None:
     own = Candidate(COMPILED, "maker", "slow", cadence=60 * SECOND)
-    rows = run_sweep(folders[:1], [own, Candidate(COMPILED, "maker", "fast")], SETTINGS, cache=tmp_path).rows
+    rows = run_sweep(sources[:1], [own, Candidate(COMPILED, "maker", "fast")], SETTINGS, cache=tmp_path).rows
     assert [row["cadence_seconds"] for row in rows] == [60, 5]
 
 
-def test_wrong_parameters_and_episodes_are_refused_before_anything_runs(folders: list[Path], tmp_path: Path) -> None:
+def test_wrong_parameters_and_episodes_are_refused_before_anything_runs(sources: list[Source], tmp_path: Path) -> None:
     for params in ({"spread": 1}, {"spread_cents": 0.001}):
         wrong = Candidate(MAKER, "maker", "wrong", params)
         with pytest.raises(ConfigError):
-            run_sweep(folders, [*candidates(MAKER), wrong], SETTINGS, cache=tmp_path, progress=pytest.fail)
+            run_sweep(sources, [*candidates(MAKER), wrong], SETTINGS, cache=tmp_path, progress=pytest.fail)
     broken = Native().write(tmp_path / "broken")
     (broken / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError):
-        run_sweep([*folders, broken], candidates(MAKER), SETTINGS, cache=tmp_path / "tapes", progress=pytest.fail)
+        run_sweep([*sources, (broken,)], candidates(MAKER), SETTINGS, cache=tmp_path / "tapes", progress=pytest.fail)
 
 
 # Parameters as users write them

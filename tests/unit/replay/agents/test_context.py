@@ -33,7 +33,7 @@ from bellwether.replay import (
     run,
 )
 from bellwether.replay.agents.baselines import RandomAgent
-from bellwether.replay.prepared import Prepared
+from bellwether.replay.preparation import Prepared
 from bellwether.replay.tape.layout import HALT, INVALID, KIND_MASK, LEVEL, PRINT, SETTLE
 from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, at_step, market, settings, tape, traded

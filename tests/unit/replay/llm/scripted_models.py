@@ -22,8 +22,7 @@ from bellwether.models.transport import ModelCall
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.llm.trajectory import Head, Round, ToolCall
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
-from bellwether.replay.preparation import prepare
-from bellwether.replay.prepared import Prepared
+from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.units import CONTRACT, MICROS, MINUTE, NO, SECOND, YES

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.rules import Accumulator, OrderFees, fee_terms, kalshi_fee, rule_set, rule_sets, rules_for, trade_fee, with_fees
+from bellwether.replay.rules import Accumulator, OrderFees, fee_terms, kalshi_fee, rule_set, rule_sets, rules_for, trade_fee
 from bellwether.replay.rules.terms import (
     BY_SHARES,
     BY_SHARES_0,
@@ -283,40 +283,3 @@ def test_the_integers_say_what_the_venues_own_schedule_says(rules: str, market: 
     schedule = schedule_of(market, datetime.combine(chosen.since, datetime.min.time(), UTC))
     assert trade_fee(chosen, row, size, at, "taker") == schedule.fee(size, at, "buy")
     assert trade_fee(chosen, row, size, at, "maker") == 0
-
-
-# Fees of other rules
-
-
-def test_fees_of_another_set_come_with_their_rounding_and_its_name() -> None:
-    mixed = with_fees(AUTUMN, "kalshi-2025-07-01")
-    assert mixed == rule_set("kalshi-2026-08-30[fees=kalshi-2025-07-01]")
-    assert mixed.name == "kalshi-2026-08-30[fees=kalshi-2025-07-01]"
-    # 0.07 × 100 × 0.05 × 0.95 = 0.3325 dollars, rounded up to a cent.
-    assert kalshi_fee(mixed, 100, "0.05") == kalshi_fee(rule_set("kalshi-2025-07-01"), 100, "0.05") == Decimal("0.34")
-    assert kalshi_fee(AUTUMN, 100, "0.05") == Decimal("0.3325")
-    assert (mixed.queue, mixed.netting, mixed.units) == (AUTUMN.queue, AUTUMN.netting, rule_set("kalshi-2025-07-01").units)
-    assert with_fees(AUTUMN, None) is AUTUMN
-    sports = {"type": "sports_fees", "enabled": True, "category": "sports"}
-    old, new = rule_set("polymarket-2026-04-01"), rule_set("polymarket-2026-07-01")
-    assert fee_terms(with_fees(new, old.name), sports).tolist() == fee_terms(old, sports).tolist() != fee_terms(new, sports).tolist()
-
-
-@pytest.mark.parametrize("name", ["kalshi-2026-08-30", "pmb-2026-01", "polymarket-2026-07-01"])
-def test_no_fees_are_none_for_all_terms_and_no_rounding(name: str) -> None:
-    free = with_fees(rule_set(name), "none")
-    terms = {"type": "sports_fees", "category": "sports"} if free.venue == "polymarket" else {"type": "anything", "multiplier": 7}
-    assert fee_terms(free, terms).tolist() == [FREE, 0, 1, FREE, 0, 1, 0]
-    assert not free.uses_fee_terms
-    assert OrderFees(free, terms).fill("7.77", "0.333").net == 0
-
-
-def test_fees_that_cannot_be_are_refused() -> None:
-    for rules, fees in (
-        ("kalshi-2026-08-30", "kalshi-1900-01-01"),
-        ("kalshi-2026-08-30", "polymarket-2026-07-01"),
-        ("kalshi-2026-08-30[fees=none]", "none"),
-        ("kalshi-2026-08-30", "kalshi-2026-08-30[fees=none]"),
-    ):
-        with pytest.raises(ConfigError):
-            with_fees(rule_set(rules), fees)
