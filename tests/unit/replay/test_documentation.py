@@ -109,11 +109,12 @@ def test_the_examples_of_an_isolated_agent_and_of_a_language_model_trade(folder:
 
 
 def test_steps_are_read_with_the_sql(tmp_path: Path) -> None:
-    trade(Scripted(tmp_path / "journal.db"), tmp_path / "run", episode(4))
-    (sql,) = [one for one in blocks("agents", "sql") if "steps/*.jsonl" in one]
-    found = duckdb.sql(sql.replace("steps/*.jsonl", f"{tmp_path}/run/steps/*.jsonl")).fetchall()
-    assert [(number, ended) for number, _, ended, *_ in found] == [(number, "done") for number in range(4)]
-    assert all(dollars == pytest.approx(rounds * 0.00002) for *_, rounds, dollars in found)
+    file = tmp_path / "run.jsonl"
+    trade(Scripted(tmp_path / "journal.db"), file, episode(4))
+    (sql,) = [one for one in blocks("agents", "sql") if "llm-….jsonl" in one]
+    found = duckdb.sql(sql.replace("llm-….jsonl", str(file))).fetchall()
+    assert [(step, ended) for step, ended, *_ in found] == [(step, "done") for step in range(4)]
+    assert all(dollars == pytest.approx(requests * 0.00002) for *_, requests, dollars in found)
 
 
 def test_the_example_makes_the_episode_that_it_says(folder: Path) -> None:

@@ -154,7 +154,7 @@ class LLMAgent(_Conversing):
             "episode_digest": terms.tape_digest,
             "rules": terms.rules.name,
             "settings": asdict(terms.settings),
-            "calls_per_step": terms.calls_per_step,
+            "calls_per_step": ctx.calls_left,
             "engine": ENGINE_VERSION,
             "agent": self.name,
             "model": journal_model_name(self.model),
