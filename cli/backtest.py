@@ -65,14 +65,6 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
     ),
     cloup.option("--queue-exponent", default=3, show_default=True, type=click.IntRange(1, 100), help="Exponent of the queue model power."),
     cloup.option(
-        "--band",
-        default="auto",
-        show_default=True,
-        type=click.Choice(["auto", "fills", "rerun", "none"]),
-        help="Band of the P&L. fills: bounds of the fills of the same orders. rerun: complete runs under the slowest and fastest queue (three times as long). "
-        "auto: rerun for agents that react to their fills, except language models.",
-    ),
-    cloup.option(
         "--bankroll",
         type=str,
         metavar="DOLLARS",
@@ -136,7 +128,7 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: str | None, as_json: bool, **options: Any) -> None:
     """Run agents in recorded episodes, and show their results.
 
-    The band of a P&L shows the effect of the unknown queue position. The command exits with 1 if an agent failed, after all results are written.
+    The command exits with 1 if an agent failed, after all results are written.
     --grid runs every combination of parameters in every episode, with a reality check of the best one:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
 

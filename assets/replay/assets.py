@@ -63,8 +63,6 @@ class BacktestConfig(dg.Config):
     """Queue model; `rules` is the rule set's own."""
     queue_exponent: int = 3
     """Exponent of the queue model `power`."""
-    band: Literal["auto", "fills", "rerun", "none"] = "auto"
-    """Bounds of the P&L under the pessimistic and the optimistic queue: with the same calls, or with the agent run again."""
     order_latency_ms: float = 0.0
     """Time from a decision to the arrival of its orders."""
     data_latency_ms: float = 0.0
@@ -226,7 +224,6 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
         rules=config.rules,
         queue=None if config.queue == "rules" else config.queue,
         queue_exponent=config.queue_exponent,
-        band=config.band,
         order_latency=round(config.order_latency_ms * MILLISECOND),
         data_latency=round(config.data_latency_ms * MILLISECOND),
         execution="taker_only" if config.taker_only else None,

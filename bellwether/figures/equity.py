@@ -57,19 +57,15 @@ def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
     return np.array(sorted(indices))
 
 
-def add_band(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
-    """Prepare one backtest's equity for a chart: sorted by time, with its range over queue models and its drawdown, and at most about `most`
-    points.
+def add_drawdown(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
+    """Prepare one backtest's equity for a chart: sorted by time, with its drawdown, and at most about `most` points.
 
-    equity: rows of replay/equity of one agent in one episode. Adds lower and upper, the range of the three queue models in dollars, and drawdown,
-    the change from the running peak as a share. A long curve keeps the extremes of these columns and of equity.
+    equity: rows of replay/equity of one agent in one episode. Adds drawdown, the change from the running peak as a share. A long curve keeps
+    the extremes of both.
     """
-    models = ("equity", "equity_pessimistic", "equity_optimistic")
     rows = equity.sort("at").with_columns(pl.col(pl.Decimal).cast(pl.Float64))
-    rows = rows.with_columns(
-        lower=pl.min_horizontal(*models), upper=pl.max_horizontal(*models), drawdown=pl.col("equity") / pl.col("equity").cum_max() - 1
-    )
-    return rows[extremes(*(rows[name].to_numpy() for name in ("equity", "lower", "upper", "drawdown")), most=most)] if rows.height else rows
+    rows = rows.with_columns(drawdown=pl.col("equity") / pl.col("equity").cum_max() - 1)
+    return rows[extremes(*(rows[name].to_numpy() for name in ("equity", "drawdown")), most=most)] if rows.height else rows
 
 
 def lines(
@@ -121,20 +117,19 @@ def _at(title: str, seconds: bool = False) -> alt.Tooltip:
 
 
 def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Chart:
-    """Draw the equity of one backtest with its range over the queue models, and the drawdown below.
+    """Draw the equity of one backtest, and the drawdown below.
 
     equity: rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at the midpoint
     of the book.
     """
     if equity.is_empty():
         return empty_figure(title, "no sample")
-    rows = add_band(equity)
-    points = rows.select("equity", "lower", "upper", x="at", middle="equity_mid", drawdown=100 * pl.col("drawdown"))
+    rows = add_drawdown(equity)
+    points = rows.select("equity", x="at", middle="equity_mid", drawdown=100 * pl.col("drawdown"))
     x, axis = time("x"), "equity ($)"
     own = alt.Chart().encode(x=x)
     upper = layer_charts(
         rule_at(float(points["equity"][0])),
-        own.mark_area(interpolate="step-after", color=BLUE, opacity=0.2).encode(y=number("lower", title=axis), y2="upper:Q"),
         own.mark_line(interpolate="step-after", color=ORANGE, strokeWidth=1, opacity=0.85).encode(y=number("middle", title=axis)),
         own.mark_line(interpolate="step-after", color=BLUE, strokeWidth=1.6).encode(
             y=number("equity", title=axis), tooltip=[_at("UTC", True), "equity:Q"]
@@ -145,14 +140,14 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
     )
     chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
     return add_title(
-        fill_chart(chart, chart_rows(points)), title, "blue: equity, with the range of the queue models; orange: marked at the midpoint"
+        fill_chart(chart, chart_rows(points)), title, "blue: equity; orange: marked at the midpoint"
     )
 
 
-def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
-    """Draw the equity of one backtest in dollars with its range over the queue models. equity: rows of replay/equity of one agent in one episode."""
-    points = add_band(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
-    chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
+def equity_over_time(equity: pl.DataFrame, name: str) -> alt.LayerChart:
+    """Draw the equity of one backtest in dollars. equity: rows of replay/equity of one agent in one episode."""
+    points = add_drawdown(equity).select(x="at", y="equity", name=pl.lit(name))
+    chart = lines("UTC", "equity ($)", (), step=True, dots=False)
     return fill_chart(chart.properties(width=620), chart_rows(points))
 
 

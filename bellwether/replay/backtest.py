@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from bellwether.replay.agents.loader import AgentReference, check_complete, load
 from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.runner import call_guarded, call_locally, finish_session, run_phases
-from bellwether.replay.engine import ReplayOutcome, Session, rerun_band
+from bellwether.replay.engine import Session
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import Prepared, prepare
@@ -65,12 +65,10 @@ class Backtest(RunRecord):
         return _frames().market_pnl(self)
 
     def plot(self) -> alt.LayerChart:
-        """Draw equity in dollars over time (UTC) as an Altair chart, with its band over possible queue positions of orders. Charts of
-        several agents can be added with `+`.
-        """
-        from bellwether.figures.equity import equity_with_band
+        """Draw equity in dollars over time (UTC) as an Altair chart. Charts of several agents can be added with `+`."""
+        from bellwether.figures.equity import equity_over_time
 
-        return equity_with_band(self.equity, self.agent)
+        return equity_over_time(self.equity, self.agent)
 
     def write_html(self, path: Path | str) -> None:
         """Write the tear sheet of the backtest as one self-contained HTML page."""
@@ -79,12 +77,12 @@ class Backtest(RunRecord):
         write_tear_sheet(self, Path(path))
 
     def __str__(self) -> str:
-        """Summarize P&L, the band of P&L, fills, orders and failure in one line."""
-        from bellwether.replay.results.text_tables import format_band, format_signed
+        """Summarize P&L, fills, orders and failure in one line."""
+        from bellwether.replay.results.text_tables import format_signed
 
         row = self.summary.row(0, named=True)
         failed = "" if self.failure is None else f"; failed at decision {self.failure.step}: {self.failure}"
-        return f"{self.agent} in {self.episode}: P&L {format_signed(row['pnl'])} dollars ({format_band(row)}), {row['fills']} fills of {row['orders']} orders{failed}"
+        return f"{self.agent} in {self.episode}: P&L {format_signed(row['pnl'])} dollars, {row['fills']} fills of {row['orders']} orders{failed}"
 
     __repr__ = __str__
 
@@ -107,7 +105,7 @@ def run(
     """Run an agent through an episode or tape, or through several episodes at once, with one bankroll and one clock.
 
     An error of the agent, also in `__init__`, ends its trading: its orders are cancelled, the rest of the episode is replayed and settled,
-    and `Backtest.failure` contains the error. `BacktestSettings.band` determines the band; each rerun uses a new agent.
+    and `Backtest.failure` contains the error.
 
     Args:
         source: Episode, tape, or what `prepare` made of either; episodes of a sequence are traded together.
@@ -127,15 +125,7 @@ def run(
     settings = settings.of(prepared)
     if prepared.content is not None:
         return _run_original(prepared, agent, settings, isolated=bool(isolated))
-    trade = partial(_trade, prepared, agent, isolated=isolated)
-    has_bounds = prepared.rules.netting == "net"
-    session, result = trade(settings, bounds=has_bounds and settings.band in ("auto", "fills"))
-    outcome, failed = session.result(), result.failure
-    band = settings.band if has_bounds or settings.band == "rerun" else "none"
-    if band == "auto":
-        band = "fills"
-    if band == "rerun":
-        outcome, failed = _rerun_extremes(partial(trade, bounds=False), settings, outcome, failed)
+    session, result = _trade(prepared, agent, settings, isolated=isolated)
     return Backtest(
         episode=prepared.info.id,
         episode_digest=prepared.digest,
@@ -145,13 +135,12 @@ def run(
         rules=prepared.rules,
         settings=settings,
         tape=prepared.tape,
-        outcome=outcome,
+        outcome=session.result(),
         steps=session.steps,
-        failure=failed,
+        failure=result.failure,
         confinement=result.confinement,
         default_fees=prepared.default_fees,
         episodes=prepared.episodes,
-        band=band,
         tags=result.tags,
     )
 
@@ -187,7 +176,6 @@ def _run_original(
         steps=result.outcome.steps,
         failure=result.failure,
         episodes=(prepared.info.id,),
-        band="none",
         tags=result.tags,
         own_metrics=result.metrics,
     )
@@ -225,40 +213,15 @@ def _trade(
     settings: BacktestSettings,
     *,
     isolated: bool | Isolation,
-    bounds: bool,
 ) -> tuple[Session, _AgentResult]:
-    """Run an agent in a new session. Returns the finished session and the agent's result. bounds: compute the bounds of fills over all
-    queue histories as well.
-    """
-    session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
+    """Run an agent in a new session. Returns the finished session and the agent's result."""
+    session = Session(prepared.tape, prepared.rules, settings.engine())
     port = LocalPort(session, prepared)
     info = replace(prepared.info, bankroll=session.settings.bankroll)
     environment = _Environment(session, port, info, prepared, settings)
     if isolated:
         return session, _run_isolated(agent, environment, isolated if isinstance(isolated, Isolation) else Isolation())
     return session, _run_local(agent, environment)
-
-
-def _rerun_extremes(
-    trade: Callable[[BacktestSettings], tuple[Session, _AgentResult]],
-    settings: BacktestSettings,
-    chosen: ReplayOutcome,
-    failed: Failure | None,
-) -> tuple[ReplayOutcome, Failure | None]:
-    """Run an agent again under the slowest and the fastest queue model. trade: function that runs the agent. chosen, failed: outcome and
-    failure under the chosen model.
-
-    Returns the outcome with the bounds of all runs, and the failure of the first failed run. The failure of a rerun names its queue model.
-    """
-    others = []
-    for queue in ("reconciled", "optimistic"):
-        if settings.queue == queue:
-            continue
-        session, result = trade(replace(settings, queue=queue))
-        others.append(session.result())
-        if failed is None and result.failure is not None:
-            failed = replace(result.failure, message=f"under the queue model {queue}: {result.failure.message}")
-    return rerun_band(chosen, tuple(others)), failed
 
 
 def _prepare_source(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.failures import Failure
@@ -21,10 +21,6 @@ from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.preparation import Prepared
-
-#: Source of the band. `fills`: bounds of the fills of the same calls over all queue histories. `rerun`: complete runs under the slowest and the fastest
-#: queue model. `auto`: `rerun` for agents that react to their fills, except those with a language model, else `fills`.
-Band = Literal["auto", "fills", "rerun", "none"]
 
 _LARGEST_SEED = 2**63
 
@@ -42,7 +38,6 @@ class BacktestSettings:
         execution: maker_taker or taker_only. Default: that of the episode.
         queue: Queue model: trade_only, reconciled, proportional, power, log or optimistic. Default: that of the rules.
         queue_exponent: Exponent of the queue model power.
-        band: Source of the band, as in `Band`.
         self_trade: cancel_taker or cancel_maker.
         bankroll: Starting cash. Default: that of the episode.
         max_orders: Maximum orders of the run.
@@ -60,7 +55,6 @@ class BacktestSettings:
     execution: str | None = None
     queue: str | None = None
     queue_exponent: int = 3
-    band: str = "auto"
     self_trade: str = "cancel_taker"
     bankroll: int | None = None
     max_orders: int = 1_000_000
@@ -75,8 +69,6 @@ class BacktestSettings:
                 raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; give a value above 0")
         if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
             raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; give an integer of 64 bits")
-        if self.band not in get_args(Band):
-            raise ConfigError(f"setting up a backtest: band is {self.band!r:.60}; give one of {', '.join(get_args(Band))}")
         self.engine()
 
     def engine(self) -> EngineSettings:
@@ -124,7 +116,6 @@ class RunRecord:
         confinement: Protections against an isolated agent; None for an agent of this process.
         default_fees: The fee terms of a market are unknown.
         episodes: Names of the episodes.
-        band: Source of the band: fills, rerun or none.
         tags: Labels of orders by number.
         own_metrics: Metrics, by name, that the rules define differently from `results.metrics`.
     """
@@ -143,7 +134,6 @@ class RunRecord:
     confinement: Confinement | None = None
     default_fees: bool = False
     episodes: tuple[str, ...] = ()
-    band: str = "fills"
     tags: Mapping[int, str] = field(default_factory=dict)
     own_metrics: Mapping[str, Any] = field(default_factory=dict)
 

@@ -46,7 +46,7 @@ _BOOK_CHARTS = 8
 
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
-_EQUITY = ("agent", "at", "equity", "equity_pessimistic", "equity_optimistic")
+_EQUITY = ("agent", "at", "equity")
 #: Amounts of a market, and columns of replay/market_pnl that are read.
 _AMOUNTS = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
 _MARKET_COLUMNS = ("agent", "episode", "ticker", "fills", *_AMOUNTS)

@@ -152,36 +152,12 @@ ORDERS = Table(
         Column("price", PRICE, "limit price of the side; null for a market order", DOLLARS, nullable=True),
         Column("size", SIZE, "ordered contracts", CONTRACTS),
         Column("filled", SIZE, "filled contracts", CONTRACTS),
-        *(
-            Column(
-                f"filled_{account}",
-                SIZE,
-                f"{ends} contracts filled over all queue histories; null if the band is from reruns",
-                CONTRACTS,
-                nullable=True,
-            )
-            for account, ends in (("pessimistic", "fewest"), ("optimistic", "most"))
-        ),
         Column("filled_as_taker", SIZE, "contracts of `filled` that took liquidity", CONTRACTS),
         Column("status", TEXT, "filled, cancelled, rejected or expired; resting or pending if the episode ended first"),
         Column("reason", TEXT, "why it was rejected or ended; null if filled", nullable=True),
         Column("sent_at", INSTANT, "when the agent sent it", UTC),
         Column("arrived_at", INSTANT, "when it reached the book; null if it never did", UTC, nullable=True),
         Column("ended_at", INSTANT, "when it ended; null if it was resting", UTC, nullable=True),
-        Column(
-            "filled_earliest_at",
-            INSTANT,
-            "when the fastest queue history filled it completely; null if none did, and without a band of fills",
-            UTC,
-            nullable=True,
-        ),
-        Column(
-            "filled_latest_at",
-            INSTANT,
-            "when the slowest queue history filled it completely; null if none did, and without a band of fills",
-            UTC,
-            nullable=True,
-        ),
         Column("mid", PRICE, "midpoint of its side at arrival; null if a side was empty", DOLLARS, nullable=True),
         _money("cost", "cost of its fills without fees; negative if they brought money in"),
         _money("fees", "fees of its fills"),
@@ -191,8 +167,7 @@ ORDERS = Table(
     ),
     key=("episode", "agent", "order_id"),
     partitioned_by=("episode", "agent"),
-    version="3",
-    added={"2": dict.fromkeys(("filled_earliest_at", "filled_latest_at", "tag"))},
+    version="4",
 )
 
 HORIZONS_S = (1, 5, 30, 300)
@@ -240,14 +215,12 @@ EQUITY = Table(
         _money("cash", "cash"),
         _money("equity", "cash plus positions at the price at which they can be sold; 0 without bids"),
         _money("equity_mid", "cash plus positions at the midpoint"),
-        _money("equity_pessimistic", "lower bound of equity over unknown queue histories"),
-        _money("equity_optimistic", "upper bound of equity over unknown queue histories"),
         RULES,
         KNOWN_AT,
     ),
     key=("episode", "agent", "sample"),
     partitioned_by=("episode", "agent"),
-    version="2",
+    version="3",
 )
 
 #: Metrics of one backtest.

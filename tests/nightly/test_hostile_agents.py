@@ -56,7 +56,7 @@ def test_an_attack_is_harmless(attack: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert (None if failure is None else failure.type) == kind, failure
     assert LOOT not in orders[:, O_COUNT], "it succeeded"
     assert len(orders) == sent
-    assert backtest.outcome.pnl[0] == 0, "no order of these fills"
+    assert backtest.outcome.pnl == 0, "no order of these fills"
 
 
 def test_what_it_patches_is_its_own() -> None:
@@ -234,7 +234,7 @@ def test_an_agent_that_fails_while_it_is_loaded_fails_alone(code: str, where: st
     assert time.monotonic() - begun < SECONDS + 20
     assert backtest.failure is not None
     assert (backtest.failure.type, backtest.failure.step) == (BEFORE[code], -1)
-    assert (backtest.agent, len(backtest.outcome.orders), backtest.outcome.pnl[0]) == ("fails", 0, 0)
+    assert (backtest.agent, len(backtest.outcome.orders), backtest.outcome.pnl) == ("fails", 0, 0)
 
 
 # Systems without namespaces

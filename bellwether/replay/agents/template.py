@@ -94,7 +94,7 @@ def test_it_is_filled_once_the_queue_ahead_of_it_has_traded() -> None:
     backtest = traded($cls(size=10))
     assert backtest.failure is None
     # 10 contracts cost 45 cents each, without fees, and pay a dollar each.
-    assert backtest.outcome.pnl[0] == 5_500_000
+    assert backtest.outcome.pnl == 5_500_000
 
 
 def test_it_does_not_bid_into_a_narrow_spread() -> None:

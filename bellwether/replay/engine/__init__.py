@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.replay.engine.outcome import ReplayOutcome, rerun_band
+    from bellwether.replay.engine.outcome import ReplayOutcome
     from bellwether.replay.engine.session import Session
     from bellwether.replay.engine.settings import ReplaySettings
 
-_HOMES = {"outcome": ("ReplayOutcome", "rerun_band"), "session": ("Session",), "settings": ("ReplaySettings",)}
+_HOMES = {"outcome": ("ReplayOutcome",), "session": ("Session",), "settings": ("ReplaySettings",)}
 
-__all__ = ["ReplayOutcome", "ReplaySettings", "Session", "rerun_band"]
+__all__ = ["ReplayOutcome", "ReplaySettings", "Session"]
 
 __getattr__ = lazy_names(__name__, _HOMES)

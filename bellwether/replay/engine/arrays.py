@@ -50,13 +50,13 @@ def record_width(name: str) -> int:
 class Arrays:
     """Arrays of one replay, int64[rows, fields] each, which compiled code and Python share. schedule: result of `build_schedule`."""
 
-    def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: ReplaySettings, *, bounds: bool) -> None:
+    def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: ReplaySettings) -> None:
         self.settings = settings
         self._longest = max(map(len, tape.levels), default=0)
         sides, slots = new_sides(tape)
         stops = int(np.count_nonzero(schedule[:, 2] == DECISION))
         markets = new_markets(tape, rules)
-        state = new_state(tape, rules, settings, bounds=bounds)
+        state = new_state(tape, rules, settings)
         self._arrays: dict[str, np.ndarray] = {
             "ts": tape.ts,
             "event": tape.event,
@@ -69,8 +69,8 @@ class Arrays:
             "sides": sides,
             "shown": np.zeros(slots, np.int64),
             "marks": np.full(slots, NO_BOOK_YET, np.int32),
-            "levels": new_rows(slots, record_width("levels")),
-            "scratch": np.empty(3 * (self._longest + 1), np.int64),
+            "taken": np.zeros(slots, np.int64),
+            "scratch": np.empty(self._longest + 1, np.int64),
             "orders": new_rows(FIRST_ROWS, record_width("orders")),
             "fills": new_rows(FIRST_ROWS, record_width("fills")),
             "samples": new_rows(len(schedule) - stops, record_width("samples")),
@@ -157,9 +157,7 @@ def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
     sides["book"] = np.cumsum(counts) - counts
     sides["meets"] = NEVER
     sides["prices"] = np.repeat(tape.starts, 2)
-    sides["low"] = 1 << 30
-    for name in ("head", "quote", "quote_slow", "quote_fast"):
-        sides[name] = -1
+    sides["head"] = sides["quote"] = -1
     return _integer_rows(sides), int(counts.sum())
 
 
@@ -177,7 +175,7 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
     return _integer_rows(markets)
 
 
-def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: bool) -> np.ndarray:
+def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
     """Build the row of the account and the clock before the first event."""
     states = np.zeros(1, STATE)
     state = states[0]
@@ -187,7 +185,6 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: b
     state["expiry"] = state["timer"] = state["budget"] = NEVER
     state["expiry_at"] = state["timer_at"] = -1
     state["cash"] = settings.bankroll
-    state["bounds"] = bounds and rules.netting == "net"
     for name in ("consume", "remainder_rests", "gtd_rests", "through", "crossing", "collateral"):
         state[name] = getattr(rules, name)
     state["behind_own"], state["net"] = rules.join == "behind_own", rules.netting == "net"

@@ -1,20 +1,17 @@
 """Displayed levels, the lots that the agent took from them, and the lists of its resting orders.
 
 `sim` is the whole replay, `m` a market, `s` a side (2 × market + side of the canonical bid), `level` the number of one of its prices, `o`
-an order. The list of a side contains the agent's orders that rest in the account or in a queue history (`bounds`).
+an order.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bellwether.replay.engine.codes import Status
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.memory import levels_of, markets_of, marks_of, numbers_of, orders_of, prices_of, shown_of, sides_of, state_of
+from bellwether.replay.engine.memory import markets_of, marks_of, numbers_of, orders_of, prices_of, shown_of, sides_of, state_of, taken_of
 from bellwether.replay.engine.state import NEVER
 from bellwether.replay.units import DOLLAR
-
-_RESTING = int(Status.RESTING)
 
 
 @inlined
@@ -48,20 +45,14 @@ def lower_best(sim, s, level):
 
 
 @compiled
-def consume(sim, s, level, lots, fewest, most):
-    """Subtract lots that the agent took from a displayed level; they return when its recorded size next changes.
-
-    `fewest` and `most` are the lots taken in the queue histories.
-    """
+def consume(sim, s, level, lots):
+    """Subtract lots that the agent took from a displayed level; they return when its recorded size next changes."""
     if state_of(sim).consume == 0:
         return
-    shown, at = shown_of(sim), sides_of(sim)[s].book + level
-    row = levels_of(sim)[at]
-    if row.taken + row.taken_max == 0:
+    shown, taken, at = shown_of(sim), taken_of(sim), sides_of(sim)[s].book + level
+    if taken[at] == 0:
         marks_of(sim)[at] += 1
-    row.taken += lots
-    row.taken_min += fewest
-    row.taken_max += most
+    taken[at] += lots
     shown[at] -= lots
     if shown[at] == 0 and sides_of(sim)[s].best == level:
         lower_best(sim, s, level)
@@ -118,22 +109,12 @@ def count_at_level(sim, o, change):
 
 @inlined
 def first_order_at(sim, s, level):
-    """Return the agent's first order in the queue at a level that rests in the account, -1 for none."""
+    """Return the agent's first order in the queue at a level, -1 for none."""
     orders = orders_of(sim)
     i = sides_of(sim)[s].head
-    while i >= 0 and (orders[i].level > level or (orders[i].level == level and orders[i].status != _RESTING)):
+    while i >= 0 and orders[i].level > level:
         i = orders[i].next
     return i if i >= 0 and orders[i].level == level else -1
-
-
-@inlined
-def first_resting(sim, s):
-    """Return the agent's best order on a side that rests in the account, -1 for none."""
-    orders = orders_of(sim)
-    i = sides_of(sim)[s].head
-    while i >= 0 and orders[i].status != _RESTING:
-        i = orders[i].next
-    return i
 
 
 @compiled

@@ -7,7 +7,6 @@ that the agent asked to be called for) are further stops. `sim` is the whole rep
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import value_account
-from bellwether.replay.engine.bounds import value_band
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.engine.compilation import compiled
 from bellwether.replay.engine.events import check_crossings, first_after, has_room, process_events
@@ -22,14 +21,12 @@ from bellwether.replay.engine.memory import (
     ts_of,
 )
 from bellwether.replay.engine.order_updates import has_room_for_updates, is_watching_orders, record_updates
-from bellwether.replay.engine.quotes import rejoin_queue
 from bellwether.replay.engine.schedule import DECISION, WAKE
 from bellwether.replay.engine.state import (
     AMEND_MESSAGE,
     CANCEL_MESSAGE,
     NEVER,
     PLACE_MESSAGE,
-    REJOIN_MESSAGE,
     WATCH_FILLS,
     WATCH_ORDERS,
 )
@@ -177,8 +174,6 @@ def _deliver_messages(sim, time):
         elif kind == AMEND_MESSAGE:
             orders_of(sim)[o].amends -= 1
             amend_now(sim, o, message.price, message.lots, time)
-        elif kind == REJOIN_MESSAGE:
-            rejoin_queue(sim, o, message.price, message.lots, time)
         else:
             cancel_resting(sim, o, time)
         if watched:
@@ -190,14 +185,12 @@ def _deliver_messages(sim, time):
 
 @compiled
 def _record_sample(sim, time, final):
-    """Append a sample of cash, equity and the equity band. final: last sample, which contains only cash under some rules."""
+    """Append a sample of cash and equity. final: last sample, which contains only cash under some rules."""
     state, sides = state_of(sim), sides_of(sim)
     value_account(state, sides)
-    value_band(sim)
     sample = samples_of(sim)[state.samples]
     state.samples += 1
     cash_only = final and state.final_cash == 1
     sample.ts, sample.cash = time, state.cash
     sample.equity = state.cash if cash_only else state.equity
     sample.mid_equity = state.cash if cash_only else state.mid_equity
-    sample.low, sample.high = sample.equity + state.low, sample.equity + state.high

@@ -125,8 +125,7 @@ _TEXTS = {
 #: Columns of `orders`, the fields of `state.ORDER`.
 O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_TAKEN = range(8)
 O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES, O_TAG = range(8, 19)
-O_MIN, O_MAX, O_LATEST, O_EARLIEST, O_BID_SIDE, O_LEVEL, O_BID_PRICE = range(19, 26)
-O_COLS = 41
+O_COLS = 28
 
 #: Columns of `fills`, the fields of `state.FILL`.
 F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
@@ -136,9 +135,9 @@ F_COLS = 10
 U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED = range(7)
 U_COLS = 7
 
-#: Columns of `samples`, micro-dollars but for TS. PESS, OPT: ends of the band of equity.
-S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
-S_COLS = 6
+#: Columns of `samples`, micro-dollars but for TS.
+S_TS, S_CASH, S_EQUITY, S_MID_EQUITY = range(4)
+S_COLS = 4
 
 #: Columns of an order request in `place_many`.
 R_TICKER, R_SIDE, R_ACTION, R_PRICE, R_LOTS, R_TIF, R_EXPIRES = range(7)

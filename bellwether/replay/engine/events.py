@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from bellwether.replay.engine.accounts import pay_positions, update_reserves
 from bellwether.replay.engine.book import lower_best
-from bellwether.replay.engine.bounds import settle_band
 from bellwether.replay.engine.codes import Reason, TickerStatus
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import (
     event_of,
     fills_of,
-    levels_of,
     markets_of,
     marks_of,
     prices_of,
     shown_of,
     sides_of,
     state_of,
+    taken_of,
     ts_of,
 )
-from bellwether.replay.engine.queue import apply_level_change, apply_print, end_all_orders, fill_crossed, invalidate_book, restore_book
+from bellwether.replay.engine.queue import apply_level_change, apply_print, end_all_orders, fill_crossed, restore_book
 from bellwether.replay.engine.state import NO_BOOK_YET
 from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, OPEN, PRINT, SETTLE, TRADED, VALID, VOID
 
@@ -132,10 +131,10 @@ def _change_own_level(sim, s, level, value, traded):
     at = side.book + level
     if marks_of(sim)[at] >= NO_BOOK_YET:
         _show_first_book(sim, s >> 1)
-    row = levels_of(sim)[at]
-    recorded = shown_of(sim)[at] + row.taken
-    if row.taken + row.taken_max > 0:
-        row.taken = row.taken_min = row.taken_max = 0
+    taken = taken_of(sim)
+    recorded = shown_of(sim)[at] + taken[at]
+    if taken[at] > 0:
+        taken[at] = 0
         marks_of(sim)[at] -= 1
     if marks_of(sim)[at] > 0 and market.status & _INVALID_BIT == 0:
         apply_level_change(sim, s, level, recorded, value, traded)
@@ -187,7 +186,6 @@ def _change_status(sim, m, kind, value, ts):
     state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
         market.status |= _INVALID_BIT
-        invalidate_book(sim, m)
     elif kind == VALID:
         if market.status & _INVALID_BIT:
             market.status &= ~_INVALID_BIT
@@ -206,7 +204,6 @@ def _change_status(sim, m, kind, value, ts):
             end_all_orders(sim, m, _CLOSED, ts)
     elif kind in (SETTLE, VOID) and market.status & _PAID_BIT == 0:
         end_all_orders(sim, m, _CLOSED, ts)
-        settle_band(sim, m, value, kind == VOID)
         pay_positions(sim, m, value, kind == VOID)
         update_reserves(sim, m)
         market.status |= _PAID_BIT

@@ -67,14 +67,6 @@ def fill_fee(market, role, action, price, lots, ts, rounding):
 
 
 @compiled
-def max_fill_rounding(market, price):
-    """Return by how much rounding can change what one maker fill at a price pays; 0 if nothing is rounded."""
-    if market.fees[MAKER_KIND] == FREE and (market.balance_unit == 0 or price % market.balance_unit == 0):
-        return 0
-    return market.fee_unit + market.balance_unit
-
-
-@compiled
 def _curve_units(kind, amount, step, price):
     """Compute a fee on Polymarket's curve as a number of fee units: amount × worth × (w / 10^8)^e / step, rounded half up.
 

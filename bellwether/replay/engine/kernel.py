@@ -18,8 +18,8 @@ from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine.book import count_resting, level_of
 from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
 from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
-from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE, Status
-from bellwether.replay.engine.compilation import compiled, compiled_alone, inlined
+from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE
+from bellwether.replay.engine.compilation import compiled, compiled_alone
 from bellwether.replay.engine.memory import (
     call_engine,
     fills_of,
@@ -32,8 +32,6 @@ from bellwether.replay.engine.memory import (
     updates_of,
 )
 
-_RESTING = int(Status.RESTING)
-
 
 def strategy(function: Callable[..., Any]) -> Any:
     """Compile a strategy, or a function that a strategy calls, and cache it on disk.
@@ -41,20 +39,6 @@ def strategy(function: Callable[..., Any]) -> Any:
     Compiled without reference counts, which would double the time.
     """
     return compiled_alone(function)
-
-
-@inlined
-def _known_account(sim):
-    """Return the account as the agent knows it, and record that the agent has read data that depend on its fills."""
-    state_of(sim).reacted = 1
-    return state_of(sim)
-
-
-@inlined
-def _known_order(sim, order):
-    """Return an order as the agent knows it, and record that the agent has read data that depend on its fills."""
-    state_of(sim).reacted = 1
-    return orders_of(sim)[max(order, 0)]
 
 
 @compiled
@@ -157,19 +141,18 @@ def step_index(sim):
 @compiled
 def cash(sim):
     """Return the cash in micro-dollars."""
-    return _known_account(sim).cash
+    return state_of(sim).cash
 
 
 @compiled
 def available(sim):
     """Return the cash not reserved for resting orders, in micro-dollars."""
-    return _known_account(sim).cash - _known_account(sim).reserved
+    return state_of(sim).cash - state_of(sim).reserved
 
 
 @compiled
 def equity(sim):
     """Return cash plus positions at the liquidation side (bid if long, ask if short), in micro-dollars."""
-    _known_account(sim)
     return call_engine(sim, VALUE, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -189,7 +172,6 @@ def displayed(sim, ticker, side, price):
 @compiled
 def position(sim, ticker, side):
     """Return the agent's position in a side, in lots."""
-    _known_account(sim)
     return sides_of(sim)[2 * ticker + side].position
 
 
@@ -202,7 +184,7 @@ def ticker_status(sim, ticker):
 @compiled
 def order_status(sim, order):
     """Return the `Status` of an order."""
-    return _known_order(sim, order).status if order >= 0 else NONE
+    return orders_of(sim)[order].status if order >= 0 else NONE
 
 
 @compiled
@@ -226,35 +208,25 @@ def order_price(sim, order):
 @compiled
 def remaining(sim, order):
     """Return the unfilled lots of an order."""
-    return _known_order(sim, order).count - _known_order(sim, order).filled if order >= 0 else 0
+    return orders_of(sim)[order].count - orders_of(sim)[order].filled if order >= 0 else 0
 
 
 @compiled
 def resting_count(sim, ticker):
     """Return the number of the agent's resting orders in a ticker, or in all tickers for -1."""
-    _known_account(sim)
     return count_resting(sim, ticker)
-
-
-@inlined
-def _resting_from(sim, order):
-    """Return the first order that rests, as far as the agent knows, from `order` on in its list, -1 for none."""
-    while order >= 0 and orders_of(sim)[order].status != _RESTING:
-        order = orders_of(sim)[order].next
-    return order
 
 
 @compiled
 def first_resting(sim, ticker, bid_side):
     """Return the resting order with the highest price-time priority on a canonical side (bids for YES, or for NO), -1 for none."""
-    _known_account(sim)
-    return _resting_from(sim, sides_of(sim)[2 * ticker + bid_side].head)
+    return sides_of(sim)[2 * ticker + bid_side].head
 
 
 @compiled
 def next_resting(sim, order):
     """Return the resting order that follows `order` in price-time priority on its canonical side, -1 for none."""
-    return _resting_from(sim, _known_order(sim, order).next) if order >= 0 else NONE
+    return orders_of(sim)[order].next if order >= 0 else NONE
 
 
 @compiled

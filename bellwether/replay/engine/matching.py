@@ -1,7 +1,6 @@
 """Arrival of orders: checks, execution against displayed levels, cash, and resting; cancels, amends and expiries.
 
-`sim` is the whole replay, `s` a side, `m` a market, `o` an order, `ts` ns UTC. *Histories* are the slowest and the fastest course of the
-queues (`bounds`), in which an order is tracked in addition to the account.
+`sim` is the whole replay, `s` a side, `m` a market, `o` an order, `ts` ns UTC.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from bellwether.replay.engine.accounts import (
     update_reserve,
     update_reserves,
 )
-from bellwether.replay.engine.book import consume, count_at_level, first_order_at, first_resting, level_of, link_between, price_of
+from bellwether.replay.engine.book import consume, count_at_level, first_order_at, level_of, link_between, price_of
 from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.fees import fill_fee
 from bellwether.replay.engine.memory import grids_of, markets_of, orders_of, shown_of, sides_of, state_of
-from bellwether.replay.engine.queue import end_all_orders, end_order, is_linked, join_queue, remove_order, set_ended
-from bellwether.replay.engine.state import JOINS_BOTH, JOINS_FAST, JOINS_SLOW, NEVER
+from bellwether.replay.engine.queue import end_all_orders, end_order, join_queue, remove_order, set_ended
+from bellwether.replay.engine.state import NEVER
 from bellwether.replay.units import DOLLAR
 
 _IOC, _GTC, _POST_ONLY, _FOK, _GTD = (int(tif) for tif in Tif)
@@ -121,12 +120,12 @@ def is_crossing(sim, order):
         return True
     if state_of(sim).self_trade == 1 or sides_of(sim)[s].own == 0:
         return False
-    return orders_of(sim)[first_resting(sim, s)].level >= limit
+    return orders_of(sim)[sides_of(sim)[s].head].level >= limit
 
 
 @compiled
 def execute_order(sim, o, lots, ts):
-    """Match an order of `lots` that does not rest yet, and rest what remains, in the account and in the histories that it joins.
+    """Match an order of `lots` that does not rest yet, and rest what remains.
 
     Returns the reason of a rejection, with nothing changed, or NONE.
     """
@@ -155,13 +154,10 @@ def execute_order(sim, o, lots, ts):
         _walk_book(sim, o, lots, ts, True)
     order.reserved_fee = fee
     if rests:
-        join_queue(sim, o, ts, rest, rest if order.joins & JOINS_SLOW else 0, rest if order.joins & JOINS_FAST else 0)
+        join_queue(sim, o, ts)
         update_reserve(sim, s)
     elif rest == 0:
         set_ended(order, _FILLED, _NO_REASON, ts)
-        if order.joins == JOINS_BOTH:
-            order.latest = order.done_slow = ts if order.latest < 0 else order.latest
-            order.earliest = order.done_fast = ts if order.earliest < 0 else order.earliest
     else:
         set_ended(order, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
     if crossing:
@@ -183,7 +179,7 @@ def _rest_order(sim, o, lots, fee, ts):
             return _INSUFFICIENT_CASH
         state.reserved, side.reserve = reserved, reserve
     order.reserved_fee = fee
-    join_queue(sim, o, ts, lots, lots if order.joins & JOINS_SLOW else 0, lots if order.joins & JOINS_FAST else 0)
+    join_queue(sim, o, ts)
     return _NO_REASON
 
 
@@ -213,7 +209,7 @@ def _walk_book(sim, o, lots, ts, commit):
     guarded = state.self_trade == 0 and side.own > 0
     q = side.best
     if guarded:
-        q = max(q, orders[first_resting(sim, s)].level)
+        q = max(q, orders[side.head].level)
     remaining, change, rounding, reached = lots, 0, order.rounding, DOLLAR
     while q >= limit and remaining > 0:
         size = min(remaining, shown[side.book + q])
@@ -243,22 +239,16 @@ def _walk_book(sim, o, lots, ts, commit):
 
 @compiled
 def _take_level(sim, o, s, q, price, size, ts):
-    """Fill a taker's order with `size` lots of the bids of side `s` at level `q`, identically in the account and in every history."""
+    """Fill a taker's order with `size` lots of the bids of side `s` at level `q`."""
     orders = orders_of(sim)
-    order = orders[o]
     book_fill(sim, o, price, size, _TAKER, ts)
-    order.filled_min += size
-    order.filled_max += size
-    order.chances += 1
-    consume(sim, s, q, size, size, size)
+    consume(sim, s, q, size)
     if state_of(sim).self_trade == 1:
         return
     i = sides_of(sim)[s].head
     while i >= 0 and orders[i].level >= q:
         if orders[i].level == q:
             orders[i].ahead = max(0, orders[i].ahead - size)
-            orders[i].ahead_slow = max(0, orders[i].ahead_slow - size)
-            orders[i].ahead_fast = max(0, orders[i].ahead_fast - size)
         i = orders[i].next
 
 
@@ -301,13 +291,11 @@ def _is_affordable(sim, order, filled, change, rest, fee, reached):
 
 @compiled
 def cancel_now(sim, o, reason, ts):
-    """Cancel an order in the account and in the histories. Returns True if it rested in the account."""
-    order = orders_of(sim)[o]
-    if not is_linked(order):
+    """Cancel an order. Returns True if it rested."""
+    if orders_of(sim)[o].status != _RESTING:
         return False
-    rested = order.status == _RESTING
     end_order(sim, o, _CANCELLED, reason, ts)
-    return rested
+    return True
 
 
 @compiled
@@ -315,8 +303,6 @@ def amend_now(sim, o, price, lots, ts):
     """Change a resting order to `lots` remaining at `price` of its side. Returns 0, or the reason why it stays unchanged."""
     order = orders_of(sim)[o]
     if order.status != _RESTING:
-        if is_linked(order):
-            remove_order(sim, o, _CANCELLED, _AGENT, ts)
         return _NOT_RESTING
     m = order.market
     s, market, filled = 2 * m + order.bid_side, markets_of(sim)[m], order.filled
@@ -324,13 +310,11 @@ def amend_now(sim, o, price, lots, ts):
         return _BAD_SIZE
     if price == order.price and lots <= order.count - filled:
         order.count = filled + lots
-        order.left_slow = min(order.left_slow, max(0, order.count - order.filled_min))
-        order.left_fast = min(order.left_fast, max(0, order.count - order.filled_max))
         order.reserved_fee = compute_reserved_fee(sim, order, lots)
         update_reserve(sim, s)
         return _NO_REASON
     old_price, old_count, old_fee, previous, following = order.price, order.count, order.reserved_fee, order.prev, order.next
-    old_slow, old_fast, old_bid, old_level = order.left_slow, order.left_fast, order.bid_price, order.level
+    old_bid, old_level = order.bid_price, order.level
     if _is_bad_price(sim, m, price, level_of(sim, m, price), order.tif):
         return _BAD_PRICE
     reason = _closure_reason(market.status)
@@ -344,7 +328,7 @@ def amend_now(sim, o, price, lots, ts):
     reason = execute_order(sim, o, lots, ts)
     if reason != _NO_REASON:
         order.price, order.count, order.bid_price, order.level, order.reserved_fee = old_price, old_count, old_bid, old_level, old_fee
-        order.left_slow, order.left_fast, order.status = old_slow, old_fast, _RESTING
+        order.status = _RESTING
         sides_of(sim)[s].own += 1
         link_between(sides_of(sim), orders_of(sim), o, previous, following)
         count_at_level(sim, o, 1)
@@ -354,7 +338,7 @@ def amend_now(sim, o, price, lots, ts):
 
 @compiled
 def cancel_resting(sim, m, ts):
-    """Cancel all resting orders of a market, or of all markets for -1. Returns how many rested in the account."""
+    """Cancel all resting orders of a market, or of all markets for -1. Returns how many rested."""
     count = 0
     for market in range(state_of(sim).tickers):
         if m < 0 or m == market:

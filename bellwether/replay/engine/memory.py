@@ -76,7 +76,7 @@ def _record_accessor(name: str) -> Any:
 state_of = _record_accessor("state")
 ts_of, event_of, prices_of, numbers_of = (_array_accessor(name) for name in ("ts", "event", "prices", "numbers"))
 grids_of, schedule_of = _array_accessor("grids"), _array_accessor("schedule")
-markets_of, sides_of, shown_of, marks_of, levels_of = (_array_accessor(name) for name in ("markets", "sides", "shown", "marks", "levels"))
+markets_of, sides_of, shown_of, marks_of, taken_of = (_array_accessor(name) for name in ("markets", "sides", "shown", "marks", "taken"))
 scratch_of, orders_of, fills_of, samples_of = (_array_accessor(name) for name in ("scratch", "orders", "fills", "samples"))
 messages_of, batch_of, updates_of, noted_of = (_array_accessor(name) for name in ("messages", "batch", "updates", "noted"))
 trades_of = _array_accessor("trades")

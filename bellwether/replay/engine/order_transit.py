@@ -1,6 +1,6 @@
 """Orders, cancels and amends on their way to the market: immediate without latency, otherwise messages that arrive in the order of sending.
 
-`sim` is the whole replay, `m` a market, `o` an order. *Histories* are the slowest and the fastest course of the queues (`bounds`).
+`sim` is the whole replay, `m` a market, `o` an order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.events import first_after
 from bellwether.replay.engine.matching import amend_now, cancel_now, process_arrival, set_bid_price
 from bellwether.replay.engine.memory import messages_of, orders_of, state_of, ts_of
-from bellwether.replay.engine.queue import is_linked
 from bellwether.replay.engine.state import AMEND_MESSAGE, CANCEL_MESSAGE, PLACE_MESSAGE
 
 _PENDING, _RESTING, _FILLED, _REJECTED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.REJECTED)
@@ -46,8 +45,8 @@ def send_message(sim, kind, order, price, lots):
 
 
 @compiled
-def place_order(sim, m, side, action, price, lots, tif, expires, joins):
-    """Send an order. Returns its number, or NONE if it is not recorded. joins: histories in which it rests (JOINS_*)."""
+def place_order(sim, m, side, action, price, lots, tif, expires):
+    """Send an order. Returns its number, or NONE if it is not recorded."""
     state, orders = state_of(sim), orders_of(sim)
     o = state.orders
     if state.over == 1 or o >= state.max_orders:
@@ -56,9 +55,8 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
     order = orders[o]
     order.market = m if 0 <= m < state.tickers else NONE
     order.side, order.action, order.price, order.tif, order.count, order.expires = side, action, price, tif, lots, expires
-    order.status, order.reason, order.sent, order.tag, order.joins, order.amends = _PENDING, 0, state.now, 0, joins, 0
+    order.status, order.reason, order.sent, order.tag, order.amends = _PENDING, 0, state.now, 0, 0
     order.arrived = order.queued = order.ended = order.mid2 = order.next = order.prev = NONE
-    order.latest = order.earliest = order.done_slow = order.done_fast = NONE
     order.bid_side = side if action == 0 else 1 - side
     order.level = order.bid_price = 0
     if order.market >= 0 and 0 <= side <= 1:
@@ -76,16 +74,16 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
 
 @compiled
 def cancel_order(sim, o):
-    """Cancel an order in the account and the histories. Returns 1 if it rested (with latency: may rest on arrival), else 0."""
+    """Cancel an order. Returns 1 if it rested (with latency: may rest on arrival), else 0."""
     state, order = state_of(sim), orders_of(sim)[o]
     if state.listed == 1 and order.status == _FILLED and order.queued >= 0:
         return 1
     if is_immediate(sim):
         return 1 if cancel_now(sim, o, _AGENT, state.now) else 0
-    live = is_live(sim, o)
-    if live or is_linked(order):
-        send_message(sim, CANCEL_MESSAGE, o, 0, 0)
-    return 1 if live else 0
+    if not is_live(sim, o):
+        return 0
+    send_message(sim, CANCEL_MESSAGE, o, 0, 0)
+    return 1
 
 
 @compiled
@@ -93,8 +91,8 @@ def amend_order(sim, o, price, lots):
     """Change the price and the remaining lots of an order. Returns 0 if the change is made or sent, else the `Reason` as a number."""
     if is_immediate(sim):
         return amend_now(sim, o, price, lots, state_of(sim).now)
-    live = is_live(sim, o)
-    if live or is_linked(orders_of(sim)[o]):
-        orders_of(sim)[o].amends += 1
-        send_message(sim, AMEND_MESSAGE, o, price, lots)
-    return 0 if live else _NOT_RESTING
+    if not is_live(sim, o):
+        return _NOT_RESTING
+    orders_of(sim)[o].amends += 1
+    send_message(sim, AMEND_MESSAGE, o, price, lots)
+    return 0

@@ -3,54 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from bellwether.replay.engine.arrays import SIDE_AT, STATE_AT
-from bellwether.replay.engine.codes import O_MAX, O_MIN, O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
+from bellwether.replay.engine.codes import O_STATUS, Status
 from bellwether.replay.engine.marks import unrealised_pnl
 from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.replay.units import DOLLAR
 from bellwether.units import CentiCents, MicroDollars
-
-#: Value of the account, and the low and the high end of its band.
-MoneyBand = tuple[MicroDollars, MicroDollars, MicroDollars]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplayOutcome:
     """Outcome of a replay: final account, orders, fills and equity samples. Money in micro-dollars, sizes in lots, times in ns UTC.
 
-    bankroll: initial cash. cash, realised, fees: of the account. equity: of the account, and the ends of its band. mid_equity: at mid.
-    positions, basis: int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost.
-    steps: decisions. refused: orders that were not logged. reacted: the agent has read data that depend on its fills. orders, fills,
-    samples: as in `Session`, copied. filled: int64[n, 2], minimum and maximum lots that can have been filled of each order, -1 without
-    bounds.
+    bankroll: initial cash. cash, realised, fees: of the account. equity: at the liquidation side. mid_equity: at mid. positions, basis:
+    int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost. steps: decisions.
+    refused: orders that were not logged. orders, fills, samples: as in `Session`, copied.
     """
 
     bankroll: MicroDollars
     cash: MicroDollars
     realised: MicroDollars
     fees: MicroDollars
-    equity: MoneyBand
+    equity: MicroDollars
     mid_equity: MicroDollars
     positions: np.ndarray
     basis: np.ndarray
     unrealised: np.ndarray
     steps: int
     refused: int
-    reacted: bool
     orders: np.ndarray
     fills: np.ndarray
     samples: np.ndarray
-    filled: np.ndarray
 
     @property
-    def pnl(self) -> MoneyBand:
-        """Equity less bankroll: of the account, and at the low and the high end of the equity band."""
-        main, low, high = (MicroDollars(amount - self.bankroll) for amount in self.equity)
-        return main, low, high
+    def pnl(self) -> MicroDollars:
+        """Equity less bankroll."""
+        return MicroDollars(self.equity - self.bankroll)
 
     def count(self, status: Status) -> int:
         """Return how many orders ended with a status."""
@@ -58,9 +50,9 @@ class ReplayOutcome:
 
     def digest(self) -> str:
         """Compute the SHA-256, in hex, of all numbers: the same on every machine for the same tape, rules, settings and orders."""
-        numbers = [self.bankroll, self.cash, self.realised, self.fees, *self.equity, self.mid_equity, self.steps, self.refused]
+        numbers = [self.bankroll, self.cash, self.realised, self.fees, self.equity, self.mid_equity, self.steps, self.refused]
         digest = hashlib.sha256(np.array(numbers, "<i8").tobytes())
-        for array in (self.positions, self.basis, self.unrealised, self.orders, self.fills, self.samples, self.filled):
+        for array in (self.positions, self.basis, self.unrealised, self.orders, self.fills, self.samples):
             digest.update(np.array(array.shape, "<i8").tobytes())
             digest.update(np.ascontiguousarray(array, "<i8").tobytes())
         return digest.hexdigest()
@@ -79,25 +71,22 @@ def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> Re
     def pairs(name: str) -> np.ndarray:
         return sides[:, getattr(SIDE_AT, name)].reshape(-1, 2).copy()
 
-    orders, equity = rows("orders"), money("equity")
     positions, basis, bids = pairs("position"), pairs("basis"), pairs("price")
     return ReplayOutcome(
         bankroll=settings.bankroll,
         cash=money("cash"),
         realised=money("realised"),
         fees=money("fees"),
-        equity=(equity, MicroDollars(equity + money("low")), MicroDollars(equity + money("high"))),
+        equity=money("equity"),
         mid_equity=money("mid_equity"),
         positions=positions,
         basis=basis,
         unrealised=_unrealised_pnl(positions, basis, bids, fifty=bool(state[STATE_AT.fifty])),
         steps=int(state[STATE_AT.step]),
         refused=int(state[STATE_AT.refused]),
-        reacted=bool(state[STATE_AT.reacted]),
-        orders=orders,
+        orders=rows("orders"),
         fills=rows("fills"),
         samples=rows("samples"),
-        filled=orders[:, [O_MIN, O_MAX]] if state[STATE_AT.bounds] else np.full((len(orders), 2), -1, np.int64),
     )
 
 
@@ -106,13 +95,3 @@ def _unrealised_pnl(positions: np.ndarray, basis: np.ndarray, bids: np.ndarray, 
     missing = CentiCents(DOLLAR // 2 if fifty else 0)
     columns = zip(positions.tolist(), basis.tolist(), bids.tolist(), strict=True)
     return np.array([unrealised_pnl(lots, costs, best, missing) for lots, costs, best in columns], np.int64)
-
-
-def rerun_band(main: ReplayOutcome, others: tuple[ReplayOutcome, ...]) -> ReplayOutcome:
-    """Return the outcome `main` with a band that spans the equities of `main` and `others`, reruns of the agent. Orders have no bounds."""
-    outcomes = (main, *others)
-    equity = [outcome.equity[0] for outcome in outcomes]
-    curves = np.stack([outcome.samples[:, S_EQUITY] for outcome in outcomes])
-    samples = main.samples.copy()
-    samples[:, S_PESS], samples[:, S_OPT] = curves.min(axis=0), curves.max(axis=0)
-    return replace(main, equity=(main.equity[0], min(equity), max(equity)), samples=samples, filled=np.full_like(main.filled, -1))

@@ -19,6 +19,7 @@ from bellwether.replay.engine.codes import (
     CANCEL_BATCH,
     FULL,
     NEWS,
+    NONE,
     PLACE,
     PLACE_BATCH,
     QUOTE,
@@ -42,8 +43,8 @@ from bellwether.replay.engine.memory import (
 )
 from bellwether.replay.engine.order_transit import amend_order, cancel_order, is_immediate, place_order, send_message
 from bellwether.replay.engine.order_updates import has_room_for_updates, is_watching_orders, record_updates
-from bellwether.replay.engine.quotes import are_quotes_in_place, cancel_quotes, forget_quotes, quote_market
-from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE, JOINS_BOTH
+from bellwether.replay.engine.quotes import are_quotes_in_place, forget_quotes, quote_market
+from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE
 
 _NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
 
@@ -53,7 +54,7 @@ def place(sim, m, side, action, price, lots, tif, expires):
     """Send an order; see `kernel.place`."""
     if not _has_room_for_call(sim, m):
         return FULL
-    o = place_order(sim, m, side, action, price, lots, tif, expires, JOINS_BOTH)
+    o = place_order(sim, m, side, action, price, lots, tif, expires)
     _record_updates_now(sim)
     return o
 
@@ -96,13 +97,8 @@ def cancel(sim, o):
         return 0
     if not _has_room_for_call(sim, -1):
         return FULL
-    m = orders_of(sim)[o].market
-    answer = -1
-    for s in range(2 * m, 2 * m + 2 if m >= 0 else 2 * m):
-        if sides_of(sim)[s].quote == o:
-            answer = cancel_quotes(sim, s)
-    if answer < 0:
-        answer = cancel_order(sim, o)
+    answer = cancel_order(sim, o)
+    forget_quotes(sim, orders_of(sim)[o].market, o)
     _record_updates_now(sim)
     return answer
 
@@ -131,9 +127,7 @@ def cancel_all(sim, m):
         cancel_resting(sim, m, state_of(sim).now)
     else:
         send_message(sim, CANCEL_ALL_MESSAGE, m, 0, 0)
-    for s in range(2 * state_of(sim).tickers):
-        if m < 0 or s >> 1 == m:
-            forget_quotes(sides_of(sim)[s])
+    forget_quotes(sim, m, NONE)
     _record_updates_now(sim)
     return count
 
@@ -141,7 +135,7 @@ def cancel_all(sim, m):
 @compiled
 def quote(sim, m, yes_price, no_price, lots):
     """Keep quotes in a market; see `kernel.quote`."""
-    if not 0 <= m < state_of(sim).tickers or are_quotes_in_place(sim, m, yes_price, no_price, lots):
+    if not 0 <= m < state_of(sim).tickers or are_quotes_in_place(sim, m, yes_price, no_price):
         return 1
     if not _has_room_for_call(sim, m):
         return FULL

@@ -11,7 +11,6 @@ import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine.arrays import MARKET_AT, SIDE_AT, STATE_AT, Arrays
-from bellwether.replay.engine.bounds import value_band_of
 from bellwether.replay.engine.callbacks import callback_addresses, collect_callback_errors
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import (
@@ -42,7 +41,7 @@ from bellwether.replay.tape.levels import allow_every_mill
 from bellwether.units import CentiCents, Lots, MicroDollars
 
 #: Arrays restored when a compiled strategy restarts.
-_RUNNING = ("state", "markets", "sides", "shown", "marks", "levels", "messages", "noted")
+_RUNNING = ("state", "markets", "sides", "shown", "marks", "taken", "messages", "noted")
 #: Layout of a command in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
@@ -55,17 +54,15 @@ class Session(Arrays):
     Codes: ticker = its index in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: $0.0001, lots,
     micro-dollars, ns UTC. Arrays are read-only views of the present state, except `orders`, `fills` and `samples`: read these again after a
     step. Raises `ConfigError` for settings that do not fit the tape or the rules.
-
-    bounds: keep the minimum and maximum fills of each order, and the band of equity. Rules that keep YES and NO apart have no bounds.
     """
 
-    def __init__(self, tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: bool = True) -> None:
+    def __init__(self, tape: Tape, rules: RuleSet, settings: ReplaySettings) -> None:
         tape = tape if rules.grid == "market" else allow_every_mill(tape)
         self.tape, self.rules, self.settings = tape, rules, settings
         schedule = build_schedule(tape, rules, settings)
         #: Number of decisions.
         self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
-        super().__init__(tape, rules, schedule, settings, bounds=bounds)
+        super().__init__(tape, rules, schedule, settings)
         self._state[STATE_AT.last] = last_time(tape, rules)
         sides = self._arrays["sides"]
         #: Best displayed bids in $0.0001, int64[T, 2], 0 for none.
@@ -364,13 +361,7 @@ class Session(Arrays):
         if not self.over:
             raise ConfigError(f"taking a replay's result: it is at step {self.step_index} of {self.steps}; step until it returns False")
         self._command(VALUE)
-        value_band_of(self._words)
         return build_outcome(self._arrays, self.settings)
-
-    @property
-    def reacted(self) -> bool:
-        """True if a compiled strategy has read data that depend on its fills."""
-        return bool(self._state[STATE_AT.reacted])
 
     def tag(self, order: int, tag: int) -> None:
         """Set the tag of an order: an integer of the agent's choice, shown in tables of orders."""

@@ -30,11 +30,9 @@ STATE = _record(
     # flagged: a crossing check is due. sweep: a filled order is still linked. stirred: own orders may have changed in this instant.
     "flagged sweep stirred expiry expiry_at",
     "cash fees realised reserved equity mid_equity",
-    # Band of equity, and the part of it that settled markets have fixed, both less the account's own equity.
-    "low high low_settled high_settled",
     # Rules and settings.
     "consume remainder_rests gtd_rests through crossing behind_own net collateral fifty trade_after canonical_sell self_trade",
-    "final_cash listed queue exponent cancel_maker taker_only order_latency data_latency max_orders max_resting bounds",
+    "final_cash listed queue exponent cancel_maker taker_only order_latency data_latency max_orders max_resting",
     # Quotes: calls left, and markets done in a batch.
     "budget quoted",
     # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.
@@ -43,65 +41,44 @@ STATE = _record(
     "update_head update_tail updates_reported noted open",
     # Callbacks of compiled agents: which exist, and the next item of each kind in the current batch.
     "callbacks fills_at fills_end update_end trades_at trades_end books_at news",
-    # The agent has read data that depend on its fills.
-    "reacted",
 )
 
 #: A market. levels: n. prices, numbers, grid: first place of its levels in `prices`, of the level of each price in `numbers`, of its grid in `grids`.
-#: slack: rounding of fees that may differ between queue histories, micro-dollars.
 MARKET = np.dtype(
     [
-        *_record("status levels prices numbers grid flagged realised paid slack moved").descr,
+        *_record("status levels prices numbers grid flagged realised paid moved").descr,
         ("fees", np.int64, (FEE_COLS,)),
         *_record("min_lots lot_step fee_unit balance_unit rebate_unit rebate_above").descr,
     ]
 )
-assert len(MARKET.names or ()) == 11 + UNIT_COLS
+assert len(MARKET.names or ()) == 10 + UNIT_COLS
 
 #: One side of a market, at 2 x market + side. book: first place of its levels in `shown`. best: best displayed level, price: its price. meets: level
-#: from which a displayed bid meets an own order of the other side. head, top: best own order that rests in some history, and its level; own: orders
-#: that rest in the account. prices: as of its market. quote, quote_slow, quote_fast: order that is the quote in the account, the slowest and the
-#: fastest history; the lots of the first and the largest quote of the chain, whether they varied, and whether histories have joined it apart.
-#: low, high: levels at which the histories differ. reported_best: best level that a compiled agent was last called for.
-#: The rest sums up short and extra of the levels and their cost at `net`: all, and `under_`: of those that gain at the last mark, the levels up to `pivot`.
-SIDE = _record(
-    "book best price meets top prices head own reserve position basis low high reported_best pivot",
-    "quote quote_slow quote_fast quote_lots quote_most quote_varied quote_diverged",
-    "short short_cost extra extra_cost under_short under_short_cost under_extra under_extra_cost",
-)
-
-#: A level of a side. taken: own lots taken from the recorded size, with the minimum and maximum over the queue histories. short, extra:
-#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account. net: price of a lot with its maker fee, in
-#: 10^-9 dollars, once the market's histories differ.
-LEVEL = _record("taken taken_min taken_max short extra net")
+#: from which a displayed bid meets an own order of the other side. head, top: best own order, and its level; own: number of own orders. prices: as of
+#: its market. quote: the order that is the side's quote. reported_best: best level that a compiled agent was last called for.
+SIDE = _record("book best price meets top prices head own reserve position basis reported_best quote")
 
 #: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
 #: arrived, queued, ended: ns, -1 for not yet. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
-#: of that side at arrival, -1 without both. filled_min, filled_max, latest, earliest: lots filled, and the time when the last was, in the slowest and
-#: the fastest queue history. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots ahead and lots
-#: left in the account and in both histories, rounding accumulator, maker fee reserved, whether histories differ, events
-#: that could fill it, the histories that it joins, and its amendments in transit.
+#: of that side at arrival, -1 without both. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots
+#: ahead, rounding accumulator, maker fee reserved, and amendments in transit.
 ORDER = _record(
     "market side action price tif count filled taken status reason sent arrived queued ended cost fees mid2 expires tag",
-    "filled_min filled_max latest earliest",
-    "bid_side level bid_price next prev ahead ahead_slow ahead_fast left_slow left_fast done_slow done_fast rounding reserved_fee unsure chances joins amends",
+    "bid_side level bid_price next prev ahead rounding reserved_fee amends",
 )
-
-#: Values of `joins`: histories in which an order rests on arrival.
-JOINS_SLOW, JOINS_FAST, JOINS_BOTH = 1, 2, 3
 
 #: A fill. side, action as sent, price of that side; wait: ns in the queue, 0 for a taker.
 FILL = _record("order market side action price lots fee role ts wait")
 
 #: A message in transit, with its arrival time and tape index.
 MESSAGE = _record("kind order price lots time at")
-PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE, REJOIN_MESSAGE = range(5)
+PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE = range(4)
 
 #: State of an order after a change.
 UPDATE = _record("time order status reason price count filled")
 #: An open order as of the last call of `record_updates`.
 NOTED = _record("order status price count filled")
-SAMPLE = _record("ts cash equity mid_equity low high")
+SAMPLE = _record("ts cash equity mid_equity")
 TRADE = _record("ts market price lots taker_side")
 STOP = _record("at ts kind")
 REQUEST = _record("market side action price lots tif expires answer")
@@ -122,7 +99,7 @@ ARRAYS: dict[str, np.dtype] = {
     "sides": SIDE,
     "shown": _INT,
     "marks": np.dtype(np.int32),
-    "levels": LEVEL,
+    "taken": _INT,
     "scratch": _INT,
     "orders": ORDER,
     "fills": FILL,

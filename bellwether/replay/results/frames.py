@@ -67,7 +67,6 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
     rows = backtest.outcome.orders
     price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
     reason, status, tags = rows[:, codes.O_REASON], rows[:, codes.O_STATUS], rows[:, codes.O_TAG].tolist()
-    has_bounds = backtest.band == "fills"
     columns: dict[str, pl.Series | np.ndarray] = {
         "order_id": np.arange(len(rows)),
         "ticker": _names_of(rows[:, codes.O_TICKER], backtest.tape.tickers),
@@ -77,16 +76,12 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
         "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * _UNIT, NONE)),
         "size": sizes_of(count),
         "filled": sizes_of(rows[:, codes.O_FILLED]),
-        "filled_pessimistic": _decimal(_nullable(np.minimum(backtest.outcome.filled[:, 0], rows[:, codes.O_FILLED]), codes.NONE), 2, SIZE),
-        "filled_optimistic": _decimal(_nullable(_most_filled(rows[:, codes.O_FILLED], backtest.outcome.filled[:, 1]), codes.NONE), 2, SIZE),
         "filled_as_taker": sizes_of(rows[:, codes.O_TAKEN]),
         "status": _names_of(status, [member.name.lower() for member in Status]),
         "reason": _reasons(reason, status),
         "sent_at": instants_of(rows[:, codes.O_SENT]),
         "arrived_at": instants_of(rows[:, codes.O_ARRIVED]),
         "ended_at": instants_of(rows[:, codes.O_ENDED]),
-        "filled_earliest_at": instants_of(np.where(has_bounds, rows[:, codes.O_EARLIEST], codes.NONE)),
-        "filled_latest_at": instants_of(np.where(has_bounds, rows[:, codes.O_LATEST], codes.NONE)),
         "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * _UNIT // 2, NONE)),
         "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
         "fees": _money(rows[:, codes.O_FEES]),
@@ -127,7 +122,6 @@ def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
     opening[0, codes.S_TS] = backtest.tape.start
     rows = np.concatenate((opening, rows))
     money = {"cash": codes.S_CASH, "equity": codes.S_EQUITY, "equity_mid": codes.S_MID_EQUITY}
-    money |= {"equity_pessimistic": codes.S_PESS, "equity_optimistic": codes.S_OPT}
     columns: dict[str, pl.Series | np.ndarray] = {
         "sample": np.arange(len(rows)),
         "at": instants_of(rows[:, codes.S_TS]),

@@ -17,7 +17,6 @@ from bellwether.replay.results.execution import fill_ratio, mean, median, notion
 from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import NONE, markouts
 from bellwether.replay.units import CONTRACT, MICROS, SECOND, dollars
-from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.run_record import RunRecord
@@ -50,7 +49,7 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
         "steps": backtest.steps,
         "cadence_seconds": settings.cadence / SECOND,
         "queue_model": settings.queue,
-        "band": backtest.band,
+        "band": "none",
         "parameters": backtest.parameters,
         "seed": backtest.seed,
         "settings_digest": settings.digest(),
@@ -78,14 +77,13 @@ def sampled_curve(backtest: RunRecord) -> tuple[np.ndarray, np.ndarray]:
 def _money_metrics(backtest: RunRecord) -> dict[str, Any]:
     outcome, bankroll = backtest.outcome, backtest.bankroll
     profit = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")
-    main, pessimistic, optimistic = outcome.equity
-    pnl = main - bankroll
+    pnl = outcome.pnl
     return {
         "bankroll": dollars(bankroll),
-        "final_equity": dollars(main),
-        "pnl": dollars(MicroDollars(pnl)),
-        "pnl_pessimistic": dollars(MicroDollars(pessimistic - bankroll)),
-        "pnl_optimistic": dollars(MicroDollars(optimistic - bankroll)),
+        "final_equity": dollars(outcome.equity),
+        "pnl": dollars(pnl),
+        "pnl_pessimistic": dollars(pnl),
+        "pnl_optimistic": dollars(pnl),
         "realised": dollars(outcome.realised),
         "settlement_pnl": dollars(profit.settled),
         "fees": dollars(outcome.fees),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether.figures.canvas import palette
-from bellwether.figures.equity import add_band
+from bellwether.figures.equity import add_drawdown
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import write_page
@@ -159,23 +159,22 @@ def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
 def equity_points(equity: pl.DataFrame) -> dict[str, Rows]:
     """Return the points of the equity charts by agent, from rows of replay/equity.
 
-    A point has x, equity with its band (lower, upper), and the drawdown from the running peak; null if not finite.
+    A point has x, equity, and the drawdown from the running peak; null if not finite.
     """
     points: dict[str, Rows] = {}
     for (agent,), part in equity.partition_by("agent", as_dict=True, include_key=False).items():
-        numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "lower", "upper", "drawdown"))
-        points[agent] = add_band(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
+        numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "drawdown"))
+        points[agent] = add_drawdown(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
     return points
 
 
 def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
     if not equity:
         return [Note("The warehouse has no equity of this backtest.")]
-    rows = [{"name": agent, "x": row["x"], "y": row["equity"], "lower": row["lower"], "upper": row["upper"]} for row in equity]
+    rows = [{"name": agent, "x": row["x"], "y": row["equity"]} for row in equity]
     falls = [{"name": agent, "x": row["x"], "y": row["drawdown"]} for row in equity]
-    title = "Equity, with its queue band"
     return [
-        charts.lines(title, "UTC", "dollars", rows, {agent: colour}, band=True),
+        charts.lines("Equity", "UTC", "dollars", rows, {agent: colour}),
         charts.lines("Drawdown from the running peak", "UTC", "share", falls, {agent: colour}),
     ]
 

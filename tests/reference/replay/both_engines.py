@@ -16,7 +16,6 @@ from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import GRID, KINDS, Tape, pack, unpack
 from bellwether.replay.tape.levels import allowed_levels, level_words
 from tests.reference.replay import Reference
-from tests.reference.replay.bounds import rounding
 from tests.reference.replay.portfolio import Recording, portfolio
 
 #: Agent that decides from the plain engine's state. Returns calls for both engines as (name, arguments).
@@ -225,33 +224,7 @@ def _same_tables(plain: Reference, outcome: ReplayOutcome) -> None:
     fills = [(f.order, f.ticker, f.side, f.action, f.price, f.lots, f.fee, roles[f.role], f.ts, f.wait) for f in plain.fills]
     _same_rows("orders", orders, outcome.orders[:, : c.O_EXPIRES + 1])
     _same_rows("fills", fills, outcome.fills)
-    _same_rows("samples", [sample[:4] for sample in plain.samples], outcome.samples[:, :4])
-    _same_band(plain, [sample[4:] for sample in plain.samples], outcome.samples[:, 4:])
-    if not _has_bounds(plain):
-        return
-    filled = [tuple(lane.filled for lane in order.lanes) for order in plain.orders]
-    _same_rows("lots filled in the bounds", filled, outcome.filled)
-    times = [tuple(lane.done for lane in order.lanes) for order in plain.orders]
-    _same_rows("latest and earliest times", times, outcome.orders[:, [c.O_LATEST, c.O_EARLIEST]])
-
-
-def _has_bounds(plain: Reference) -> bool:
-    """Return False for rules like the original's, which have no bounds."""
-    return plain.account.net and plain.rules.join == "display" and not plain.rules.self_trade_allowed
-
-
-def _same_band(plain: Reference, mine: Sequence[tuple[int, ...]], theirs: Any) -> None:
-    """Compare both ends of the bands up to the allowance for rounded fees. If a waiver ends within the recording, the compiled band may be
-    wider.
-    """
-    if not _has_bounds(plain):
-        return
-    low, high = rounding(plain.orders, plain.terms, plain.market_rules)
-    units = 4 * (high - low)
-    waived = any(terms[6] > plain.start for terms in plain.terms)
-    for row, ((less, more), (low, high)) in enumerate(zip(mine, theirs, strict=True)):
-        beyond = max(int(low) - less, more - int(high)) if waived else max(abs(less - int(low)), abs(more - int(high)))
-        assert beyond <= units, f"bands: row {row} is {(less, more)} and {(int(low), int(high))}, which differ by more than {units}"
+    _same_rows("samples", plain.samples, outcome.samples)
 
 
 def _same_rows(name: str, mine: Sequence[tuple[int, ...]], theirs: np.ndarray) -> None:
@@ -269,8 +242,7 @@ def _same_rows(name: str, mine: Sequence[tuple[int, ...]], theirs: np.ndarray) -
 def _same_outcome(plain: Reference, outcome: ReplayOutcome) -> None:
     for what in ("cash", "realised", "fees"):
         assert getattr(plain.account, what) == getattr(outcome, what), what
-    assert plain.equity() == outcome.equity[0]
-    _same_band(plain, [plain.band()], [outcome.equity[1:]])
+    assert plain.equity() == outcome.equity
     assert plain.mid_equity() == outcome.mid_equity
     assert plain.account.position == outcome.positions.tolist()
     assert plain.account.basis == outcome.basis.tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.reference.replay.bounds import cross, print_reaches
 from tests.reference.replay.exchange import Exchange
 from tests.reference.replay.orders import DOLLAR, Order
 
@@ -23,7 +22,7 @@ class Reference(Exchange):
         super().__init__(tape, rules, settings)
         self.queue_model = settings.queue or rules.queue
         self.events, self.rows = tape.events, tape.rows
-        self.samples: list[tuple[int, int, int, int, int, int]] = []
+        self.samples: list[tuple[int, int, int, int]] = []
         self.steps = 0
         self.end = self.events[-1][0]
         if rules.decisions == "book_rows" and self.rows:
@@ -126,20 +125,16 @@ class Reference(Exchange):
 
     def _sample(self, at: int, *, cash_only: bool = False) -> None:
         if cash_only:
-            self.samples.append((at, *(self.account.cash,) * 5))
+            self.samples.append((at, *(self.account.cash,) * 3))
         else:
-            self.samples.append((at, self.account.cash, self.equity(), self.mid_equity(), *self.band()))
+            self.samples.append((at, self.account.cash, self.equity(), self.mid_equity()))
             self._record("sample", [(market.best(0), DOLLAR - market.best(1)) for market in self.markets])
 
     # Events of the recording
 
     def _expire(self, at: int) -> None:
         order = self.orders[self.expiring[0][1]]
-        self._record("leave", order.number, 0)
-        if order.status == "resting":
-            self._leave(order, "expired", "expired", at)
-        else:
-            self._end_lanes(order, at)
+        self._leave(order, "expired", "expired", at)
 
     def _events(self, at: int) -> None:
         """Process the next event, and those at its time that must follow it directly."""
@@ -167,7 +162,7 @@ class Reference(Exchange):
         elif kind == PRINT:
             self._print(ticker, side, price, value)
         elif kind == INVALID:
-            market.invalid()
+            market.valid = False
             self._record("invalid", ticker)
         elif kind == VALID:
             market.valid_again(queue_model=self.queue_model)
@@ -190,10 +185,7 @@ class Reference(Exchange):
             market.closed = True
         self._record("close", ticker)
         for order in [*market.queues[0], *market.queues[1]]:
-            if order.status == "resting":
-                self._leave(order, "cancelled", "closed", self.clock)
-            else:
-                self._end_lanes(order, self.clock)
+            self._leave(order, "cancelled", "closed", self.clock)
 
     def _settle(self, ticker: int, value: int | None) -> None:
         market = self.markets[ticker]
@@ -202,55 +194,21 @@ class Reference(Exchange):
         self._close(ticker)
         market.settled = True
         self.reserves.pop(ticker, None)
-        yes, no = self.account.position[ticker]
         if value is None:
-            cash = self.account.cash
             self.account.void(ticker)
-            self._void_doubts(ticker, self.account.cash - cash)
         else:
-            self.doubts.settle(ticker, value, yes - no)
             self.account.settle(ticker, value)
         self._record("settle", ticker, value)
-
-    def _void_doubts(self, ticker: int, refund: int) -> None:
-        fills = [fill for fill in self.fills if fill.ticker == ticker]
-        signs = [(1 if fill.side == fill.action else -1) * fill.lots for fill in fills]  # of YES
-        prices = [fill.price if fill.side == 0 else DOLLAR - fill.price for fill in fills]
-        spent = sum(lots * price for lots, price in zip(signs, prices, strict=True))
-
-        def flows(mark: int) -> int:
-            return sum(signs) * mark - spent
-
-        pairs = min(sum(lots for lots in signs if lots > 0), -sum(lots for lots in signs if lots < 0))
-        bought = -sum(lots * (price if lots > 0 else price - DOLLAR) for lots, price in zip(signs, prices, strict=True))
-        self.doubts.void(ticker, bought + DOLLAR * pairs + refund, flows)
 
     def _print(self, ticker: int, side: int, price: int, lots: int) -> None:
         market = self.markets[ticker]
         self._record("print", ticker, side, price, lots)
         if not market.queues[side]:
             return
-        before = self._filled(ticker, side)
-        self._print_in_main(market.resting[side], price, lots)
-        print_reaches(market, side, price, lots, self.clock, through=self.rules.through)
-        self._note(before)
+        self._print_in_queue(list(market.queues[side]), price, lots)
         self._let_go_of_filled(ticker, side)
 
-    def _filled(self, ticker: int, side: int) -> list[tuple[Order, int, int, int]]:
-        return [(order, order.lanes[0].filled, order.filled, order.lanes[1].filled) for order in self.markets[ticker].queues[side]]
-
-    def _note(self, before: list[tuple[Order, int, int, int]]) -> None:
-        """Record the fills of an event in the extreme histories. An order that the main account ended for lack of cash is between them."""
-        for order, slow, main, fast in before:
-            if order.reason == "insufficient_cash":
-                least, most = order.lanes
-                least.filled, most.filled = min(least.filled, order.filled), max(most.filled, order.filled)
-                least.cap, most.cap = least.filled, most.filled
-            now = order.lanes[0].filled - slow, order.filled - main, order.lanes[1].filled - fast
-            if any(now):
-                self.doubts.note(order, order.bid, self._rates(order), *now)
-
-    def _print_in_main(self, queue: list[Order], price: int, lots: int) -> None:
+    def _print_in_queue(self, queue: list[Order], price: int, lots: int) -> None:
         left = lots
         if self.rules.through:
             for order in [order for order in queue if order.bid > price]:
@@ -283,9 +241,8 @@ class Reference(Exchange):
         if not market.queues[side] or market.best(1 - side) < DOLLAR - market.queues[side][0].bid:
             return
         self._record("cross", ticker, side, best)
-        before = self._filled(ticker, side)
         left = dict(sorted(market.displayed[1 - side].items(), reverse=True))
-        for order in market.resting[side]:
+        for order in list(market.queues[side]):
             for price, shown in list(left.items()):
                 if price < DOLLAR - order.bid or order.status != "resting":
                     break
@@ -295,6 +252,4 @@ class Reference(Exchange):
                 left[price] -= lots
                 if self.rules.consume:
                     market.consume(1 - side, price, lots)
-        cross(market, side, best, self.clock, consume=self.rules.consume)
-        self._note(before)
         self._let_go_of_filled(ticker, side)

@@ -27,8 +27,7 @@ State = tuple[Queues, tuple[int, ...], tuple[tuple[tuple[int, int], int], ...], 
 class Histories:
     """Replay the journal of a plain engine in every history at once.
 
-    pieces: (order, bid side, bid) of each resting order. An amended order and a chain of quotes have their own. samples: minimum and maximum equity.
-    earliest, latest: times at which the fastest and the slowest history complete an order.
+    pieces: (order, bid side, bid) of each resting order; an amended order has several. samples: minimum and maximum equity.
     """
 
     bankroll: int
@@ -36,12 +35,9 @@ class Histories:
     terms: Sequence[int] = ()
     states: set[State] = field(default_factory=lambda: {(((), ()), (), (), ())})
     pieces: list[tuple[int, int, int]] = field(default_factory=list)
-    chains: dict[int, int] = field(default_factory=dict)
     current: dict[int, int] = field(default_factory=dict)
     taken: dict[int, int] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
-    earliest: dict[int, int] = field(default_factory=dict)
-    latest: dict[int, int] = field(default_factory=dict)
     recorded: dict[tuple[int, int], int] = field(default_factory=dict)
     samples: list[tuple[int, int]] = field(default_factory=list)
     flows: int = 0
@@ -52,14 +48,13 @@ class Histories:
 
     def run(self, journal: Iterable[tuple[Any, ...]], orders: int = 0) -> Histories:
         self.states = {(((), ()), (), (), (0,) * (1 + orders) if self.terms else ())}
-        for at, name, *arguments in journal:
-            self.at = at
+        for _, name, *arguments in journal:
             getattr(self, f"_{name}")(*arguments)
             self.most = max(self.most, len(self.states))
         return self
 
     def filled(self) -> dict[int, tuple[int, int]]:
-        """Return the minimum and maximum lots filled of each order. A chain of quotes counts as its first order."""
+        """Return the minimum and maximum lots filled of each order."""
         totals: dict[int, tuple[int, int]] = {}
         for number in {number for number, *_ in self.pieces}:
             mine = [piece for piece, (order, *_) in enumerate(self.pieces) if order == number]
@@ -164,10 +159,6 @@ class Histories:
         filled[piece] += lots
         if lots:
             self._pay(paid, self.pieces[piece][0], fees.maker_terms, self.pieces[piece][2], lots)
-        if lots and lots == remaining:
-            number = self.pieces[piece][0]
-            self.earliest.setdefault(number, self.at)
-            self.latest[number] = self.at
         return remaining - lots
 
     def _pay(self, paid: list[int], number: int, terms: Callable[[Sequence[int]], tuple[int, int, int]], price: int, lots: int) -> None:
@@ -194,23 +185,11 @@ class Histories:
 
         self._each(change)
 
-    def _join(self, number: int, side: int, bid: int, lots: int, chain: int) -> None:
-        self._leave(number, 0)
-        if chain and chain in self.chains:
-            self._requote(chain, side, bid, lots, True)
-            return
-        self.chains[chain] = self.current[number] = len(self.pieces)
+    def _join(self, number: int, side: int, bid: int, lots: int) -> None:
+        self._leave(number)
+        self.current[number] = len(self.pieces)
         self.pieces.append((number, side, bid))
         self._each(lambda state: [self._joined((state[0], (*state[1], 0), *state[2:]), side, bid, len(self.pieces) - 1, lots)])
-
-    def _requote(self, chain: int, side: int, bid: int, lots: int, accepts: bool) -> None:
-        piece = self.chains[chain]
-
-        def change(state: State) -> Iterator[State]:
-            rests = any(entry[1] == piece for entry in state[0][side])
-            yield self._joined(state, side, bid, piece, lots) if accepts and not rests else state
-
-        self._each(change)
 
     def _joined(self, state: State, side: int, bid: int, piece: int, lots: int) -> State:
         shown = max(0, self.recorded.get((side, bid), 0) - dict(state[2]).get((side, bid), 0))
@@ -218,8 +197,8 @@ class Histories:
         queue = (*state[0][side][:place], (bid, piece, shown, lots), *state[0][side][place:])
         return _queued(state[0], side, queue), *state[1:]
 
-    def _leave(self, number: int, chain: int) -> None:
-        piece = self.chains.get(chain, -1) if chain else self.current.get(number, -1)
+    def _leave(self, number: int) -> None:
+        piece = self.current.get(number, -1)
         if piece >= 0:
 
             def change(state: State) -> Iterator[State]:

@@ -7,20 +7,18 @@ from fractions import Fraction
 from functools import cache
 from math import floor
 
-from tests.reference.replay.orders import FAST, SLOW, Order
+from tests.reference.replay.orders import Order
 
 
 @dataclass
 class Market:
     """One ticker. recorded, displayed: [side], price -> lots. `displayed` is the recording less the main account's own consumption.
 
-    consumed: [slow, fast history][side], price -> lots: maximum and minimum that own orders of a history have consumed since the level changed.
-    queues: [bid side], own orders in price-time priority, including orders filled in the main account and open in another history.
+    queues: [bid side], own orders in price-time priority.
     """
 
     recorded: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
     displayed: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
-    consumed: list[list[dict[int, int]]] = field(default_factory=lambda: [[{}, {}], [{}, {}]])
     queues: tuple[list[Order], list[Order]] = field(default_factory=lambda: ([], []))
     has_book: bool = False
     valid: bool = True
@@ -29,12 +27,6 @@ class Market:
     settled: bool = False
     raised: bool = False
 
-    @property
-    def resting(self) -> tuple[list[Order], list[Order]]:
-        """Return the orders that rest in the main account, by bid side."""
-        first, second = self.queues
-        return [order for order in first if order.status == "resting"], [order for order in second if order.status == "resting"]
-
     def best(self, side: int) -> int:
         """Return the best displayed bid of a side, or 0."""
         return max(self.displayed[side], default=0)
@@ -42,31 +34,15 @@ class Market:
     def shown(self, side: int, price: int) -> int:
         return self.displayed[side].get(price, 0)
 
-    def shown_within(self, side: int, price: int) -> tuple[int, int]:
-        """Return the minimum and maximum that a level shows in any history."""
-        recorded = self.recorded[side].get(price, 0)
-        most, least = (history[side].get(price, 0) for history in self.consumed)
-        return max(0, recorded - most), max(0, recorded - least)
-
     def consume(self, side: int, price: int, lots: int) -> None:
         """Reduce the display of a level until the recording changes it."""
         put(self.displayed[side], price, self.shown(side, price) - lots)
 
-    def consume_within(self, side: int, price: int, least: int, most: int) -> None:
-        for history, lots in zip(self.consumed, (most, least), strict=True):
-            history[side][price] = history[side].get(price, 0) + lots
-
     def join(self, order: Order, *, behind_own: bool) -> None:
         """Rest an order behind the display of its level, and behind own orders there."""
         queue = self.queues[order.bid_side]
-        here = [other for other in queue if other.bid == order.bid and other.status == "resting" and other is not order]
+        here = [other for other in queue if other.bid == order.bid]
         order.ahead = here[0].ahead if here and behind_own else self.shown(order.bid_side, order.bid)
-        self.queue(order)
-        for index, lots in enumerate(reversed(self.shown_within(order.bid_side, order.bid))):
-            order.lanes[index].ahead = here[0].lanes[index].ahead if here and behind_own else lots
-
-    def queue(self, order: Order) -> None:
-        queue = self.queues[order.bid_side]
         queue.insert(sum(other.bid >= order.bid for other in queue), order)
 
     def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, exponent: int = 3) -> None:
@@ -76,19 +52,9 @@ class Market:
         self.raised = self.raised or (lots > 0 and price > self.best(side))
         put(self.recorded[side], price, lots)
         put(self.displayed[side], price, lots)
-        for history in self.consumed:
-            history[side].pop(price, None)
         here = [order for order in self.queues[side] if order.bid == price] if self.valid else ()
         for order in here:
             order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, exponent=exponent)
-            for lane, model in zip(order.lanes, (slowest(queue_model), "optimistic"), strict=True):
-                lane.ahead = ahead_after(model, lane.ahead, before, lots, by_prints=by_prints)
-
-    def invalid(self) -> None:
-        """Begin a gap. Cancels in it are not recorded, so the queue ahead may be empty afterwards."""
-        self.valid = False
-        for order in (*self.queues[0], *self.queues[1]):
-            order.lanes[FAST].ahead = 0
 
     def valid_again(self, *, queue_model: str) -> None:
         self.valid = self.raised = True
@@ -96,13 +62,7 @@ class Market:
             return
         for side in (0, 1):
             for order in self.queues[side]:
-                shown = self.shown(side, order.bid)
-                order.ahead, order.lanes[SLOW].ahead = min(order.ahead, shown), min(order.lanes[SLOW].ahead, shown)
-
-
-def slowest(queue_model: str) -> str:
-    """Return the queue model of the slowest history: cancels come from behind the order first, unless the main account ignores cancels."""
-    return "trade_only" if queue_model == "trade_only" else "reconciled"
+                order.ahead = min(order.ahead, self.shown(side, order.bid))
 
 
 def put(levels: dict[int, int], price: int, lots: int) -> None:

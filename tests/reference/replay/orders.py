@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tests.reference.replay import fees
@@ -12,61 +11,6 @@ from tests.reference.replay.account import BUY, SELL, Account
 
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
 DOLLAR = 10_000
-#: The two extreme queue histories.
-SLOW, FAST = 0, 1
-
-
-@dataclass
-class Lane:
-    """An order in one extreme history: lots filled, lots at which it is complete, lots ahead, time of first completion, time of its end."""
-
-    filled: int = 0
-    cap: int = 0
-    ahead: int = 0
-    done: int = -1
-    over: int = -1
-
-    def complete(self, at: int) -> None:
-        self.over = at
-        if self.done < 0:
-            self.done = at
-
-    def end(self, at: int) -> None:
-        if self.remaining:
-            self.cap, self.over = self.filled, at
-
-    @property
-    def remaining(self) -> int:
-        return max(0, self.cap - self.filled)
-
-
-@dataclass(eq=False)
-class Chain:
-    """Orders that `quote` sent for one side of a market at one price.
-
-    lives: the order of each extreme history that rests or rested last. under_way: joins in transit. diverged: the fastest history joined without the
-    slowest. varied: sizes differed.
-    """
-
-    lots: int
-    current: int = -1
-    lives: list[Order | None] = field(default_factory=lambda: [None, None])
-    under_way: list[bool] = field(default_factory=lambda: [False, False])
-    largest: int = 0
-    diverged: bool = False
-    varied: bool = False
-
-    def ask(self, lots: int) -> None:
-        self.varied, self.largest = self.varied or lots != self.lots, max(self.largest, lots)
-
-    def may_grow(self, lots: int) -> None:
-        """Raise the limit of the fastest history, because other histories may be complete and join with more lots."""
-        order = self.lives[FAST]
-        if self.diverged and self.varied and order is not None and order.lanes[FAST].remaining:
-            lane = order.lanes[FAST]
-            lane.cap = max(lane.cap, lane.filled + lots)
-
-
 @dataclass(eq=False)
 class Order:
     """One order as sent, and its state."""
@@ -92,16 +36,8 @@ class Order:
     cost: int = 0
     fees: int = 0
     mid2: int = -1
-    chain: Chain | None = None
-    joins: tuple[bool, bool] = (True, True)
-    loose: bool = False
-    uncertain: bool = False
-    possible: int = 0
-    maker_fees: int = 0
-    exact_fees: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
 
     def __post_init__(self) -> None:
-        self.lanes = (Lane(), Lane())
         self.as_sent = ("pending", 0, self.price, self.count)
         #: The side whose bid this order is: a sale of one side is a bid for the other.
         self.bid_side = self.side if self.action == BUY else 1 - self.side

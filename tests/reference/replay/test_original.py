@@ -152,7 +152,7 @@ def test_random_runs_equal_the_original(seed: int, tmp_path: Path) -> None:
     assert (seen, cancels) == (original.calls, original.cancels)
     assert _fills(outcome.fills) == original.fills
     assert [(row[c.S_TS], row[c.S_EQUITY] / CENT_MICROS) for row in outcome.samples.tolist()] == original.curve[1:]
-    assert (outcome.cash, outcome.equity[0]) == (original.cash * CENT_MICROS, original.equity() * CENT_MICROS)
+    assert (outcome.cash, outcome.equity) == (original.cash * CENT_MICROS, original.equity() * CENT_MICROS)
     assert (found["orders"], found["contracts"], found["fees"] * 100) == (original.orders, original.contracts, original.fees)
     assert (found["fill_ratio"], found["max_drawdown"]) == (original.fill_ratio(), original.drawdown())
     assert (found["slippage"] or 0) * 100 == original.slippage

@@ -107,7 +107,7 @@ def ordinary_rows(name: str) -> pl.DataFrame:
         "raw/recording_gaps": [gap(0, kind="partial"), gap(1, kind="book", cause="break")],
         "replay/episodes": [episode_market("A", result="YES"), episode_market("B")],
         "replay/books": [book("A"), book("B", bid=None, bid_size=Decimal(0), bid_depth=Decimal(0)), dark_book("C")],
-        "replay/orders": [order(0), order(1, filled=Decimal(4), filled_optimistic=None)],
+        "replay/orders": [order(0), order(1, filled=Decimal(4))],
         "replay/fills": [fill(0), fill(1, role="taker")],
         "replay/backtests": [backtest("random"), backtest("passive")],
         "arena/universe": [arena("universe", market_id=name, outcomes=["Yes", "No"], prices=[None, None]) for name in "ab"],
@@ -189,7 +189,7 @@ def dark_book(ticker: str) -> dict[str, Any]:
 
 
 def order(number: int, **changes: Any) -> dict[str, Any]:
-    amounts = {"size": Decimal(5), "filled": Decimal(3), "filled_pessimistic": Decimal(0), "filled_optimistic": Decimal(3)}
+    amounts = {"size": Decimal(5), "filled": Decimal(3)}
     return {**filled("replay/orders"), "order_id": number, **amounts, **changes}
 
 

@@ -30,7 +30,7 @@ _NS = pl.Datetime("ns", "UTC")
 def equity(agent: str = "a", episode: str = "E", count: int = 300, seed: int = 0) -> pl.DataFrame:
     """Return rows of replay/equity: a random walk from 1,000 dollars."""
     walk = 1000 + np.cumsum(np.random.default_rng(seed).normal(0, 1, count))
-    names = ("cash", "equity", "equity_mid", "equity_pessimistic", "equity_optimistic")
+    names = ("cash", "equity", "equity_mid")
     money = {name: walk + shift for shift, name in enumerate(names)}
     frame = pl.DataFrame({"sample": np.arange(count), "at": np.arange(count) * 60 * SECOND, **money})
     return _table(EQUITY, frame, "at", agent, episode)

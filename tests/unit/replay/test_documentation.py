@@ -88,7 +88,7 @@ def test_the_agents_with_callbacks_and_timers_trade(folder: Path) -> None:
 
 def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:
     classes = example("JoinTheBid", folder), example("CompiledJoinTheBid", folder)
-    first, second = (run(load(folder), cls(), BacktestSettings(cadence=CADENCE, band="fills")) for cls in classes)
+    first, second = (run(load(folder), cls(), BacktestSettings(cadence=CADENCE)) for cls in classes)
     assert (first.failure, second.failure) == (None, None)
     assert len(first.outcome.orders) > 1
     assert first.outcome.digest() == second.outcome.digest()

@@ -74,11 +74,11 @@ def episodes() -> list[Prepared]:
 
 @pytest.mark.parametrize("changed", [{}, {"order_latency": SECOND // 3, "data_latency": SECOND // 2}], ids=str)
 def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[str, Any]) -> None:
-    settings = replace(SETTINGS, **{"band": "fills", **changed})
+    settings = replace(SETTINGS, **changed)
     alone = [run(one, Apart(), settings) for one in episodes()]
     together = run(episodes(), Apart(), settings)
     assert together.failure is None
-    assert together.outcome.pnl == tuple(sum(one.outcome.pnl[end] for one in alone) for end in range(3))
+    assert together.outcome.pnl == sum(one.outcome.pnl for one in alone)
     assert together.outcome.fees == sum(one.outcome.fees for one in alone)
     assert len(together.outcome.fills) == sum(len(one.outcome.fills) for one in alone) > 500
     first = 0
@@ -159,7 +159,7 @@ def test_a_settlement_frees_cash_for_the_other_episodes_at_its_time() -> None:
     assert [at // SECOND for _, at in fills[1:]] == [100, 110]
     rejected = done.outcome.orders[:, O_STATUS] == Status.REJECTED
     assert rejected.sum() == len(done.outcome.orders) - 3
-    assert done.outcome.pnl[0] == 5 * MICROS + 2 * 5 * MICROS
+    assert done.outcome.pnl == 5 * MICROS + 2 * 5 * MICROS
 
 
 def test_trades_of_all_episodes_are_told_by_their_time() -> None:

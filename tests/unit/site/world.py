@@ -238,8 +238,7 @@ def _episode(lake: Lake, size: Size, number: int, words: Words) -> None:
         equity = [1000 + rng.uniform(-10, 10) for _ in at]
         lake.write(
             table("replay/equity"), (episode, agent),
-            rows("replay/equity", count, **where, sample=list(range(count)), at=at, equity=equity, equity_pessimistic=[one - 2 for one in equity],
-                 equity_optimistic=[one + 2 for one in equity]),
+            rows("replay/equity", count, **where, sample=list(range(count)), at=at, equity=equity),
             run_id="r",
         )  # fmt: skip
         orders = list(range(size.orders))

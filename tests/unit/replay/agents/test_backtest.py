@@ -85,7 +85,7 @@ def test_a_failure_ends_the_trading_and_the_rest_is_replayed_and_settled(
     assert outcome.count(Status.CANCELLED) == 1, "what rested is cancelled"
     assert not outcome.positions.any(), "what was held is settled"
     bought = 10 * 480_000
-    assert outcome.pnl[0] == 10 * MICROS - bought - outcome.fees
+    assert outcome.pnl == 10 * MICROS - bought - outcome.fees
     assert outcome.samples[-1][0] == 601 * SECOND
     assert str(failure) == f"{kind}: {message}".removesuffix(": ")
 

@@ -55,7 +55,7 @@ def played(agent: Agent, middles: list[int], **changed: Any) -> Backtest:
 
 def test_passive_sends_nothing() -> None:
     backtest = run(market(), Passive(), settings())
-    assert (sent(backtest), backtest.outcome.pnl) == ([], (0, 0, 0))
+    assert (sent(backtest), backtest.outcome.pnl) == ([], 0)
 
 
 @pytest.mark.parametrize("latency", [0, 2 * SECOND])
@@ -74,7 +74,7 @@ def test_pairs_pays_for_the_other_side_as_soon_as_one_is_filled(latency: int) ->
     assert orders[:3, codes.O_STATUS].tolist() == [codes.Status.FILLED, codes.Status.CANCELLED, codes.Status.FILLED]
     assert fills[:, codes.F_TS].tolist() == [90 * SECOND, 150 * SECOND]
     # A dollar for 98 cents, five times, less the venue's maker fees.
-    assert backtest.outcome.pnl[0] == 5 * 20_000 - backtest.outcome.fees
+    assert backtest.outcome.pnl == 5 * 20_000 - backtest.outcome.fees
 
 
 def test_pairs_takes_its_bids_back_where_a_pair_costs_too_much() -> None:

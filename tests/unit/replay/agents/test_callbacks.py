@@ -455,7 +455,6 @@ def repeat_the_timer(sim, params, time):
 @pytest.mark.parametrize("late", [0, 10 * SECOND])
 def test_a_compiled_timer_that_is_not_later_than_now_is_refused(late: int) -> None:
     class Late(CompiledAgent):
-        api = 3
         strategy, on_timer = set_a_past_timer, repeat_the_timer
 
         def numbers(self, episode: Any, seed: int) -> np.ndarray:

@@ -132,4 +132,4 @@ def test_a_failure_of_init_fails_the_agent_alone(how: str, kind: str) -> None:
     done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:Breaks", {"how": how}), settings(seconds_per_step=0.3))
     assert done.failure is not None
     assert (done.failure.type, done.failure.step, len(done.outcome.orders), done.agent) == (kind, -1, 0, "breaks")
-    assert done.outcome.pnl[0] == 0
+    assert done.outcome.pnl == 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bellwether.replay.engine.accounts import prorate
 from bellwether.replay.engine.arrays import new_markets
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.engine.fees import _pair, _product, fill_fee, max_fill_rounding, trade_fee
+from bellwether.replay.engine.fees import _pair, _product, fill_fee, trade_fee
 from bellwether.replay.engine.state import MARKET
 from bellwether.replay.rules import rule_set, rule_sets
 from bellwether.replay.rules.fees import Accumulator
@@ -89,19 +89,6 @@ def test_a_waiver_ends_at_its_instant() -> None:
     row = market((1, 7, 100, 1, 7, 400, 1_000), rule_set("kalshi-2025-07-01"))
     for ts, fee in ((999, 0), (1_000, 1_750_000), (1_001, 1_750_000)):
         assert fill_fee(row, int(Role.TAKER), 0, 5_000, 10_000, ts, 0) == (fee, 0)
-
-
-def test_the_rounding_of_a_makers_fill_is_at_most_a_unit_of_fee_and_balance() -> None:
-    # Fees are in hundredths of a cent, balances in hundredths or in whole cents. One lot at 45 cents is 4,500 micro-dollars.
-    assert max_fill_rounding(market(KALSHI_FEES, rule_set("kalshi-2026-05-28")), 4_550) == 200
-    for rules, price, rounding in (
-        ("kalshi-2026-05-28", 4_500, 0),
-        ("kalshi-2026-05-28", 4_501, 200),
-        ("kalshi-2026-05-28", 4_550, 200),
-        ("kalshi-2026-05-28-cents", 4_500, 10_100),
-    ):
-        assert max_fill_rounding(market((1, 7, 100, 0, 0, 1, 0), rule_set(rules)), price) == rounding
-    assert max_fill_rounding(market((0, 0, 1, 0, 0, 1, 0), rule_set("kalshi-2025-07-01")), 4_550) == 0
 
 
 @pytest.mark.parametrize("rules", [name for name, rules in rule_sets().items() if rules.balance_unit])

@@ -161,6 +161,15 @@ def test_a_quote_whose_amendment_is_in_transit_is_replaced() -> None:
 # Arrays that grow, and threads
 
 
+def test_refused_quotes_are_sent_once_while_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "FIRST_ROWS", 3)
+    opened = Session(tape(*BOOK, *ENDS, tickers=2), FREE, ReplaySettings(cadence=SECOND, bankroll=10**12))
+    assert opened.step()
+    # Both quotes of the first market would cross; the second market has no book.
+    opened.quote_many(np.array([[4_900, 5_600], [4_000, 4_000]]), 100)
+    assert opened.orders[:, O_STATUS].tolist() == [Status.REJECTED] * 4
+
+
 def plain(opened: Session) -> str:
     """The same strategy in Python."""
     while opened.step():

@@ -375,7 +375,7 @@ def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_c
     fee = -(-7 * 100 * 88 * (10_000 - 88) // (100 * 10_000))
     assert (order[O_PRICE], order[O_FILLED], order[O_COST]) == (88, 100, 8_800)
     assert fee <= order[O_FEES] < fee + 100
-    assert session.result().pnl[0] == 1_000_000 - 8_800 - order[O_FEES]
+    assert session.result().pnl == 1_000_000 - 8_800 - order[O_FEES]
 
 
 def test_frames_behind_the_close_that_were_not_applied_are_counted_as_plain_integers(tmp_path: Path) -> None:

@@ -45,9 +45,8 @@ def test_the_runs_trade_as_makers_and_takers_and_are_refused_too() -> None:
 def test_money_is_exact_and_adds_up(backtest: Backtest) -> None:
     row, outcome = metrics(backtest), backtest.outcome
     assert row["pnl"] == row["final_equity"] - row["bankroll"]
-    assert row["final_equity"] * MICROS == outcome.equity[0]
-    assert [row[name] * MICROS for name in ("pnl_pessimistic", "pnl_optimistic")] == list(outcome.pnl[1:])
-    marked = Decimal(outcome.equity[0] - outcome.cash - int(outcome.basis.sum())) / MICROS
+    assert row["final_equity"] * MICROS == outcome.equity
+    marked = Decimal(outcome.equity - outcome.cash - int(outcome.basis.sum())) / MICROS
     assert row["pnl"] == row["realised"] - row["fees"] + marked
     assert row["return"] == pytest.approx(float(row["pnl"]) / 500)
     assert -row["fees"] * MICROS == -sum(fee for (fee,) in rows_of(backtest, "fills", codes.F_FEE))
@@ -176,15 +175,6 @@ def test_the_cost_of_orders_is_what_their_fills_moved(backtest: Backtest) -> Non
     assert orders(backtest).filter(pl.col("filled") == 0)["cost"].unique().to_list() == [Decimal(0)]
 
 
-def test_the_fastest_history_fills_an_order_no_later_than_the_slowest() -> None:
-    frame = orders(backtest_random(band="fills")).with_columns(pl.col("filled_pessimistic", "filled_optimistic", "size").cast(pl.Float64))
-    bounded = frame.filter(pl.col("filled_earliest_at").is_not_null())
-    assert bounded.height and (bounded["filled_optimistic"] >= bounded["size"]).all()
-    both = bounded.filter(pl.col("filled_latest_at").is_not_null())
-    assert both.height and (both["filled_earliest_at"] <= both["filled_latest_at"]).all()
-    assert (both["filled_pessimistic"] >= both["size"]).all()
-
-
 def test_fills_have_their_markouts_and_makers_their_wait(backtest: Backtest) -> None:
     frame, rows = fills(backtest), backtest.outcome.fills
     found = markouts(backtest.tape, rows, HORIZONS_S).tolist()
@@ -197,7 +187,6 @@ def test_fills_have_their_markouts_and_makers_their_wait(backtest: Backtest) -> 
 def test_the_curve_is_the_bankroll_and_then_that_of_the_engine(backtest: Backtest) -> None:
     frame, rows = equity(backtest), backtest.outcome.samples
     assert (frame["equity"] * MICROS).cast(pl.Int64).to_list() == [backtest.bankroll, *rows[:, codes.S_EQUITY].tolist()]
-    assert (frame["equity_optimistic"] * MICROS).cast(pl.Int64).to_list() == [backtest.bankroll, *rows[:, codes.S_OPT].tolist()]
     assert frame["at"].cast(pl.Int64).to_list() == [backtest.tape.start, *rows[:, codes.S_TS].tolist()]
     assert frame["sample"].to_list() == list(range(frame.height))
 

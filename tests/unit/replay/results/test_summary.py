@@ -158,15 +158,14 @@ def chart(sheet: Page, title: str) -> list[dict[str, Any]]:
 
 
 def test_the_equity_drawn_is_that_of_the_frame(traded: Backtest, sheet: Page) -> None:
-    drawn, frame = chart(sheet, "Equity, with"), traded.equity
-    shown = {name: [row[name] for row in drawn] for name in ("y", "lower", "upper")}
-    models = frame.select(pl.col("equity", "equity_pessimistic", "equity_optimistic").cast(pl.Float64))
-    for name, values in (("y", models["equity"]), ("lower", models.min_horizontal()), ("upper", models.max_horizontal())):
-        assert set(shown[name]) <= set(values)
-        assert (shown[name][0], shown[name][-1]) == (500, values[-1])
+    drawn, frame = chart(sheet, "Equity"), traded.equity
+    shown = {name: [row[name] for row in drawn] for name in ("y",)}
+    values = frame["equity"].cast(pl.Float64)
+    assert set(shown["y"]) <= set(values)
+    assert (shown["y"][0], shown["y"][-1]) == (500, values[-1])
     if frame.height <= 240:
         assert shown["y"] == frame["equity"].cast(pl.Float64).to_list()
-    assert (min(shown["y"]), max(shown["y"])) == (models["equity"].min(), models["equity"].max())
+    assert (min(shown["y"]), max(shown["y"])) == (values.min(), values.max())
     fallen = [row["y"] for row in chart(sheet, "Drawdown")]
     assert -min(fallen) == pytest.approx(traded.summary["max_drawdown"].item(), abs=1e-6)
 

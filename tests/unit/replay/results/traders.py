@@ -32,7 +32,7 @@ class RandomTrader(Agent):
 
 
 @cache
-def backtest_random(seed: int = 0, fails: int = -1, latency: int = 0, band: str = "auto") -> Backtest:
+def backtest_random(seed: int = 0, fails: int = -1, latency: int = 0) -> Backtest:
     """Return a backtest of `RandomTrader`."""
     settings = BacktestSettings(
         rules=RULES,
@@ -43,7 +43,6 @@ def backtest_random(seed: int = 0, fails: int = -1, latency: int = 0, band: str 
         execution="maker_taker",
         queue="proportional",
         order_latency=latency,
-        band=band,  # type: ignore[arg-type]
     )
     return run(random_tape(seed, Shape(instants=600)), RandomTrader(fails), settings)
 
