@@ -23,7 +23,9 @@ from bellwether.replay.agents.llm.agent import PURPOSE, _temperature
 from bellwether.replay.agents.llm.tools import MOST_CALLS
 from bellwether.replay.agents.llm.trajectory import Round
 from bellwether.replay.backtest import Backtest, run
+from bellwether.replay.episode import read_pmb, write
 from bellwether.replay.units import MINUTE
+from tests.unit.replay.episode.originals import structs
 from tests.unit.replay.llm.scripted_models import (
     COST,
     START,
@@ -123,6 +125,23 @@ def test_the_state_says_what_the_account_has(tmp_path: Path) -> None:
     assert "KX-B | YES 3 | NO 0" in state
     assert '"side": "no", "action": "buy", "price_cents": 12.5, "resting_contracts": 2.5, "filled_contracts": 0' in state
     assert "KX-A | active | 0:01:00 |" in state
+
+
+def test_it_trades_an_episode_of_predictionmarketbench_within_its_budget(tmp_path: Path) -> None:
+    """A budget of 10 calls covers the two of the state and eight of the answer."""
+    structs(tmp_path / "files")
+    source = write(tmp_path / "episode", read_pmb(tmp_path / "files"))
+    order = {"ticker": "KXT-A", "side": "yes", "action": "buy", "type": "market", "count": 1}
+    says = {0: answer([("place_order", order), *[("get_markets", {})] * 9])}
+    models = Scripted(tmp_path / "journal.db", lambda state, number: says.pop(number, answer([("done", {})])))
+    backtest = run(source, trader(models, tmp_path / "run.jsonl"), settings(calls_per_step=10))
+    assert (backtest.failure, backtest.rules.name) == (None, "pmb-2026-01")
+    assert backtest.fills["price"].to_list() == [Decimal("0.4800")]
+    rounds = rounds_of(tmp_path / "run.jsonl")
+    assert [call.status for call in rounds[0].calls] == ["ok"] * 8 + ["error"] * 2
+    assert "Prices may be any tenth of a cent" in models.calls[0].messages[0]["content"]
+    again = run(source, LLMReplay(trajectory=tmp_path / "run.jsonl"), settings(calls_per_step=10))
+    assert again.digest == backtest.digest
 
 
 # --- how a step ends ---------------------------------------------------------------------------------------------------
