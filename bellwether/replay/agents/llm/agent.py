@@ -80,8 +80,15 @@ class _Conversing(Agent):
             request = request_digest(messages, self._toolbox.definitions)
             answer = self._answer(ctx.step, number, messages, request)
             calls, done = self._toolbox.execute_calls(ctx, answer.calls)
-            last = "rounds" if number + 1 == self._rounds else None
-            ended = "failed" if answer.outcome != "ok" else "done" if done else last if calls else "no_tool"
+            ended: str | None
+            if answer.outcome != "ok":
+                ended = "failed"
+            elif done:
+                ended = "done"
+            elif not calls:
+                ended = "no_tool"
+            else:
+                ended = "rounds" if number + 1 == self._rounds else None
             source = {"step": ctx.step, "ts": ctx.now_ns, "request": request, "state": None if number else shown}
             self._record(answer.model_copy(update={**source, "calls": calls, "ended": ended}))
             if ended is not None:
