@@ -43,6 +43,18 @@ def percent(value: float | None, digits: int = 1, unit: str = " %") -> str:
     return NOTHING if value is None else f"{100 * value:z.{digits}f}{unit}"
 
 
+def earning(value: float | None, *, sign: str = "", unit: str = " %") -> str:
+    """Format a return, such as -0.0123, in percent with two decimals, or more where a return other than 0 would be written as 0. sign: "+"
+    to mark gains. unit: text after the number.
+    """
+    return NOTHING if value is None else f"{number(100 * value, earning_digits(value), sign=sign)}{unit}"
+
+
+def earning_digits(value: float) -> int:
+    """Return the number of decimals of a return in percent: 2, or as many as its first significant digit needs."""
+    return max(2, -math.floor(math.log10(abs(100 * value)))) if value else 2
+
+
 def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str:
     """Format a p-value; one too small for `digits` decimals becomes "< 0.0001". short: without blank and leading zero."""
     if value is None or math.isnan(value):

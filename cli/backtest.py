@@ -23,7 +23,7 @@ from bellwether.formatting import counted
 from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
-from bellwether.replay.results.summary import results, summarise
+from bellwether.replay.results.summary import summarise
 from bellwether.replay.results.text_tables import agent_tables, comparison_table, print_table, spread_table
 from bellwether.settings import settings
 from cli.options import AS_JSON
@@ -237,7 +237,7 @@ def _open_client(on: str | None) -> AbstractContextManager[Client | None]:
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
     """Print a table for each agent without a grid, and a comparison if there are several agents. frame: a row per run."""
     if request.combinations == 1:
-        for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
+        for lines in agent_tables(frame, summarise(frame, unsettled=request.unsettled), request.titles()):
             print_table(lines)
     if len(request.candidates) > 1:
         _show_summary(frame, request)
@@ -320,12 +320,12 @@ def trading(
         from cli.delays import find_publication_date, print_date, warn_of_delays
 
         warn_of_delays([declared("replay/backtests")], published=True)
-    lines, summary = results(rows, unsettled=unsettled), summarise(rows, unsettled=unsettled)
+    summary = summarise(rows, unsettled=unsettled)
     if as_json:
-        emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
+        emit({"agents": summary.to_dicts(), "backtests": rows.to_dicts()})
     else:
         titles = agent_titles()
-        for table in (*agent_tables(lines, titles), comparison_table(summary, titles), spread_table(summary, titles)):
+        for table in (*agent_tables(rows, summary, titles), comparison_table(summary, titles), spread_table(summary, titles)):
             print_table(table)
             console().print()
         if folder is None:

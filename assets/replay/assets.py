@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from bellwether.replay.registry import RegisteredAgent
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
-STANDING_TABLES = ("replay/summary", "replay/results")
 #: A failed backtest is not retried for the same episode: its model may cost money.
 ONCE = UpdatePolicy(attempts=1, candidates="assets.replay.partitions:automatic")
 #: Recordings, and pulled data of their markets.
@@ -266,22 +265,14 @@ def _summarize_pnl(row: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-@dg.multi_asset(
-    name="standing",
-    outs={name.split("/")[1]: table_output(name, "polars", follows=FOLLOW_INPUTS, is_required=False) for name in STANDING_TABLES},
-    ins={"backtests": dg.AssetIn(key("replay/backtests"))},
-    can_subset=True,
-)
-def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg.Output]:
+@dg.asset(**table_asset("replay/summary", "polars", follows=FOLLOW_INPUTS), ins={"backtests": dg.AssetIn(key("replay/backtests"))})
+def summary(backtests: Slice) -> dg.Output[pl.DataFrame]:
     """Compare the agents over all episodes in which they traded."""
-    from bellwether.replay.results.summary import results, summarise
+    from bellwether.replay.results.summary import summarise
 
-    rows, selected = backtests.read(), context.op_execution_context.selected_output_names
-    if "summary" in selected:
-        summary = summarise(rows)
-        yield dg.Output(summary, "summary", metadata=_summary_metadata(summary, rows))
-    if "results" in selected:
-        yield dg.Output(results(rows), "results")
+    rows = backtests.read()
+    summarised = summarise(rows)
+    return dg.Output(summarised, metadata=_summary_metadata(summarised, rows))
 
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.replay.assets import BACKTEST_TABLES, STANDING_TABLES
+from assets.replay.assets import BACKTEST_TABLES
 from orchestration.asset_declarations import select
 
 #: An episode of a recording.
@@ -23,7 +23,7 @@ BACKTEST = dg.define_asset_job("replay", select(*BACKTEST_TABLES), description="
 #: Comparison of agents.
 STANDING = dg.define_asset_job(
     "compare_agents",
-    select(*STANDING_TABLES, "replay/report"),
+    select("replay/summary", "replay/report"),
     description="Compare the agents over their episodes, and write the report of all backtests.",
 )
 TRADING = dg.define_asset_job("trading_report", select("replay/report"), description="Write the report of all backtests.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assets.replay import jobs
-from assets.replay.assets import BACKTEST_TABLES, STANDING_TABLES
+from assets.replay.assets import BACKTEST_TABLES
 from assets.replay.partitions import AGENT, EPISODE
 from assets.venues.jobs import RECORDINGS
 from assets.venues.partitions import RECORDING
@@ -47,5 +47,5 @@ def run_backtests(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherEr
     work.run_due(jobs.BOOKS, ("replay/books",), [(name,) for name in episodes], "book")
     pairs = [(name, agent) for name in episodes for agent in agents]
     ends = work.run_due(jobs.BACKTEST, BACKTEST_TABLES, pairs, "backtest", go_on=True)
-    work.run_if_due(jobs.STANDING, (*STANDING_TABLES, "replay/report"), "comparison and report of agents")
+    work.run_if_due(jobs.STANDING, ("replay/summary", "replay/report"), "comparison and report of agents")
     return ends

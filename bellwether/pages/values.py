@@ -106,6 +106,11 @@ def percent(value: object, digits: int = 0) -> Cell:
     return number(value, digits, unit="%")
 
 
+def earning(value: float | None) -> Cell:
+    """Format a return as a percentage with two decimals, or more where a return other than 0 would be written as 0."""
+    return percent(value, 2 if value is None else formatting.earning_digits(value))
+
+
 def rank(place: int | None, places: Iterable[int | None], reason: str | None = None) -> Cell:
     """Format a rank among `places`, its own included; a tied rank starts with "=". reason: cause of a missing rank, shown as a tooltip."""
     return Cell(formatting.rank(place, places), None if place is None else float(place), title="" if place is not None else reason or "")

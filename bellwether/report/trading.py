@@ -22,7 +22,7 @@ from bellwether.report.figures import Figure
 from bellwether.report.results import PACKAGES, package_version
 from bellwether.report.trading_inputs import MOST_BOOKS, TradingInputs, busiest_episodes
 from bellwether.report.writer import safe_name
-from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
+from bellwether.tables.replay import BACKTESTS, SUMMARY
 
 BENCHMARK = "Bellwether replay"
 
@@ -99,7 +99,7 @@ def _write_files(draft: Draft, inputs: TradingInputs) -> None:
 
 def render_trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: Mapping[str, str]) -> str:
     """Render the report in Markdown from the template `trading.md`."""
-    backtests, tables = inputs.backtests, agent_tables(inputs.results, inputs.titles)
+    backtests, tables = inputs.backtests, agent_tables(inputs.backtests, inputs.summary, inputs.titles)
     tables_shown = [replace(comparison_table(inputs.summary, inputs.titles), title=""), *tables[:_MOST_AGENTS]]
     context = {
         "inputs": inputs,
@@ -139,7 +139,7 @@ def _shorten_table(lines: Lines) -> dict[str, Any]:
 
 
 def build_results_document(inputs: TradingInputs) -> dict[str, Any]:
-    """Build `results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests. Amounts are text, so that all digits are
+    """Build `results_<stamp>.json`: rows of replay/summary and replay/backtests. Amounts are text, so that all digits are
     kept.
     """
     return {
@@ -147,7 +147,6 @@ def build_results_document(inputs: TradingInputs) -> dict[str, Any]:
         "name": inputs.name,
         "timestamp": inputs.known_at,
         "agents": inputs.summary.select(SUMMARY.names).to_dicts(),
-        "results": inputs.results.select(RESULTS.names).to_dicts(),
         "backtests": inputs.backtests.select(BACKTESTS.names).to_dicts(),
     }
 
@@ -166,7 +165,7 @@ def _metadata(inputs: TradingInputs, files: Mapping[str, Mapping[str, Any]]) -> 
         "settings_digests": sorted(rows["settings_digest"].unique()),
         "episodes": dict(rows.select("episode", "episode_digest").unique().sort("episode").iter_rows()),
         "result_digests": [list(row) for row in rows.select("agent", "rules", "episode", "result_digest").iter_rows()],
-        "tables": {table.name: table.version for table in (BACKTESTS, RESULTS, SUMMARY)},
+        "tables": {table.name: table.version for table in (BACKTESTS, SUMMARY)},
         "packages": {name: installed for name in (*PACKAGES, "numba") if (installed := package_version(name)) is not None},
         "files": dict(sorted(files.items())),
     }

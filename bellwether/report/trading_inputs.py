@@ -15,7 +15,7 @@ from bellwether.replay.episode import load
 from bellwether.replay.preparation import prepare
 from bellwether.replay.registry import agents
 from bellwether.replay.results.folder import read_backtests, read_frame
-from bellwether.replay.results.summary import results, summarise
+from bellwether.replay.results.summary import summarise
 from bellwether.report.inputs import format_stamp, latest_time
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
@@ -42,7 +42,6 @@ class TradingInputs:
     equity: pl.DataFrame = field(default_factory=EQUITY.empty)
     tapes: Mapping[str, Tape] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
-    results: pl.DataFrame = field(init=False)
     summary: pl.DataFrame = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +53,6 @@ class TradingInputs:
         object.__setattr__(self, "backtests", ordered)
         for name, table in (("fills", FILLS), ("equity", EQUITY)):
             object.__setattr__(self, name, table.validate(getattr(self, name), unique=False).sort(table.key))
-        object.__setattr__(self, "results", results(ordered))
         object.__setattr__(self, "summary", summarise(ordered))
 
     @property

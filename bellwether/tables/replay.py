@@ -11,10 +11,7 @@ from bellwether.tables.schema import CONTRACTS, DOLLARS, LARGE_MONEY, LARGE_SIZE
 INSTANT = pl.Datetime("ns", "UTC")
 COUNT, RATIO, FLAG = pl.Int64(), pl.Float64(), pl.Boolean()
 USD = "dollars"
-#: Separates the episodes in the name of a portfolio; not allowed in names of its episodes.
-SEPARATOR = "+"
-
-EPISODE = Column("episode", TEXT, "name of the episode; partition")
+EPISODE = Column("episode", TEXT, "name of the episode, or of several joined with +; partition")
 BAND = Column(
     "band",
     TEXT,
@@ -22,11 +19,6 @@ BAND = Column(
 )
 AGENT = Column("agent", TEXT, "name of the agent in the registry; second part of the partition")
 RULES = Column("rules", TEXT, "rule set of the simulator that made the row")
-
-
-def is_portfolio(episode: str) -> bool:
-    """Return True if the value of the column `episode` names several episodes traded with one account."""
-    return SEPARATOR in episode
 
 
 def _money(name: str, meaning: str, *, nullable: bool = False) -> Column:
@@ -41,20 +33,12 @@ def _share(name: str, meaning: str) -> Column:
     return Column(name, RATIO, f"{meaning}; null if undefined", "share", nullable=True)
 
 
+def _statistic(name: str, meaning: str, unit: str | None = None) -> Column:
+    return Column(name, RATIO, f"{meaning}; null if undefined", unit, nullable=True)
+
+
 def _count(name: str, meaning: str) -> Column:
     return Column(name, COUNT, meaning, "count")
-
-
-#: Statistics of a metric over episodes.
-SPREAD = ("mean", "median", "min", "max")
-_ENDS = {"min": "lowest", "max": "highest"}
-
-
-def _statistics_columns(name: str, meaning: str, unit: str | None, *statistics: str) -> tuple[Column, ...]:
-    """Return the columns of statistics of a metric over episodes."""
-    return tuple(
-        Column(f"{name}_{one}", RATIO, f"{_ENDS.get(one, one)} {meaning}; null if undefined", unit, nullable=True) for one in statistics
-    )
 
 
 EPISODES = Table(
@@ -320,35 +304,6 @@ MARKET_PNL = Table(
 
 _BANDS = Column("band", TEXT, "fills, rerun, none or accounts, as in replay/backtests; mixed if episodes differ")
 
-RESULTS = Table(
-    name="replay/results",
-    row="One line of an agent's results table: an episode, or the total.",
-    columns=(
-        AGENT,
-        Column("ordinal", COUNT, "position of the line; the total is last"),
-        Column("episode", TEXT, "episode, or Total"),
-        _sum("pnl", "P&L"),
-        _sum("pnl_pessimistic", "lower bound of P&L"),
-        _sum("pnl_optimistic", "upper bound of P&L"),
-        _BANDS,
-        _share("return", "P&L divided by bankroll; in the total the mean over episodes"),
-        _share("max_drawdown", "maximum drawdown; in the total the largest"),
-        Column("contracts", LARGE_SIZE, "filled contracts", CONTRACTS),
-        _count("orders", "orders sent"),
-        _share("fill_ratio", "fill ratio; in the total the mean over episodes that have one"),
-        _sum("fees", "fees paid"),
-        _count("episodes", "number of episodes: 1, and in the total those that count"),
-        Column("unsettled", FLAG, "whether P&L includes the mark of an unsettled position"),
-        Column("default_fees", FLAG, "whether the venue's general fees apply in a market, because no source states the terms"),
-        Column("failure", TEXT, "why the agent's episode ended early", nullable=True),
-        RULES,
-        KNOWN_AT,
-    ),
-    key=("agent", "rules", "ordinal"),
-    mart=True,
-    version="2",
-)
-
 SUMMARY = Table(
     name="replay/summary",
     row="One agent over all its episodes under one rule set.",
@@ -363,17 +318,19 @@ SUMMARY = Table(
         ),
         _count("failures", "number of counted episodes that ended early by an error of the agent"),
         _sum("pnl", "sum of P&L"),
-        *_statistics_columns("pnl", "P&L of an episode", USD, *SPREAD),
+        _statistic("pnl_mean", "mean P&L of an episode", USD),
+        _statistic("pnl_median", "median P&L of an episode", USD),
+        _statistic("pnl_min", "lowest P&L of an episode", USD),
+        _statistic("pnl_max", "highest P&L of an episode", USD),
         _sum("pnl_pessimistic", "sum of the lower bounds of P&L"),
         _sum("pnl_optimistic", "sum of the upper bounds of P&L"),
         _BANDS,
-        *_statistics_columns("return", "return of an episode", "share", *SPREAD),
-        *_statistics_columns("max_drawdown", "maximum drawdown of an episode", "share", "mean", "median"),
+        _statistic("return_mean", "mean return of an episode", "share"),
         _share("max_drawdown", "largest drawdown"),
-        *_statistics_columns("sharpe", "annualised Sharpe ratio of an episode that has one", None, *SPREAD),
-        _count("sharpe_episodes", "number of episodes with a Sharpe ratio"),
-        *_statistics_columns("fill_ratio", "fill ratio of an episode that has one", "share", "mean", "median"),
-        _count("fill_ratio_episodes", "number of episodes with a fill ratio"),
+        _statistic("sharpe_mean", "mean annualised Sharpe ratio of the episodes that have one"),
+        _statistic("sharpe_min", "lowest annualised Sharpe ratio of an episode"),
+        _statistic("sharpe_max", "highest annualised Sharpe ratio of an episode"),
+        _statistic("fill_ratio_mean", "mean fill ratio of the episodes that have one", "share"),
         Column("contracts", LARGE_SIZE, "filled contracts", CONTRACTS),
         _count("orders", "orders sent"),
         _sum("fees", "fees paid"),
@@ -384,7 +341,7 @@ SUMMARY = Table(
     ),
     key=("agent", "rules"),
     mart=True,
-    version="4",
+    version="5",
 )
 
-TABLES = (EPISODES, BOOKS, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, RESULTS, SUMMARY)
+TABLES = (EPISODES, BOOKS, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, SUMMARY)

@@ -159,7 +159,7 @@ def test_tables_of_rankings_are_materialized_one_by_one(defs: dg.Definitions) ->
     graph = defs.resolve_asset_graph()
     together = {key.to_user_string() for key in graph.get_all_asset_keys() if len(graph.get(key).execution_set_asset_keys) > 1}
     assert {name.split("/")[0] for name in together} == {"raw", "replay"}
-    assert not together & {"replay/summary", "replay/results", "benchmark/leaderboard", "arena/leaderboard", "arena/rankings"}
+    assert not together & {"replay/summary", "benchmark/leaderboard", "arena/leaderboard", "arena/rankings"}
 
 
 def test_forecasters_that_need_a_key_are_listed_last_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,7 @@ def test_every_backtest_adds_up_and_its_rows_belong_together(demo: World) -> Non
     filled = fills.group_by("agent", "order_id").agg(pl.col("size").sum())
     assert orders.join(filled, on=["agent", "order_id"]).filter(pl.col("filled") != pl.col("size_right")).is_empty()
     assert fills.height > 0
-    results = rows(demo, "replay/results").filter(pl.col("episode") == "Total")
-    assert results.sort("agent")["pnl"].to_list() == backtests.sort("agent")["pnl"].to_list()
+    assert rows(demo, "replay/summary").sort("agent")["pnl"].to_list() == backtests.sort("agent")["pnl"].to_list()
 
 
 def test_weeks_of_the_arena_are_decided_and_their_books_balance(demo: World) -> None:

@@ -18,7 +18,7 @@ from bellwether.figures.equity import add_drawdown
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import write_page
-from bellwether.pages.values import cast_decimals, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
+from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import end_time
@@ -115,7 +115,7 @@ def _headline(run: Mapping[str, Any]) -> Stats:
     return Stats(
         [
             ("P&L", money(run["pnl"], signed=True), f"{_band(run)} under other queues"),
-            ("Return", percent(run["return"], 2), "on the bankroll"),
+            ("Return", earning(run["return"]), "on the bankroll"),
             ("Largest drawdown", percent(run["max_drawdown"], 2), "from an earlier peak"),
             ("Fill ratio", percent(run["fill_ratio"], 1), "of the contracts of its orders"),
             ("Fees", money(run["fees"]), ""),
@@ -141,7 +141,7 @@ def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         "P&L by settlement": money(run["settlement_pnl"], signed=True),
         "Fees": money(run["fees"]),
         "Slippage": money(run["slippage"]),
-        "Return": percent(run["return"], 2),
+        "Return": earning(run["return"]),
         "Largest drawdown": percent(run["max_drawdown"], 2),
         "Time in market": percent(run["time_in_market"], 2),
         "Turnover": percent(run["turnover"], 2),

@@ -5,16 +5,15 @@ Columns and formats are those of PredictionMarketBench's tables 3 to 6, followed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
-from bellwether.formatting import NOTHING, money, number, percent
-from bellwether.replay.results.summary import TOTAL, sort_by_pnl
-from bellwether.tables.replay import is_portfolio
+from bellwether.formatting import NOTHING, earning, money, number, percent
+from bellwether.replay.results.summary import sort_by_pnl
 
 #: Minimum width of a name; names are folded before numbers.
 _NAME = 12
@@ -46,12 +45,19 @@ class Lines:
     notes: tuple[str, ...] = ()
 
 
-def agent_tables(results: pl.DataFrame, titles: Mapping[str, str] | None = None) -> list[Lines]:
-    """Build a table per agent and rule set, with a line per episode and the total, from rows of replay/results. titles: agents' names in
-    the tables.
+def agent_tables(backtests: pl.DataFrame, summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> list[Lines]:
+    """Build a table per agent and rule set, with a line per episode and the total.
+
+    Args:
+        backtests: Rows of replay/backtests.
+        summary: Rows of replay/summary, of these backtests.
+        titles: Agents' names in the tables.
     """
-    parts = results.sort("agent", "rules", "ordinal").partition_by("agent", "rules", as_dict=True, maintain_order=True)
-    return [_agent_table((titles or {}).get(str(agent), str(agent)), str(rules), rows) for (agent, rules), rows in parts.items()]
+    ordered = backtests.sort("episode")
+    return [
+        _agent_table((titles or {}).get(total["agent"], total["agent"]), ordered.filter(agent=total["agent"], rules=total["rules"]), total)
+        for total in summary.sort("agent", "rules").iter_rows(named=True)
+    ]
 
 
 def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
@@ -61,7 +67,10 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _sort_by_pnl(summary, titles))
-    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *_band_notes(summary.filter(pl.col("episodes") > 0))]
+    notes = [
+        "Return and Fill: mean over episodes. Max DD: the largest.",
+        *_band_notes(summary.filter(pl.col("episodes") > 0).to_dicts()),
+    ]
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
         episodes = f"{most} episode{'' if most == 1 else 's'}"
@@ -91,33 +100,31 @@ def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> lis
     return [(f"{name} ({row['rules']})" if several else name, row) for name, row in zip(named, ordered.iter_rows(named=True), strict=True)]
 
 
-def _agent_table(title: str, rules: str, rows: pl.DataFrame) -> Lines:
+def _agent_table(title: str, rows: pl.DataFrame, total: Mapping[str, Any]) -> Lines:
     failed = rows.filter(pl.col("failure").is_not_null())
-    notes = _band_notes(rows.filter(pl.col("episode") == TOTAL))
+    notes = _band_notes([total])
     notes += tuple(f"{episode}: ended early: {why}" for episode, why in failed.select("episode", "failure").iter_rows())
-    total, every = rows.row(-1, named=True), rows.height - 1
-    portfolios = sum(is_portfolio(name) for name in rows["episode"])
-    if 0 < portfolios < every:
-        every -= portfolios
-        notes += ("The total covers the episodes traded individually, without portfolios.",)
     if rows["unsettled"].any():
-        counted = "The total includes it." if total["unsettled"] else f"The total covers the other {total['episodes']} of {every}."
-        notes += (f"{_MARKED} {counted}",)
+        notes += (f"{_MARKED} The total covers {total['episodes']} of {rows.height}.",)
     if rows["default_fees"].any():
         notes += (_BY_DEFAULT,)
-    return Lines(f"{title} under {rules}", _EPISODES, tuple(_episode_line(row) for row in rows.iter_rows(named=True)), notes)
+    lines = [_line(row["episode"], row, row["return"], row["fill_ratio"]) for row in rows.iter_rows(named=True)]
+    lines.append(_line("Total", total, total["return_mean"], total["fill_ratio_mean"]))
+    return Lines(f"{title} under {total['rules']}", _EPISODES, tuple(lines), notes)
 
 
-def _episode_line(row: Mapping[str, Any]) -> tuple[str, ...]:
-    if not row["episodes"]:
-        return (row["episode"], *[NOTHING] * (len(_EPISODES) - 1))
+def _line(name: str, row: Mapping[str, Any], earned: float | None, fill_ratio: float | None) -> tuple[str, ...]:
+    """Build a line of an agent's table. row: of replay/backtests or replay/summary. earned: return."""
+    if row.get("episodes") == 0:
+        return (name, *[NOTHING] * (len(_EPISODES) - 1))
+    is_marked = row["unsettled"] and "episodes" not in row
     return (
-        row["episode"],
-        format_signed(row["pnl"]) + _marks(row),
-        NOTHING if row["return"] is None else format_signed(100 * row["return"]),
+        name,
+        format_signed(row["pnl"]) + (_UNSETTLED if is_marked else "") + (_DEFAULT if row["default_fees"] else ""),
+        earning(earned, sign="+", unit=""),
         percent(row["max_drawdown"], 2, ""),
         _format_contracts(row["contracts"]),
-        percent(row["fill_ratio"], 1, ""),
+        percent(fill_ratio, 1, ""),
         format_band(row),
     )
 
@@ -132,7 +139,7 @@ def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         return (NOTHING + marks, *[NOTHING] * (len(_AGENTS) - 2))
     return (
         money(row["pnl"]) + marks,
-        percent(row["return_mean"], 2, ""),
+        earning(row["return_mean"], unit=""),
         percent(row["max_drawdown"], 2, ""),
         _format_contracts(row["contracts"]),
         f"{row['orders']:,}",
@@ -157,9 +164,9 @@ def _spread(row: Mapping[str, Any], name: str, digits: int) -> str:
     return _range(*(number(row[f"{name}_{end}"], digits) for end in ("min", "max")))
 
 
-def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
-    """Return the notes that explain the kinds of band that appear in rows."""
-    return tuple(BANDS[kind] for kind in sorted(rows["band"].unique()) if kind in BANDS)
+def _band_notes(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the notes that explain the kinds of band that appear in rows of replay/summary."""
+    return tuple(BANDS[kind] for kind in sorted({row["band"] for row in rows}) if kind in BANDS)
 
 
 def format_band(row: Mapping[str, Any]) -> str:

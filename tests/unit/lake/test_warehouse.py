@@ -256,7 +256,7 @@ def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Pa
 
 
 def test_a_mart_without_partitions_is_replaced(lake: Lake, path: Path) -> None:
-    summary = table("replay/results")
+    summary = table("replay/summary")
     first = summary.empty()
     lake.write(summary, (), first, run_id="r1")
     publish(lake, path, tables=[summary])

@@ -119,8 +119,8 @@ def test_the_command_prints_a_table_per_agent_and_all_beside_one_another(folder:
 def test_the_command_prints_json_with_exact_amounts(folder: Path) -> None:
     shown = CliRunner().invoke(main, ["trading", str(folder), "--agent", "reckless", "--json"])
     found = json.loads(shown.output)
-    assert [row["pnl"] for row in found["results"]] == ["-12.500000", "-12.500000"]
-    assert found["agents"][0]["return_min"] == -0.0125
+    assert [row["pnl"] for row in (*found["agents"], *found["backtests"])] == ["-12.500000", "-12.500000"]
+    assert found["agents"][0]["return_mean"] == -0.0125
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,22 @@ import hashlib
 import re
 from datetime import timedelta
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
 from bellwether.pages.model import Chart, Page
+from bellwether.pages.values import earning
 from bellwether.replay import Backtest
 from bellwether.replay.results.reality_check import reality_check
-from bellwether.replay.results.summary import results, summarise
+from bellwether.replay.results.summary import summarise
 from bellwether.replay.results.tear_sheet import tear_sheet
-from bellwether.replay.results.text_tables import agent_tables, comparison_table
-from bellwether.tables.replay import RESULTS, SPREAD, SUMMARY
+from bellwether.replay.results.text_tables import Lines, agent_tables, comparison_table
+from bellwether.tables.replay import SUMMARY
 from tests.unit.replay.results.frames import KNOWN, backtest, backtests
 from tests.unit.replay.results.traders import backtest_random
 
@@ -31,22 +34,12 @@ FOUR = backtests(
 )
 
 
+def tables(every: pl.DataFrame, titles: dict[str, str] | None = None, *, unsettled: bool = False) -> list[Lines]:
+    return agent_tables(every, summarise(every, unsettled=unsettled), titles)
+
+
 def test_a_table_has_its_episodes_in_order_and_the_total_last() -> None:
-    frame = results(FOUR)
-    RESULTS.validate(frame)
-    assert frame.filter(pl.col("agent") == "chaser")["episode"].to_list() == ["A-1", "B-1", "C-1", "Total"]
-    assert frame.filter(pl.col("agent") == "keeper")["episode"].to_list() == ["A-1", "Total"]
-
-
-def test_the_total_sums_money_and_averages_shares() -> None:
-    total = results(FOUR).filter(pl.col("agent") == "chaser").row(-1, named=True)
-    assert total["pnl"] == Decimal("-87.66")
-    assert total["contracts"] == Decimal("1500.50")
-    assert total["orders"] == 10
-    assert total["return"] == pytest.approx(-0.02922)
-    assert total["max_drawdown"] == 0.3125
-    assert total["fill_ratio"] == 0.625  # of the two episodes with a value
-    assert (total["pnl_pessimistic"], total["pnl_optimistic"]) == (Decimal("-90.66"), Decimal("-84.66"))
+    assert [[row[0] for row in table.rows] for table in tables(FOUR)] == [["A-1", "B-1", "C-1", "Total"], ["A-1", "Total"]]
 
 
 def test_sums_of_the_largest_amounts_are_exact() -> None:
@@ -55,9 +48,7 @@ def test_sums_of_the_largest_amounts_are_exact() -> None:
     every = backtests(*(backtest("a", f"E{number}", money, **amounts) for number in range(3)))
     sums = {name: 3 * Decimal(value) for name, value in {"pnl": money, **amounts}.items()}
     (summary,) = SUMMARY.validate(summarise(every)).to_dicts()
-    total = RESULTS.validate(results(every)).row(-1, named=True)
     assert {name: summary[name] for name in sums} == sums
-    assert {name: total[name] for name in sums if name in total} == {name: value for name, value in sums.items() if name != "slippage"}
     assert reality_check(every).pnl == sums["pnl"]
 
 
@@ -65,22 +56,32 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
     frame = SUMMARY.validate(summarise(FOUR))
     chaser, keeper = frame.to_dicts()
     assert (chaser["agent"], chaser["episodes"], chaser["pnl"]) == ("chaser", 3, Decimal("-87.66"))
-    assert [chaser[f"pnl_{one}"] for one in SPREAD] == [pytest.approx(-29.22), 0.0, -100.0, 12.34]
-    assert [chaser[f"return_{one}"] for one in SPREAD] == [pytest.approx(-0.02922), 0.0, -0.1, pytest.approx(0.01234)]
-    assert chaser["max_drawdown_mean"] == pytest.approx(0.1108333)
+    assert [chaser[f"pnl_{one}"] for one in ("mean", "median", "min", "max")] == [pytest.approx(-29.22), 0.0, -100.0, 12.34]
+    assert chaser["return_mean"] == pytest.approx(-0.02922)
     assert chaser["max_drawdown"] == 0.3125
-    assert (chaser["fill_ratio_mean"], chaser["fill_ratio_median"], chaser["fill_ratio_episodes"]) == (0.625, 0.625, 2)
+    assert chaser["fill_ratio_mean"] == 0.625  # of the two episodes with a value
+    assert (chaser["contracts"], chaser["orders"]) == (Decimal("1500.50"), 10)
+    assert (chaser["pnl_pessimistic"], chaser["pnl_optimistic"]) == (Decimal("-90.66"), Decimal("-84.66"))
     assert chaser["slippage"] == Decimal("2.5")
     assert chaser["profitable"] == pytest.approx(1 / 3)
     assert chaser["maker_share"] == pytest.approx(250 / 1500.5)
-    assert [chaser[f"sharpe_{one}"] for one in (*SPREAD, "episodes")] == [None, None, None, None, 0]
-    assert [keeper[f"sharpe_{one}"] for one in (*SPREAD, "episodes")] == [3.0, 3.0, 3.0, 3.0, 1]
+    assert [chaser[f"sharpe_{one}"] for one in ("mean", "min", "max")] == [None, None, None]
+    assert [keeper[f"sharpe_{one}"] for one in ("mean", "min", "max")] == [3.0, 3.0, 3.0]
     assert keeper["known_at"] == KNOWN + timedelta(hours=1)
     assert keeper["slippage"] is None
 
 
+def test_duckdb_gives_the_same_summary() -> None:
+    query = files("sql").joinpath("replay/summary.sql").read_text().replace("$unsettled", "false")
+    for every in (FOUR, MIXED):
+        with duckdb.connect() as connection:
+            connection.register("backtests", every.to_arrow())
+            found = connection.execute(query).pl()
+        assert found.cast(pl.Schema(SUMMARY.schema)).select(SUMMARY.names).equals(summarise(every))
+
+
 def test_a_line_reads_as_in_the_published_tables() -> None:
-    table = agent_tables(results(FOUR), {"chaser": "The Chaser"})[0]
+    table = tables(FOUR, {"chaser": "The Chaser"})[0]
     assert table.title == "The Chaser under kalshi-2025-10-01"
     assert table.header[:6] == ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
     assert table.rows[0][:6] == ("A-1", "-100.00", "-10.00", "31.25", "500", "–")
@@ -94,10 +95,9 @@ def test_tables_say_where_their_bands_come_from() -> None:
         backtests(*(backtest("a", episode, 1, **kind) for episode, kind in zip("EF", pair, strict=True)))
         for pair in (kinds, [kinds[1]] * 2)
     )
-    assert [results(frame)["band"].to_list() for frame in (mixed, again)] == [["accounts", "rerun", "mixed"], ["rerun"] * 3]
     for frame, kind in ((mixed, "mixed"), (again, "rerun")):
         assert summarise(frame)["band"].to_list() == [kind]
-        for table in (comparison_table(summarise(frame)), *agent_tables(results(frame))):
+        for table in (comparison_table(summarise(frame)), *tables(frame)):
             assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
 
 
@@ -110,32 +110,36 @@ MIXED = backtests(
 
 
 def test_unsettled_episodes_are_lines_that_no_total_and_no_mean_has() -> None:
-    frame = RESULTS.validate(results(MIXED))
-    a, b = (frame.filter((pl.col("agent") == name) & (pl.col("episode") == "Total")).row(0, named=True) for name in "ab")
-    assert (a["pnl"], a["contracts"], a["episodes"], a["unsettled"], a["default_fees"]) == (Decimal(3), Decimal(20), 2, False, True)
-    assert (b["pnl"], b["episodes"], b["return"]) == (Decimal(0), 0, None)
     first, second = SUMMARY.validate(summarise(MIXED)).to_dicts()
     assert (first["pnl"], first["pnl_mean"], first["episodes"], first["unsettled"], first["default_fees"]) == (Decimal(3), 1.5, 2, 1, 1)
-    assert (second["pnl_mean"], second["profitable"], second["episodes"], second["unsettled"]) == (None, None, 0, 1)
+    assert (second["pnl"], second["pnl_mean"], second["profitable"], second["episodes"], second["unsettled"]) == (0, None, None, 0, 1)
+    a, b = tables(MIXED)
+    assert [row[1] for row in a.rows] == ["+5.00", "+100.00*", "-2.00†", "+3.00†"]
+    assert [row[1] for row in b.rows] == ["+7.00*", "–"]
 
 
 def test_unsettled_episodes_count_where_that_is_asked_for() -> None:
-    totals = results(MIXED, unsettled=True).filter(pl.col("episode") == "Total")
-    assert totals.select("pnl", "episodes", "unsettled").rows() == [(Decimal(103), 3, True), (Decimal(7), 1, True)]
-    assert summarise(MIXED, unsettled=True)["pnl"].to_list() == [Decimal(103), Decimal(7)]
+    assert summarise(MIXED, unsettled=True).select("pnl", "episodes").rows() == [(Decimal(103), 3), (Decimal(7), 1)]
+    assert tables(MIXED, unsettled=True)[0].rows[-1][1] == "+103.00†"
 
 
-def test_totals_are_of_episodes_alone_where_portfolios_hold_them_too() -> None:
+def test_a_recording_counts_once_where_an_agent_traded_it_alone_and_with_others() -> None:
     alone = (backtest("a", "E", 1), backtest("a", "F", 3))
     mixed = backtests(*alone, backtest("a", "E+F", 50, unsettled=True))
-    assert results(mixed)["episode"].to_list() == ["E", "E+F", "F", "Total"]
-    assert results(mixed)["pnl"].to_list() == [1, 50, 3, 4]
+    assert [row[:2] for row in tables(mixed)[0].rows] == [("E", "+1.00"), ("E+F", "+50.00*"), ("F", "+3.00"), ("Total", "+4.00")]
     assert summarise(mixed).drop("known_at").equals(summarise(backtests(*alone)).drop("known_at"))
-    assert "without portfolios" in " ".join(agent_tables(results(mixed))[0].notes)
-    portfolios = backtests(backtest("a", "E+F", 50), backtest("a", "G+H", 7))
-    assert results(portfolios)["pnl"].to_list() == [50, 7, 57]
-    assert summarise(portfolios)["episodes"].to_list() == [2]
-    assert "without portfolios" not in " ".join(agent_tables(results(portfolios))[0].notes)
+    joined = backtests(backtest("a", "E+F", 50), backtest("a", "G+H", 7))
+    assert summarise(joined).select("episodes", "pnl").rows() == [(2, Decimal(57))]
+
+
+@pytest.mark.parametrize(
+    ("pnl", "text"), [(-1.64, "-0.002"), (0, "0.00"), (0.004, "+0.000004"), (123.4, "+0.12"), (-499.9, "-0.50")], ids=str
+)
+def test_a_return_has_the_sign_of_its_pnl(pnl: float, text: str) -> None:
+    (table,) = tables(backtests(backtest("a", "E", pnl, bankroll=100_000, **{"return": pnl / 100_000})))
+    assert [row[2] for row in table.rows] == [text, text]
+    shown = earning(pnl / 100_000).text
+    assert shown.replace("−", "-").replace("\u00a0%", "") == text.removeprefix("+")
 
 
 # Tear sheets, compared with the frames of their backtests
@@ -200,6 +204,5 @@ def test_what_an_agent_says_is_text_in_a_page_that_loads_nothing(tmp_path: Path,
 
 
 def test_rule_sets_are_never_mixed() -> None:
-    both = backtests(backtest("a", "E", 1), backtest("a", "F", 3, rules="pmb-2026-01"))
-    assert results(both).filter(pl.col("episode") == "Total")["pnl"].to_list() == [1, 3]
-    assert summarise(both)["episodes"].to_list() == [1, 1]
+    both = backtests(backtest("a", "E", 1), backtest("a", "F", 3, rules="kalshi-2026-08-30"))
+    assert summarise(both).select("rules", "episodes", "pnl").rows() == [("kalshi-2025-10-01", 1, 1), ("kalshi-2026-08-30", 1, 3)]
