@@ -60,10 +60,15 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
     cloup.option("--taker-only", is_flag=True, help="Orders never rest in the book.  [default: as the episode states]"),
     cloup.option(
         "--queue",
-        type=click.Choice(["trade_only", "reconciled", "proportional", "power", "log", "optimistic"]),
-        help="Queue model.  [default: that of the rules]",
+        metavar="MODEL",
+        help="Queue model: trade_only, proportional, proportional:EXPONENT, optimistic, or sampled:HISTORY.  [default: that of the rules]",
     ),
-    cloup.option("--queue-exponent", default=3, show_default=True, type=click.IntRange(1, 100), help="Exponent of the queue model power."),
+    cloup.option(
+        "--queues",
+        type=click.IntRange(0, 10_000),
+        metavar="N",
+        help="Sampled queue histories in which each run is repeated.  [default: 20 for agents that ship with Bellwether and compiled ones, else 0]",
+    ),
     cloup.option(
         "--bankroll",
         type=str,

@@ -1,7 +1,7 @@
 """Assets of replay: episodes (books, trades and settlement of one recorded event), backtests of agents in them, and the comparison of agents."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import polars as pl
@@ -58,10 +58,10 @@ class BacktestConfig(dg.Config):
     """Rule set; when left out that of the episode, or else of the venue on its first day."""
     cadence_seconds: float | None = None
     """Time between two decisions; the agent's own when left out."""
-    queue: Literal["rules", "trade_only", "reconciled", "proportional", "power", "log", "optimistic"] = "rules"
-    """Queue model; `rules` is the rule set's own."""
-    queue_exponent: int = 3
-    """Exponent of the queue model `power`."""
+    queue: str | None = None
+    """Queue model, such as `proportional:3`; when left out that of the rule set."""
+    queues: int | None = None
+    """Number of sampled queue histories; when left out 20 for agents that ship with Bellwether and compiled ones, else 0."""
     order_latency_ms: float = 0.0
     """Time from a decision to the arrival of its orders."""
     data_latency_ms: float = 0.0
@@ -221,8 +221,8 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
     options: dict[str, Any] = {} if cadence is None else {"cadence": cadence}
     return BacktestSettings(
         rules=config.rules,
-        queue=None if config.queue == "rules" else config.queue,
-        queue_exponent=config.queue_exponent,
+        queue=config.queue,
+        queues=config.queues,
         order_latency=round(config.order_latency_ms * MILLISECOND),
         data_latency=round(config.data_latency_ms * MILLISECOND),
         execution="taker_only" if config.taker_only else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,14 @@ from bellwether.replay.agents.loader import AgentReference, check_complete, load
 from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.runner import call_guarded, call_locally, finish_session, run_phases
-from bellwether.replay.engine import Session
+from bellwether.replay.engine import ReplayOutcome, Session
+from bellwether.replay.engine.codes import O_QUEUED
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import Prepared, prepare
-from bellwether.replay.run_record import BacktestSettings, RunRecord
+from bellwether.replay.run_record import DEFAULT_QUEUES, BacktestSettings, RunRecord
 from bellwether.replay.tape import Tape
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     import altair as alt
@@ -105,7 +107,8 @@ def run(
     """Run an agent through an episode or tape, or through several episodes at once, with one bankroll and one clock.
 
     An error of the agent, also in `__init__`, ends its trading: its orders are cancelled, the rest of the episode is replayed and settled,
-    and `Backtest.failure` contains the error.
+    and `Backtest.failure` contains the error. The run is then repeated under `BacktestSettings.queues` sampled queue histories, each with a
+    new agent; `Backtest.queues` contains their P&L.
 
     Args:
         source: Episode, tape, or what `prepare` made of either; episodes of a sequence are traded together.
@@ -125,7 +128,12 @@ def run(
     settings = settings.of(prepared)
     if prepared.content is not None:
         return _run_original(prepared, agent, settings, isolated=bool(isolated))
-    session, result = _trade(prepared, agent, settings, isolated=isolated)
+    if settings.queues is None:
+        settings = replace(settings, queues=0 if isolated else _default_queues(_find_factory(agent)[0]))
+    trade = partial(_trade, prepared, agent, isolated=isolated)
+    session, result = trade(settings)
+    outcome = session.result()
+    queues, failed = ((), result.failure) if result.failure else _sample_queues(trade, settings, outcome)
     return Backtest(
         episode=prepared.info.id,
         episode_digest=prepared.digest,
@@ -135,13 +143,14 @@ def run(
         rules=prepared.rules,
         settings=settings,
         tape=prepared.tape,
-        outcome=session.result(),
+        outcome=outcome,
         steps=session.steps,
-        failure=result.failure,
+        failure=failed,
         confinement=result.confinement,
         default_fees=prepared.default_fees,
         episodes=prepared.episodes,
         tags=result.tags,
+        queues=queues,
     )
 
 
@@ -222,6 +231,31 @@ def _trade(
     if isolated:
         return session, _run_isolated(agent, environment, isolated if isinstance(isolated, Isolation) else Isolation())
     return session, _run_local(agent, environment)
+
+
+def _default_queues(kind: type[Agent]) -> int:
+    """Return the number of sampled queue histories of an agent: 0 for agents that may call paid services."""
+    is_own = kind.__module__.startswith("bellwether.") and kind.timed
+    return DEFAULT_QUEUES if is_own or issubclass(kind, CompiledAgent) else 0
+
+
+def _sample_queues(
+    trade: Callable[[BacktestSettings], tuple[Session, _AgentResult]], settings: BacktestSettings, main: ReplayOutcome
+) -> tuple[tuple[MicroDollars, ...], Failure | None]:
+    """Repeat a run in the sampled queue histories. Returns the P&L of each, and the failure of the first run that failed.
+
+    A run in which no order rested does not depend on the queue and is not repeated.
+    """
+    assert settings.queues is not None
+    if not (main.orders[:, O_QUEUED] >= 0).any():
+        return (main.pnl,) * settings.queues, None
+    profits, failed = [], None
+    for history in range(settings.queues):
+        session, result = trade(replace(settings, queue=f"sampled:{history}"))
+        profits.append(session.result().pnl)
+        if failed is None and result.failure is not None:
+            failed = replace(result.failure, message=f"in sampled queue history {history}: {result.failure.message}")
+    return tuple(profits), failed
 
 
 def _prepare_source(

@@ -102,7 +102,7 @@ def _build_isolation(options: Mapping[str, Any]) -> Isolation | None:
 
 
 def _build_settings(options: Mapping[str, Any]) -> BacktestSettings:
-    values: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "queue_exponent", "seed", "calls_per_step")}
+    values: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "queues", "seed", "calls_per_step")}
     if options["cadence"] is not None:
         values["cadence"] = _parse_duration("cadence", options["cadence"], SECOND, minimum=1)
     if options["bankroll"] is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from bellwether.replay.preparation import Prepared
 
 _LARGEST_SEED = 2**63
+#: Sampled queue histories of agents that ship with Bellwether and of compiled agents, and the maximum number.
+DEFAULT_QUEUES, _MOST_QUEUES = 20, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,10 @@ class BacktestSettings:
         order_latency: Time until an order arrives.
         data_latency: Time until the agent sees an event.
         execution: maker_taker or taker_only. Default: that of the episode.
-        queue: Queue model: trade_only, reconciled, proportional, power, log or optimistic. Default: that of the rules.
-        queue_exponent: Exponent of the queue model power.
+        queue: Queue model: trade_only, proportional (with an exponent: proportional:3), optimistic, or sampled:K with the number of a
+            history. Default: that of the rules.
+        queues: Number of sampled queue histories in which the run is repeated. Default: 20 for agents that ship with Bellwether and for
+            compiled agents; 0 for isolated agents and other Python agents, which may call paid services.
         self_trade: cancel_taker or cancel_maker.
         bankroll: Starting cash. Default: that of the episode.
         max_orders: Maximum orders of the run.
@@ -54,7 +58,7 @@ class BacktestSettings:
     data_latency: int = 0
     execution: str | None = None
     queue: str | None = None
-    queue_exponent: int = 3
+    queues: int | None = None
     self_trade: str = "cancel_taker"
     bankroll: int | None = None
     max_orders: int = 1_000_000
@@ -67,6 +71,8 @@ class BacktestSettings:
         for name in ("calls_per_step", "seconds_per_step"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; give a value above 0")
+        if self.queues is not None and (type(self.queues) is not int or not 0 <= self.queues <= _MOST_QUEUES):
+            raise ConfigError(f"setting up a backtest: queues is {self.queues!r:.60}; give an integer from 0 to {_MOST_QUEUES:,}")
         if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
             raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; give an integer of 64 bits")
         self.engine()
@@ -90,11 +96,40 @@ class BacktestSettings:
     def digest(self) -> str:
         """Compute the SHA-256 of the settings that can change a result.
 
-        Excluded are the time limit of a step, and the queue exponent unless the queue model is power.
+        The time limit of a step and the number of sampled queue histories are excluded.
         """
-        excluded = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",))}
+        excluded = {"seconds_per_step", "queues"}
         values = {name: value for name, value in asdict(self).items() if name not in excluded}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpread:
+    """P&L over sampled queue histories, micro-dollars. It is no bound: other histories are possible.
+
+    Attributes:
+        count: Number of histories.
+        low: P&L that at most 5 % of the histories are below.
+        median: Median, rounded down.
+        high: P&L that at most 5 % of the histories are above.
+        profitable: Share of histories with a P&L above 0.
+    """
+
+    count: int
+    low: MicroDollars
+    median: MicroDollars
+    high: MicroDollars
+    profitable: float
+
+    @classmethod
+    def of(cls, profits: Sequence[MicroDollars]) -> QueueSpread | None:
+        """Summarize the P&L of each history; None without a history."""
+        count, ordered = len(profits), sorted(profits)
+        if not count:
+            return None
+        beyond = count // 20
+        median = MicroDollars((ordered[(count - 1) // 2] + ordered[count // 2]) // 2)
+        return cls(count, ordered[beyond], median, ordered[-1 - beyond], sum(profit > 0 for profit in profits) / count)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,6 +153,7 @@ class RunRecord:
         episodes: Names of the episodes.
         tags: Labels of orders by number.
         own_metrics: Metrics, by name, that the rules define differently from `results.metrics`.
+        queues: P&L in each sampled queue history.
     """
 
     episode: str
@@ -136,6 +172,12 @@ class RunRecord:
     episodes: tuple[str, ...] = ()
     tags: Mapping[int, str] = field(default_factory=dict)
     own_metrics: Mapping[str, Any] = field(default_factory=dict)
+    queues: tuple[MicroDollars, ...] = ()
+
+    @property
+    def queue_spread(self) -> QueueSpread | None:
+        """Summary of the P&L over the sampled queue histories; None without them."""
+        return QueueSpread.of(self.queues)
 
     @property
     def seed(self) -> int:

@@ -84,6 +84,8 @@ class Candidate:
         process with these limits.
         """
         own = settings if self.cadence is None else replace(settings, cadence=self.cadence)
+        if self.varied and own.queues is None:
+            own = replace(own, queues=0)
         backtest = run(prepared, self.reference(), own, isolated=isolated or self.isolated or False)
         return replace(backtest, agent=self.label)
 

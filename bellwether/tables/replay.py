@@ -259,7 +259,7 @@ BACKTESTS = Table(
         Column("failed_step", COUNT, "number of the failed decision", nullable=True),
         _count("steps", "decisions"),
         Column("cadence_seconds", RATIO, "time between two decisions", "seconds"),
-        Column("queue_model", TEXT, "queue model of the fills: trade_only, reconciled, proportional, power, log or optimistic"),
+        Column("queue_model", TEXT, "queue model of the fills, such as proportional or proportional:3"),
         BAND,
         Column("parameters", TEXT, "parameters of the agent, as JSON object"),
         Column("seed", COUNT, "seed of the agent"),

@@ -167,7 +167,7 @@ def _workers(run: Run, tape: str, lines: Sequence[Row], environments: dict[str, 
 def _ask(worker: Worker, task: Task, tape: str) -> dict[str, Any]:
     arguments = {"agent": task.agent, "cadence": task.seconds * 10**9, "size": SIZE, "limit": LIMIT, "order_latency": ORDER_LATENCY}
     if task.engine == "ours":
-        arguments |= {"tape": tape, "data_latency": DATA_LATENCY, "bounds": task.bounds}
+        arguments |= {"tape": tape, "data_latency": DATA_LATENCY}
     return worker.ask("run", **arguments)
 
 

@@ -1,18 +1,17 @@
 """Worker that measures this engine: `python -m benchmarks._replay.ours`.
 
-Every rule of the simulator is on: the 0.1 cent grid, netting, collateral, consumption of liquidity, latency, and the P&L bounds.
+Every rule of the simulator is on: the 0.1 cent grid, netting, collateral, consumption of liquidity, and latency.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from bellwether.replay import BacktestSettings, Prepared, run
-from bellwether.replay.run_record import Band
 from benchmarks._replay.makers import CompiledFollower, CompiledMaker, PlainMaker, VectorMaker, Watcher
 from benchmarks._replay.market import RULES
 from benchmarks._replay.protocol import serve, timed
@@ -21,8 +20,6 @@ from benchmarks._replay.touch import touch_once
 
 AGENTS = {"noop": Watcher, "compiled": CompiledMaker, "follower": CompiledFollower, "python": PlainMaker, "vector": VectorMaker}
 BANKROLL = 10**12
-#: Bands of one run. Engines before version 3 have no run without bounds: its lines then have a reason instead of a ratio.
-BOUNDS, NO_BOUNDS = "fills" if "fills" in get_args(Band) else "accounts", "none"
 
 
 class Bench:
@@ -37,20 +34,18 @@ class Bench:
         loaded = self._tapes[tape].tape
         touch_once(loaded)
         for agent in AGENTS:
-            self.run(tape, agent, 300 * 10**9, 1, 100, 0, 0, bounds=True)
+            self.run(tape, agent, 300 * 10**9, 1, 100, 0, 0)
         return {"events": len(loaded), "digest": loaded.digest, "tickers": len(loaded.tickers)}
 
-    def run(
-        self, tape: str, agent: str, cadence: int, size: int, limit: int, order_latency: int, data_latency: int, *, bounds: bool
-    ) -> dict[str, Any]:
-        """Measure the CPU seconds of one backtest, from the loaded tape to the result. bounds: also compute the P&L bounds."""
+    def run(self, tape: str, agent: str, cadence: int, size: int, limit: int, order_latency: int, data_latency: int) -> dict[str, Any]:
+        """Measure the CPU seconds of one backtest, from the loaded tape to the result."""
         settings = BacktestSettings(
             cadence=cadence,
             order_latency=order_latency,
             data_latency=data_latency,
             bankroll=BANKROLL,
             rules=RULES,
-            band=BOUNDS if bounds else NO_BOUNDS,
+            queues=0,
         )
         source = self._tapes[tape]
         trader = AGENTS[agent]() if agent == "noop" else AGENTS[agent](size, limit)  # type: ignore[call-arg]
@@ -75,7 +70,7 @@ class Bench:
 
     def threads(self, tape: str, threads: int, runs: int, cadence: int) -> dict[str, Any]:
         """Measure the wall seconds of `runs` compiled backtests, divided among `threads` threads of this process."""
-        settings = BacktestSettings(cadence=cadence, bankroll=BANKROLL, rules=RULES)
+        settings = BacktestSettings(cadence=cadence, bankroll=BANKROLL, rules=RULES, queues=0)
         source = self._tapes[tape]
         gate = threading.Barrier(threads + 1)
 

@@ -16,16 +16,15 @@ NAUTILUS_SHARE = 8
 
 @dataclass(frozen=True)
 class Task:
-    """Run of one engine. seconds: between decisions of the agent. bounds: also compute the P&L bounds (only this engine can)."""
+    """Run of one engine. seconds: between decisions of the agent."""
 
     engine: str
     agent: str
     seconds: int
-    bounds: bool = True
 
     @property
     def key(self) -> str:
-        return f"{self.engine} {self.agent} {self.seconds} s{'' if self.bounds else ' without bounds'}"
+        return f"{self.engine} {self.agent} {self.seconds} s"
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,14 @@ class Row:
     goal: float | None
 
 
-#: Title, our agent, seconds between its decisions, hftbacktest's agent, and the goals with and without bounds.
+#: Title, our agent, seconds between its decisions, hftbacktest's agent, and the goal.
 _HFTBACKTEST = (
-    ("no-op at 300 s", "noop", 300, "noop", 15, None),
-    ("compiled maker at 60 s", "compiled", 60, "maker", 10, 12),
-    ("compiled maker at 5 s", "compiled", 5, "maker", 10, 12),
-    ("compiled maker at each touch", "follower", 300, "follower", 5, None),
-    ("Python maker at 60 s", "vector", 60, "maker", 3, None),
-    ("Python maker at 5 s", "vector", 5, "maker", 1, None),
+    ("no-op at 300 s", "noop", 300, "noop", 12),
+    ("compiled maker at 60 s", "compiled", 60, "maker", 8),
+    ("compiled maker at 5 s", "compiled", 5, "maker", 6),
+    ("compiled maker at each touch", "follower", 300, "follower", 6),
+    ("Python maker at 60 s", "vector", 60, "maker", 3),
+    ("Python maker at 5 s", "vector", 5, "maker", 1),
 )
 _NAUTILUS = (("no-op at 300 s", "noop", 300, "noop"), ("Python maker at 60 s", "vector", 60, "maker"))
 _NAUTILUS_GOAL = 300
@@ -56,12 +55,8 @@ def rows(tape: str, peers: Collection[str]) -> list[Row]:
     only.
     """
     found = []
-    for title, agent, seconds, theirs, *goals in _HFTBACKTEST if "hftbacktest" in peers else ():
-        peer = Task("hftbacktest", theirs, seconds)
-        for bounds, goal in zip((True, False), goals, strict=True):
-            found.append(
-                Row(f"{title}{'' if bounds else ', without bounds'}, hftbacktest", Task("ours", agent, seconds, bounds), peer, goal)
-            )
+    for title, agent, seconds, theirs, goal in _HFTBACKTEST if "hftbacktest" in peers else ():
+        found.append(Row(f"{title}, hftbacktest", Task("ours", agent, seconds), Task("hftbacktest", theirs, seconds), goal))
     for title, agent, seconds, theirs in _NAUTILUS if tape == "synthetic" and "nautilus_trader" in peers else ():
         peer = Task("nautilus_trader", theirs, seconds)
         found.append(Row(f"{title}, nautilus_trader", Task("ours", agent, seconds), peer, _NAUTILUS_GOAL))

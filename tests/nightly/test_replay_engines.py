@@ -26,8 +26,8 @@ EVENTS = 25_000
 TEMPER = Behaviour(orders=9, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
 SETTINGS = {
     "as it was": ReplaySettings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
-    "reconciled, late": ReplaySettings(
-        cadence=10 * SECOND, bankroll=10_000 * MICROS, queue="reconciled", order_latency=150_000_000, data_latency=70_000_000
+    "optimistic, late": ReplaySettings(
+        cadence=10 * SECOND, bankroll=10_000 * MICROS, queue="optimistic", order_latency=150_000_000, data_latency=70_000_000
     ),
     "proportional, often": ReplaySettings(cadence=3 * SECOND, bankroll=100 * MICROS, queue="proportional", self_trade="cancel_maker"),
 }
@@ -68,7 +68,7 @@ def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures) -> 
     tape = merge_tapes([replace_units(one, rules.units) for one, rules in parts])
     agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
     replay = replay_both(
-        tape, combine_rules([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, merged=merge_parts(parts)
+        tape, combine_rules([rules for _, rules in parts]), SETTINGS["optimistic, late"], agent.act, merged=merge_parts(parts)
     )
     assert len({fill.ticker for fill in replay.fills}) == len(tape.tickers)
     assert parts[0][1].name != parts[1][1].name

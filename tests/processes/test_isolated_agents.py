@@ -64,7 +64,7 @@ def test_fills_are_the_same_to_the_last_integer(name: str) -> None:
 
 def test_a_portfolio_is_traded_as_in_this_process() -> None:
     made = [quoted("KXA"), quoted("poly", POLYMARKET_RULES, start=30)]
-    there, here = (run(made, MarketMaker(size=5), BacktestSettings(cadence=10 * SECOND), isolated=isolated) for isolated in (True, False))
+    there, here = (run(made, MarketMaker(size=5), BacktestSettings(cadence=10 * SECOND, queues=0), isolated=isolated) for isolated in (True, False))
     assert len(there.outcome.orders) > 2
     assert there.digest == here.digest
 

@@ -15,6 +15,7 @@ import pytest
 from bellwether.errors import BellwetherError
 from bellwether.replay import BacktestSettings, run
 from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.sweep import Candidate, run_sweep
 from bellwether.replay.units import SECOND
@@ -40,13 +41,14 @@ print(json.dumps(found))
 
 
 def digests() -> list[str]:
-    """Return the digests of a random agent under two rule sets, and of a compiled strategy."""
+    """Return the digests of a random agent under two rule sets and of a compiled strategy, and the P&L of a maker in sampled queue histories."""
     tape = random_tape(3, Shape(tickers=3, lifecycle=False))
     runs = [run(tape, RandomAgent(trade_probability=0.5), BacktestSettings(rules=rules, cadence=SECOND)) for rules in RULES]
     assert all(len(one.outcome.fills) for one in runs)
     opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))
     opened.run_compiled(follow, np.array([200, 0]))
-    return [*(one.digest for one in runs), opened.result().digest()]
+    maker = run(tape, MarketMaker(size=3), BacktestSettings(rules=LIVE.name, cadence=SECOND, queues=5))
+    return [*(one.digest for one in runs), opened.result().digest(), str(maker.queues)]
 
 
 def run_python(code: str, **environment: str) -> Any:

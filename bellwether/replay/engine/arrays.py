@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from bellwether.errors import ConfigError
 from bellwether.replay.engine.codes import Queue, TickerStatus
 from bellwether.replay.engine.requests import engine_address
 from bellwether.replay.engine.schedule import DECISION
-from bellwether.replay.engine.settings import ReplaySettings
+from bellwether.replay.engine.settings import ReplaySettings, parse_queue
 from bellwether.replay.engine.state import (
     ARRAYS,
     ENTRY_WORD,
@@ -192,7 +193,9 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarra
     state["canonical_sell"], state["self_trade"] = rules.maker_sell_price == "canonical", rules.self_trade_allowed
     state["final_cash"], state["by_rows"] = rules.final_curve == "cash", rules.decisions == "book_rows"
     state["listed"] = rules.observations == "frozen"
-    state["queue"], state["exponent"] = Queue[(settings.queue or rules.queue).upper()], settings.queue_exponent
+    state["queue"], state["queue_number"] = parse_queue(settings.queue or rules.queue)
+    if state["queue"] == Queue.RECONCILED:
+        raise ConfigError(f"replaying under {rules.name}: the queue model reconciled exists under pmb-2026-01 only; choose another")
     state["cancel_maker"], state["taker_only"] = settings.self_trade == "cancel_maker", settings.execution == "taker_only"
     for name in ("order_latency", "data_latency", "max_orders", "max_resting"):
         state[name] = getattr(settings, name)

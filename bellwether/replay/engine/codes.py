@@ -46,14 +46,13 @@ class Role(IntEnum):
 
 
 class Queue(IntEnum):
-    """Queue models: how a reduction of a level shortens the queue ahead of an order. TRADE_ONLY is the pessimistic bound."""
+    """Queue models: how a reduction of a level shortens the queue ahead of an order."""
 
     TRADE_ONLY = 0
     RECONCILED = 1
     PROPORTIONAL = 2
     OPTIMISTIC = 3
-    POWER = 4
-    LOG = 5
+    SAMPLED = 4
 
 
 class TickerStatus(IntEnum):

@@ -99,7 +99,7 @@ def process_events(sim, stop):
             side = sides[s]
             at, best = side.book + level, side.best
             if marks[at] != 0:
-                _change_own_level(sim, s, level, value, kind == TRADED)
+                _change_own_level(sim, s, level, value, kind == TRADED, i)
             shown[at] = value
             if value > 0:
                 if level > best:
@@ -125,7 +125,7 @@ def process_events(sim, stop):
 
 
 @compiled
-def _change_own_level(sim, s, level, value, traded):
+def _change_own_level(sim, s, level, value, traded, event):
     """Apply a recorded change of a level on which the agent rests or took lots: update queue positions, forget the taken lots."""
     side, market = sides_of(sim)[s], markets_of(sim)[s >> 1]
     at = side.book + level
@@ -137,7 +137,7 @@ def _change_own_level(sim, s, level, value, traded):
         taken[at] = 0
         marks_of(sim)[at] -= 1
     if marks_of(sim)[at] > 0 and market.status & _INVALID_BIT == 0:
-        apply_level_change(sim, s, level, recorded, value, traded)
+        apply_level_change(sim, s, level, recorded, value, traded, event)
 
 
 @compiled

@@ -5,16 +5,18 @@ An order's queue position is the number of lots ahead. `sim` is the whole replay
 
 from __future__ import annotations
 
+from math import sqrt
+
+import numpy as np
+
 from bellwether.replay.engine.accounts import book_fill, compute_reserved_fee, update_reserve, update_reserves
 from bellwether.replay.engine.book import consume, count_at_level, first_order_at, link, unlink
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
-from bellwether.replay.units import CONTRACT
 
 _RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
-_TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC = int(Queue.TRADE_ONLY), int(Queue.PROPORTIONAL), int(Queue.OPTIMISTIC)
-_POWER, _LOG = int(Queue.POWER), int(Queue.LOG)
+_TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC, _SAMPLED = (int(Queue[name]) for name in ("TRADE_ONLY", "PROPORTIONAL", "OPTIMISTIC", "SAMPLED"))
 _INSUFFICIENT_CASH, _NO_REASON = int(Reason.INSUFFICIENT_CASH), int(Reason.NONE)
 _MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
 
@@ -78,46 +80,47 @@ def end_all_orders(sim, m, reason, ts):
 
 
 @compiled
-def apply_level_change(sim, s, level, recorded, value, traded):
-    """Update queue positions after a level changes from `recorded` to `value` lots. traded: prints caused the reduction."""
+def apply_level_change(sim, s, level, recorded, value, traded, event):
+    """Update queue positions after a level changes from `recorded` to `value` lots.
+
+    traded: prints caused the reduction. event: index of the change on the tape.
+    """
     state, orders = state_of(sim), orders_of(sim)
-    cut = max(0, recorded - value)
+    if state.queue == _TRADE_ONLY:
+        return
+    cancelled = 0 if traded else max(0, recorded - value)
+    place = draw_place(state.queue_number, s, event, value) if state.queue == _SAMPLED and cancelled > 0 else 0
     i = sides_of(sim)[s].head
     while i >= 0 and orders[i].level >= level:
         order = orders[i]
-        if order.level == level and state.queue != _TRADE_ONLY:
-            order.ahead = _ahead_after_change(state.queue, state.exponent, order.ahead, recorded, cut, value, traded)
+        if order.level == level:
+            order.ahead = min(
+                order.ahead - cancelled_ahead(state.queue, state.queue_number, order.ahead, recorded, cancelled, place), value
+            )
         i = order.next
 
 
 @inlined
-def _ahead_after_change(queue, exponent, ahead, recorded, cut, value, traded):
-    """Return the lots ahead of an order under a queue model, after `cut` lots have left its level and `value` remain.
+def cancelled_ahead(queue, exponent, ahead, recorded, cancelled, place):
+    """Return how many of `cancelled` lots of a level were ahead of an order under a queue model.
 
-    ahead, recorded: lots ahead and lots at the level before. traded: prints caused the reduction.
+    ahead, recorded: lots ahead and lots at the level before. place: first cancelled lot of the queue, for the model sampled.
     """
-    if traded or cut == 0:
-        return min(ahead, value)
-    if queue == _PROPORTIONAL:
-        behind = max(0, recorded - ahead)
-        if ahead + behind > 0:
-            ahead -= cut * ahead // (ahead + behind)
-    elif queue == _OPTIMISTIC:
-        ahead = max(0, ahead - cut)
-    elif queue in (_POWER, _LOG):
-        behind = max(0, recorded - ahead)
-        front, back = power_weights(ahead, behind, exponent) if queue == _POWER else (log_weight(ahead), log_weight(behind))
-        part = cut * front // (front + back) if front + back > 0 else 0
-        ahead -= min(max(part, cut - behind), ahead)
-    return min(ahead, value)
+    if queue == _SAMPLED:
+        return min(cancelled, max(0, ahead - place))
+    if queue == _OPTIMISTIC:
+        return min(cancelled, ahead)
+    behind = max(0, recorded - ahead)
+    if cancelled == 0 or queue != _PROPORTIONAL or ahead + behind == 0:
+        return 0
+    front, back = (ahead, behind) if exponent == 1 else power_weights(ahead, behind, exponent)
+    return min(max(cancelled * front // (front + back), cancelled - behind), ahead)
 
 
 @compiled
 def power_weights(ahead, behind, exponent):
     """Compute ahead^exponent and behind^exponent, both divided by the larger, in units of 2^-24, rounded down at every step."""
     larger = max(ahead, behind)
-    if larger == 0:
-        return 0, 0
     quotient, power = (min(ahead, behind) << 24) // larger, 1 << 24
     for _ in range(exponent):
         power = power * quotient >> 24
@@ -125,28 +128,25 @@ def power_weights(ahead, behind, exponent):
 
 
 @compiled
-def log_weight(lots):
-    """Compute log2(1 + contracts) of a size in lots, in units of 2^-16."""
-    return _log2(CONTRACT + lots) - _log2(CONTRACT)
+def draw_place(history, s, event, remaining):
+    """Draw the place of a cancel in its queue, from 0 to `remaining`, the lots that stay at the level.
 
-
-@compiled
-def _log2(value):
-    """Compute log2 of an integer from 1 to 2^60 in units of 2^-16, digit by digit.
-
-    The number divided by its power of two is squared repeatedly, each time rounded down to 2^-30.
+    The place is floor(u^g x (remaining + 1)) with u uniform in [0, 1), a hash of the history's number, the side and the event, so that it is
+    the same for every order and every agent. g is 1/4, 1/2, 1, 2 or 4 by history: nothing is known of where in a queue cancels happen.
     """
-    digits = 0
-    while value >> digits > 1:
-        digits += 1
-    rest, result = (value << (30 - digits) if digits <= 30 else value >> (digits - 30)), digits
-    for _ in range(16):
-        rest = rest * rest >> 30
-        result *= 2
-        if rest >= 1 << 31:
-            rest >>= 1
-            result += 1
-    return result
+    draw = _mix(_mix(np.uint64(history) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(s)) ^ np.uint64(event))
+    u = np.float64(draw >> np.uint64(11)) / 9007199254740992.0
+    for _ in range(abs(history % 5 - 2)):
+        u = sqrt(u) if history % 5 < 2 else u * u
+    return min(np.int64(u * (remaining + 1)), remaining)
+
+
+@inlined
+def _mix(x):
+    """Mix the bits of a 64-bit word: the finalizer of splitmix64 (Steele, Lea & Flood, 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 @compiled

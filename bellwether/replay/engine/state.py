@@ -32,7 +32,7 @@ STATE = _record(
     "cash fees realised reserved equity mid_equity",
     # Rules and settings.
     "consume remainder_rests gtd_rests through crossing behind_own net collateral fifty trade_after canonical_sell self_trade",
-    "final_cash listed queue exponent cancel_maker taker_only order_latency data_latency max_orders max_resting",
+    "final_cash listed queue queue_number cancel_maker taker_only order_latency data_latency max_orders max_resting",
     # Quotes: calls left, and markets done in a batch.
     "budget quoted",
     # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.reference.replay.exchange import Exchange
+from tests.reference.replay.market import sampled_place
 from tests.reference.replay.orders import DOLLAR, Order
 
 LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID, GRID = range(11)
@@ -128,7 +129,8 @@ class Reference(Exchange):
             self.samples.append((at, *(self.account.cash,) * 3))
         else:
             self.samples.append((at, self.account.cash, self.equity(), self.mid_equity()))
-            self._record("sample", [(market.best(0), DOLLAR - market.best(1)) for market in self.markets])
+            marks = [(market.best(0), DOLLAR - market.best(1)) for market in self.markets]
+            self._record("sample", marks, {order.number: order.filled for order in self.orders if order.filled})
 
     # Events of the recording
 
@@ -158,7 +160,9 @@ class Reference(Exchange):
         market = self.markets[ticker]
         if kind in (LEVEL, TRADED):
             self._record("level", ticker, side, price, value, kind == TRADED)
-            market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model, exponent=self.settings.queue_exponent)
+            name, _, number = self.queue_model.partition(":")
+            place = sampled_place(int(number), 2 * ticker + side, self.next_event - 1, value) if name == "sampled" else 0
+            market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model, place=place)
         elif kind == PRINT:
             self._print(ticker, side, price, value)
         elif kind == INVALID:

@@ -6,6 +6,7 @@ orders, or behind. In a gap of the recording, any lots may be cancelled at any t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -28,6 +29,7 @@ class Histories:
     """Replay the journal of a plain engine in every history at once.
 
     pieces: (order, bid side, bid) of each resting order; an amended order has several. samples: minimum and maximum equity.
+    contained: at every sample, the fills of the replay were those of a history.
     """
 
     bankroll: int
@@ -45,6 +47,7 @@ class Histories:
     valid: bool = True
     payoff: int | None = None
     most: int = 1
+    contained: bool = True
 
     def run(self, journal: Iterable[tuple[Any, ...]], orders: int = 0) -> Histories:
         self.states = {(((), ()), (), (), (0,) * (1 + orders) if self.terms else ())}
@@ -55,11 +58,14 @@ class Histories:
 
     def filled(self) -> dict[int, tuple[int, int]]:
         """Return the minimum and maximum lots filled of each order."""
-        totals: dict[int, tuple[int, int]] = {}
-        for number in {number for number, *_ in self.pieces}:
-            mine = [piece for piece, (order, *_) in enumerate(self.pieces) if order == number]
-            sums = [sum(state[1][piece] for piece in mine) for state in self.states]
-            totals[number] = min(sums) + self.taken.get(number, 0), max(sums) + self.taken.get(number, 0)
+        every = [self._totals(state) for state in self.states]
+        return {number: (min(one[number] for one in every), max(one[number] for one in every)) for number, *_ in self.pieces}
+
+    def _totals(self, state: State) -> Counter[int]:
+        """Return the lots filled of each order in a history."""
+        totals = Counter(self.taken)
+        for (number, *_), lots in zip(self.pieces, state[1], strict=True):
+            totals[number] += lots
         return totals
 
     def _each(self, change: Callable[[State], Iterable[State]]) -> None:
@@ -234,7 +240,8 @@ class Histories:
         assert value is not None
         self.payoff = value
 
-    def _sample(self, marks: list[tuple[int, int]]) -> None:
+    def _sample(self, marks: list[tuple[int, int]], filled: dict[int, int]) -> None:
+        self.contained = self.contained and any(+self._totals(state) == filled for state in self.states)
         equities = [self._equity(filled, *marks[0]) - sum(paid) for filled, paid in {(state[1], state[3][:1]) for state in self.states}]
         self.samples.append((min(equities), max(equities)))
 

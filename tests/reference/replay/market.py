@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
-from math import floor
+from math import floor, sqrt
 
 from tests.reference.replay.orders import Order
 
@@ -45,16 +44,16 @@ class Market:
         order.ahead = here[0].ahead if here and behind_own else self.shown(order.bid_side, order.bid)
         queue.insert(sum(other.bid >= order.bid for other in queue), order)
 
-    def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, exponent: int = 3) -> None:
-        """Apply a change of a level to the book and to the queue positions of own orders."""
+    def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, place: int = 0) -> None:
+        """Apply a change of a level to the book and to the queue positions of own orders. place: that of a sampled cancel."""
         before = self.recorded[side].get(price, 0)
         self.has_book = True
         self.raised = self.raised or (lots > 0 and price > self.best(side))
         put(self.recorded[side], price, lots)
         put(self.displayed[side], price, lots)
-        here = [order for order in self.queues[side] if order.bid == price] if self.valid else ()
-        for order in here:
-            order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, exponent=exponent)
+        for order in self.queues[side] if self.valid else ():
+            if order.bid == price:
+                order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, place=place)
 
     def valid_again(self, *, queue_model: str) -> None:
         self.valid = self.raised = True
@@ -73,51 +72,45 @@ def put(levels: dict[int, int], price: int, lots: int) -> None:
         levels.pop(price, None)
 
 
-def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bool, exponent: int = 3) -> int:
-    """Return the lots ahead of an order once its level shows `lots` instead of `before`."""
-    if model == "trade_only":
+def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bool, place: int = 0) -> int:
+    """Return the lots ahead of an order once its level shows `lots` instead of `before`. place: first lot of a sampled cancel."""
+    name, _, number = model.partition(":")
+    if name == "trade_only":
         return ahead
-    if by_prints or model == "reconciled":
-        return min(ahead, lots)
-    cut = max(0, before - lots)
-    if model == "optimistic":
-        return max(0, min(ahead - cut, lots))
+    cut = 0 if by_prints else max(0, before - lots)
     behind = max(0, before - ahead)
-    if model in ("power", "log"):
-        front, back = (power(ahead, behind, exponent), power(behind, ahead, exponent)) if model == "power" else (log(ahead), log(behind))
-        leaves = floor(cut * front / (front + back)) if front + back > 0 else 0
-        return min(ahead - min(ahead, max(leaves, cut - behind)), lots)
-    assert model == "proportional"
-    credit = cut * ahead // (ahead + behind) if ahead + behind > 0 else 0
-    return min(ahead - credit, lots)
+    gone = 0
+    if name == "optimistic":
+        gone = cut
+    elif name == "sampled":
+        gone = len(range(place, min(place + cut, ahead)))
+    elif name == "proportional" and ahead + behind:
+        front, back = (ahead, behind) if number in ("", "1") else (power(ahead, behind, int(number)), power(behind, ahead, int(number)))
+        gone = max(floor(Fraction(cut * front) / (front + back)), cut - behind)
+    return min(max(0, ahead - gone), lots)
+
+
+def sampled_place(history: int, side: int, event: int, lots: int) -> int:
+    """Return the place of a cancel in a sampled queue history that leaves `lots` at its level. side: 2 x market + side."""
+    word = mix(mix((history * 0x9E3779B97F4A7C15 + side) % 2**64) ^ event)
+    u = (word >> 11) / 2**53
+    for _ in range(abs(history % 5 - 2)):
+        u = sqrt(u) if history % 5 < 2 else u * u
+    return min(floor(u * (lots + 1)), lots)
+
+
+def mix(word: int) -> int:
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
+    return word ^ word >> 31
 
 
 def power(lots: int, others: int, exponent: int) -> Fraction:
     """Return (lots / the larger of both)^exponent, with the quotient and each product cut to 24 binary digits."""
-    if lots == others == 0:
-        return Fraction(0)
     quotient = cut_to(Fraction(lots, max(lots, others)), 24)
     result = Fraction(1)
     for _ in range(exponent):
         result = cut_to(result * quotient, 24)
-    return result
-
-
-def log(lots: int) -> Fraction:
-    """Return log2(1 + contracts)."""
-    return log2(100 + lots) - log2(100)
-
-
-@cache
-def log2(number: int) -> Fraction:
-    """Return log2 to 16 binary digits, each by squaring the remainder, which is cut to 30 digits."""
-    result = Fraction(number.bit_length() - 1)
-    left = cut_to(number / Fraction(2) ** int(result), 30)
-    for digit in range(1, 17):
-        left = cut_to(left * left, 30)
-        if left >= 2:
-            result += Fraction(1, 2**digit)
-            left = cut_to(left / 2, 30)
     return result
 
 

@@ -11,6 +11,8 @@ from tests.reference.replay.account import BUY, SELL, Account
 
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
 DOLLAR = 10_000
+
+
 @dataclass(eq=False)
 class Order:
     """One order as sent, and its state."""

@@ -342,8 +342,8 @@ def test_prints_take_what_is_ahead_first(row: str) -> None:
     assert (play.fills(), play.ahead(number)) == (fills, ahead)
 
 
-@pytest.mark.parametrize(("queue", "expected"), [("trade_only", [100, 100]), ("reconciled", [30, 30])])
-def test_a_smaller_display_moves_an_order_up_only_when_reconciled_q5(queue: str, expected: list[int]) -> None:
+@pytest.mark.parametrize(("queue", "expected"), [("trade_only", [100, 100]), ("optimistic", [30, 30])])
+def test_a_smaller_display_moves_an_order_up_unless_only_trades_do_q5(queue: str, expected: list[int]) -> None:
     yes, no = BOOK_A
     play = Play(book_a().book(10, {**yes, 45: 30}, no).book(20, {**yes, 45: 200}, no), queue=queue)
     number = play.order("BUY YES 10 @45")

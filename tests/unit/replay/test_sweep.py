@@ -17,7 +17,7 @@ from tests.unit.replay.episode.folders import Native, three_episodes
 
 MAKER = "bellwether.replay.agents.market_maker:MarketMaker"
 COMPILED = "bellwether.replay.agents.compiled_maker:CompiledMarketMaker"
-SETTINGS = BacktestSettings(cadence=5 * SECOND)
+SETTINGS = BacktestSettings(cadence=5 * SECOND, queues=0)
 
 
 @pytest.fixture

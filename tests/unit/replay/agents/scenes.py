@@ -80,7 +80,7 @@ class CallRecorder(Agent):
 
 def settings(**changed: Any) -> BacktestSettings:
     """Return settings with a decision per minute, a thousand dollars and a single run."""
-    return BacktestSettings(**{"rules": RULES, "cadence": 60 * SECOND, "bankroll": 1000 * MICROS, **changed})
+    return BacktestSettings(**{"rules": RULES, "cadence": 60 * SECOND, "bankroll": 1000 * MICROS, "queues": 0, **changed})
 
 
 def traded(what: Callable[[AgentContext], Any], *events: Event, **changed: Any) -> Backtest:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from math import floor, log, log2
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.replay.engine import Session
+from bellwether.errors import ConfigError
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.codes import Queue
-from bellwether.replay.engine.queue import _ahead_after_change, log_weight
+from bellwether.replay.engine.queue import cancelled_ahead, draw_place
+from bellwether.replay.engine.settings import parse_queue
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, SECOND, YES
-from tests.reference.replay.market import ahead_after
+from tests.reference.replay.market import ahead_after, sampled_place
 from tests.unit.replay.engine.small_tapes import BOOK, Event, level, life, printed, session, tape
 
 
@@ -32,7 +32,7 @@ def ahead(opened: Session) -> int:
     return int(opened.orders[0, (ORDER.names or ()).index("ahead")])
 
 
-MODELS = ("trade_only", "reconciled", "proportional", "power", "log", "optimistic")
+MODELS = ("trade_only", "proportional", "proportional:3", "optimistic", "sampled:2")
 
 
 @pytest.mark.parametrize("queue", MODELS)
@@ -40,7 +40,7 @@ def test_a_cut_moves_the_only_order_up_unless_only_trades_do(queue: str) -> None
     assert ahead(after(level(1, YES, 4_500, 7_000), queue=queue)) == (10_000 if queue == "trade_only" else 7_000)
 
 
-@pytest.mark.parametrize(("queue", "expected"), zip(MODELS, (10_000, 10_000, 8_000, 8_000, 8_000, 6_000), strict=True))
+@pytest.mark.parametrize(("queue", "expected"), zip(MODELS[:-1], (10_000, 8_000, 8_000, 6_000), strict=True))
 def test_models_differ_in_whose_order_was_cancelled(queue: str, expected: int) -> None:
     assert ahead(after(level(1, YES, 4_500, 20_000), level(2, YES, 4_500, 16_000), queue=queue)) == expected
 
@@ -59,41 +59,45 @@ def test_an_invalid_book_moves_no_place_until_it_is_valid(queue: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("queue", "exponent", "expected"),
+    ("queue", "expected"),
     [
-        # 100 contracts are ahead and 300 behind. Of 40 cancelled ones, a quarter, a tenth, a 28th, or log 101 to log 301 are ahead,
-        # rounded down. The third share is itself rounded down to a multiple of 2^-24, which takes a lot from a whole result.
-        ("power", 1, 10_000 - 999),
-        ("power", 2, 10_000 - 399),
-        ("power", 3, 10_000 - 142),
-        ("log", 3, 10_000 - floor(4_000 * log(101) / (log(101) + log(301)))),
+        # 100 contracts are ahead and 300 behind. Of 40 cancelled ones, a quarter, a tenth, or a 28th are ahead, rounded down.
+        ("proportional:1", 10_000 - 1_000),
+        ("proportional:2", 10_000 - 399),
+        ("proportional:3", 10_000 - 142),
     ],
 )
-def test_cancels_are_ahead_and_behind_as_the_function_says(queue: str, exponent: int, expected: int) -> None:
-    cut = level(1, YES, 4_500, 40_000), level(2, YES, 4_500, 36_000)
-    assert ahead(after(*cut, queue=queue, queue_exponent=exponent)) == expected
+def test_cancels_are_ahead_and_behind_as_the_exponent_says(queue: str, expected: int) -> None:
+    assert ahead(after(level(1, YES, 4_500, 40_000), level(2, YES, 4_500, 36_000), queue=queue)) == expected
 
 
 def test_what_is_cancelled_beyond_those_behind_was_ahead() -> None:
-    cut = level(1, YES, 4_500, 11_000), level(2, YES, 4_500, 5_000)
-    assert ahead(after(*cut, queue="log")) == 5_000
-    assert ahead(after(*cut, queue="power")) == 10_000 - 6_000 * 1_000 // 1_001
+    assert (
+        ahead(after(level(1, YES, 4_500, 11_000), level(2, YES, 4_500, 5_000), queue="proportional:3")) == 10_000 - 6_000 * 1_000 // 1_001
+    )
 
 
-SIZES = st.integers(0, 2**34)
-CUTS = {"power": Queue.POWER, "log": Queue.LOG, "proportional": Queue.PROPORTIONAL, "optimistic": Queue.OPTIMISTIC}
+@pytest.mark.parametrize(
+    "queue", ["power", "log", "proportional:0", "proportional:101", "proportional:x", "optimistic:2", "sampled", "sampled:-1"]
+)
+def test_other_queue_models_are_refused(queue: str) -> None:
+    with pytest.raises(ConfigError, match="reading a queue model"):
+        ReplaySettings(queue=queue)
 
 
-@given(st.sampled_from(["power", "log"]), st.integers(1, 100), SIZES, SIZES, SIZES, st.booleans())
-def test_a_change_leaves_an_order_where_the_reference_says_and_between_the_bounds(
-    queue: str, exponent: int, front: int, recorded: int, value: int, traded: bool
+SIZES = st.integers(0, 2**31 - 1)
+MODEL = st.one_of(st.just("optimistic"), st.integers(1, 100).map("proportional:{}".format), st.integers(0, 100).map("sampled:{}".format))
+
+
+@given(MODEL, SIZES, SIZES, SIZES, st.integers(0, 2**40), st.integers(0, 1))
+def test_a_cancel_leaves_an_order_where_the_reference_says_and_between_the_bounds(
+    name: str, front: int, recorded: int, value: int, event: int, side: int
 ) -> None:
+    queue, number = parse_queue(name)
     cut = max(0, recorded - value)
-    found = _ahead_after_change(int(CUTS[queue]), exponent, front, recorded, cut, value, traded)
-    assert found == ahead_after(queue, front, recorded, value, by_prints=traded, exponent=exponent)
-    assert _ahead_after_change(int(Queue.OPTIMISTIC), 1, front, recorded, cut, value, traded) <= found <= min(front, value)
-
-
-@given(st.integers(0, 2**34))
-def test_the_logarithm_is_that_of_mathematics_to_four_places(lots: int) -> None:
-    assert log_weight(lots) / 2**16 == pytest.approx(log2(1 + lots / 100), abs=5e-5)
+    place = draw_place(number, side, event, value) if queue == Queue.SAMPLED else 0
+    if queue == Queue.SAMPLED:
+        assert place == sampled_place(number, side, event, value)
+    found = min(front - cancelled_ahead(int(queue), number, front, recorded, cut, place), value)
+    assert found == ahead_after(name, front, recorded, value, by_prints=False, place=place)
+    assert min(max(0, front - cut), value) <= found <= min(front, value)

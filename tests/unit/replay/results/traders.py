@@ -35,6 +35,7 @@ class RandomTrader(Agent):
 def backtest_random(seed: int = 0, fails: int = -1, latency: int = 0) -> Backtest:
     """Return a backtest of `RandomTrader`."""
     settings = BacktestSettings(
+        queues=0,
         rules=RULES,
         cadence=3 * SECOND,
         sample_every=5 * SECOND,

@@ -1,0 +1,108 @@
+"""Backtests in sampled queue histories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from bellwether.replay.prepared import Prepared
+
+from bellwether.errors import ConfigError
+from bellwether.replay import Agent, AgentContext, BacktestSettings, prepare, run
+from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
+from bellwether.replay.agents.llm import LLMAgent
+from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
+from bellwether.replay.backtest import _default_queues
+from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_TICKER, F_TS
+from bellwether.replay.run_record import QueueSpread
+from bellwether.replay.units import CENT, CONTRACT, SECOND, YES
+from bellwether.units import MicroDollars
+from tests.unit.replay.agents.scenes import TRADE, Scripted, at_step, market, settings
+from tests.unit.replay.engine.small_tapes import LIVE, busy_tape
+
+SETTINGS = BacktestSettings(rules=LIVE.name, cadence=5 * SECOND, bankroll=10**12)
+
+
+@pytest.fixture(scope="module")
+def busy() -> Prepared:
+    return prepare(busy_tape(4_000), LIVE)
+
+
+def changed(**values: object) -> BacktestSettings:
+    return BacktestSettings(rules=LIVE.name, cadence=5 * SECOND, bankroll=10**12, **values)  # type: ignore[arg-type]
+
+
+def test_the_run_is_repeated_in_each_history(busy: Prepared) -> None:
+    backtest = run(busy, CompiledMarketMaker(size=3), changed(queues=6))
+    alone = [run(busy, CompiledMarketMaker(size=3), changed(queue=f"sampled:{history}", queues=0)) for history in range(6)]
+    assert backtest.queues == tuple(one.outcome.pnl for one in alone)
+    assert len(set(backtest.queues)) > 1
+    assert backtest.digest == run(busy, CompiledMarketMaker(size=3), changed(queues=0)).digest
+
+
+@pytest.mark.parametrize("maker", [MarketMaker, VectorMarketMaker])
+def test_python_and_compiled_agents_meet_the_same_histories(busy: Prepared, maker: type[Agent]) -> None:
+    assert run(busy, maker(size=3), changed(queues=2)).queues == run(busy, CompiledMarketMaker(size=3), changed(queues=2)).queues
+
+
+def test_orders_of_different_agents_meet_the_same_history(busy: Prepared) -> None:
+    def fills(other: Callable[[AgentContext], object], history: int) -> list[list[int]]:
+        def act(ctx: AgentContext) -> None:
+            if ctx.step == 1:
+                ctx.buy("T0", YES, 90 * CONTRACT, 40 * CENT)
+            other(ctx)
+
+        rows = run(busy, Scripted(act), changed(queue=f"sampled:{history}")).outcome.fills
+        number = rows[(rows[:, F_TICKER] == 0)][0, F_ORDER]
+        return rows[rows[:, F_ORDER] == number][:, [F_TS, F_LOTS]].tolist()
+
+    seen = [fills(lambda ctx: None, history) for history in range(5)]
+    assert seen == [fills(lambda ctx: ctx.buy("T1", YES, CONTRACT, 40 * CENT), history) for history in range(5)]
+    assert len({str(rows) for rows in seen}) > 1
+
+
+def test_a_run_without_resting_orders_is_not_repeated() -> None:
+    decisions: list[int] = []
+
+    def act(ctx: AgentContext) -> None:
+        decisions.append(ctx.step)
+        if ctx.step == 0:
+            ctx.buy("M-0", YES, CONTRACT)
+
+    backtest = run(market(TRADE), Scripted(act), settings(queues=3))
+    assert (backtest.queues, len(decisions)) == ((backtest.outcome.pnl,) * 3, backtest.steps)
+
+
+def test_a_failure_in_one_history_is_reported_with_its_number() -> None:
+    runs: list[int] = []
+
+    def act(ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            runs.append(0)
+            ctx.buy("M-0", YES, CONTRACT, 45 * CENT)
+        if len(runs) == 3:
+            raise ValueError("the third run")
+
+    backtest = run(market(TRADE), Scripted(act), settings(queues=3))
+    assert backtest.failure is not None
+    assert backtest.failure.message == "in sampled queue history 1: the third run"
+    assert len(backtest.queues) == 3
+
+
+def test_defaults_repeat_no_run_that_may_cost_money() -> None:
+    assert [_default_queues(kind) for kind in (MarketMaker, CompiledMarketMaker, LLMAgent, Scripted)] == [20, 20, 0, 0]
+    assert (
+        run(market(TRADE), Scripted(at_step(lambda ctx: ctx.buy("M-0", YES, CONTRACT, 45 * CENT))), settings(queues=None)).queue_spread
+        is None
+    )
+    for queues in (-1, 2.5, 10**6):
+        with pytest.raises(ConfigError, match="queues is"):
+            changed(queues=queues)
+
+
+def test_the_spread_leaves_out_a_twentieth_at_each_end() -> None:
+    profits = [MicroDollars(int(amount)) for amount in np.random.default_rng(1).permutation(40) - 10]
+    assert QueueSpread.of(profits) == QueueSpread(40, MicroDollars(-8), MicroDollars(9), MicroDollars(27), 29 / 40)
+    assert QueueSpread.of(profits[:1]) == QueueSpread(1, profits[0], profits[0], profits[0], float(profits[0] > 0))
+    assert QueueSpread.of([]) is None
