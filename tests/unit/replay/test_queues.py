@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from bellwether.replay.prepared import Prepared
 
 from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentContext, BacktestSettings, prepare, run
@@ -15,6 +14,7 @@ from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.backtest import _default_queues
 from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_TICKER, F_TS
+from bellwether.replay.preparation import Prepared
 from bellwether.replay.run_record import QueueSpread
 from bellwether.replay.units import CENT, CONTRACT, SECOND, YES
 from bellwether.units import MicroDollars
