@@ -53,7 +53,7 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 from cli.main import main
-main(["pull", "2026-06-01"])
+main(["pull", "2026-09-01"])
 """
 
 
