@@ -92,29 +92,12 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
 )
 @cloup.option_group(
     "Limits of agents",
-    cloup.option(
-        "--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Maximum tool calls of a decision."
-    ),
-    cloup.option(
-        "--decision-seconds",
-        default=60.0,
-        show_default=True,
-        type=click.FloatRange(0, min_open=True),
-        help="Maximum real seconds of a decision, and of loading an isolated agent.",
-    ),
     cloup.option("--isolated", is_flag=True, help="Run each agent in a separate process without tape, network and files."),
     cloup.option(
-        "--isolation",
-        type=click.Choice(["full", "partial"]),
-        help="full: as --isolated. partial: also without namespaces; agents can then list names of files.",
-    ),
-    cloup.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="Maximum memory of an isolated agent, MB."),
-    cloup.option(
-        "--run-seconds",
-        default=3600.0,
-        show_default=True,
-        type=click.FloatRange(0, min_open=True),
-        help="Maximum real seconds of all decisions of an isolated agent in an episode.",
+        "--limits",
+        default="",
+        metavar="NAME=VALUE,...",
+        help="Limits of a decision (decision=60s, calls=100 of a language model) and of an isolated agent (run=1h, memory=2GiB).",
     ),
 )
 @cloup.option_group(
@@ -214,8 +197,6 @@ def _run(request: Request, jobs: int, on: str | None, out: Path | None, html: Pa
         )
     if html is not None:
         _say(f"wrote {counted(total, 'tear sheet')} into {html}")
-    for text in sorted(set(map(str, sweep.confinements))):
-        _say(f"Isolated agents: {text}")
     frame, is_grid = sweep.frame(), request.combinations > 1
     check = sweep.reality_check(unsettled=request.unsettled)
     if as_json:

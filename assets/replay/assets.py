@@ -207,7 +207,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
 
             if isinstance(agent, LLMAgent):
                 agent.models = models.of_run(payer(context.run), limits(config.dollars))
-        backtest = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.limits or False, cache=store.cache)
+        backtest = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.isolated, cache=store.cache)
         rows = frames(backtest, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
         return rows, _backtest_metadata(backtest, rows)
 
@@ -249,7 +249,6 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
         "orders": row["orders"],
         "in words": _summarize_pnl(row),
         "rules": row["rules"],
-        **({"isolated": str(backtest.confinement)} if backtest.confinement is not None else {}),
         **({"failure": row["failure"]} if row["failure"] else {}),
     }
     return {"replay/backtests": {**numbers, **equity, **fills}, "replay/equity": equity, "replay/fills": fills}

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.arguments import requests
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.failures import Failure
-    from bellwether.replay.agents.limits import BudgetError, OrderError
+    from bellwether.replay.agents.limits import BudgetError, Limits, OrderError
+    from bellwether.replay.agents.loader import AgentSource
     from bellwether.replay.agents.records import Book, EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.episode import load
-    from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
     from bellwether.replay.preparation import Prepared, prepare
     from bellwether.replay.sweep import Candidate, Sweep, run_sweep
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
@@ -29,13 +29,13 @@ _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
-    "agents.limits": ("BudgetError", "OrderError"),
+    "agents.limits": ("BudgetError", "Limits", "OrderError"),
+    "agents.loader": ("AgentSource",),
     "agents.records": ("Book", "EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Market", "Order"),
     "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
     "episode": ("load",),
-    "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
     "preparation": ("Prepared", "prepare"),
     "sweep": ("Candidate", "Sweep", "run_sweep"),
     "units": (
@@ -45,8 +45,8 @@ _HOMES = {
 
 __all__ = [
     "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "Agent", "AgentContext", "AgentSource", "Backtest",
-    "BacktestSettings", "Book", "BudgetError", "Candidate", "CentiCents", "CompiledAgent", "Confinement", "EpisodeInfo", "Failure", "Fill",
-    "Isolation", "Lots", "Market", "MarketInfo", "MicroDollars", "Order", "OrderError", "OrderUpdate", "Position",
+    "BacktestSettings", "Book", "BudgetError", "Candidate", "CentiCents", "CompiledAgent", "EpisodeInfo", "Failure", "Fill",
+    "Limits", "Lots", "Market", "MarketInfo", "MicroDollars", "Order", "OrderError", "OrderUpdate", "Position",
     "Prepared", "Sweep", "Trade", "cents", "contracts", "load", "prepare", "requests", "run", "run_sweep",
 ]  # fmt: skip
 

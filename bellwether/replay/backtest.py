@@ -14,13 +14,12 @@ from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, Compiled
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, build_failure
 from bellwether.replay.agents.limits import RunStopped, StepLimit
-from bellwether.replay.agents.loader import AgentReference, check_complete, load_agent_class
+from bellwether.replay.agents.loader import AgentSource, check_complete, load_agent_class
 from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.runner import call_guarded, call_locally, finish_session, run_phases
 from bellwether.replay.engine import ReplayOutcome, Session
 from bellwether.replay.engine.codes import O_QUEUED
-from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.run_record import DEFAULT_QUEUES, BacktestSettings, RunRecord
@@ -98,10 +97,10 @@ def _frames() -> Any:
 
 def run(
     source: Episode | Tape | Prepared | Sequence[Episode | Prepared],
-    agent: Agent | type[Agent] | AgentReference,
+    agent: Agent | type[Agent] | AgentSource,
     settings: BacktestSettings | None = None,
     *,
-    isolated: bool | Isolation = False,
+    isolated: bool = False,
     cache: Path | None = None,
 ) -> Backtest:
     """Run an agent through an episode or tape, or through several episodes at once, with one bankroll and one clock.
@@ -114,7 +113,7 @@ def run(
         source: Episode, tape, or what `prepare` made of either; episodes of a sequence are traded together.
         agent: Agent, its class, or a reference to the class.
         settings: Settings. Default: `BacktestSettings()`.
-        isolated: Run the agent in its own process, which loads it and receives only observations. `Isolation` sets its limits.
+        isolated: Run the agent in its own process, which loads it and receives only observations.
         cache: Folder of tapes.
 
     Raises:
@@ -127,7 +126,7 @@ def run(
     prepared = _prepare_source(source, settings, cache)
     settings = settings.of(prepared)
     if prepared.content is not None:
-        return _run_original(prepared, agent, settings, isolated=bool(isolated))
+        return _run_original(prepared, agent, settings, isolated=isolated)
     if settings.queues is None:
         settings = replace(settings, queues=0 if isolated else _default_queues(_find_factory(agent)[0]))
     trade = partial(_trade, prepared, agent, isolated=isolated)
@@ -146,7 +145,6 @@ def run(
         outcome=outcome,
         steps=session.steps,
         failure=failed,
-        confinement=result.confinement,
         default_fees=prepared.default_fees,
         episodes=prepared.episodes,
         tags=result.tags,
@@ -154,9 +152,7 @@ def run(
     )
 
 
-def _run_original(
-    prepared: Prepared, agent: Agent | type[Agent] | AgentReference, settings: BacktestSettings, *, isolated: bool
-) -> Backtest:
+def _run_original(prepared: Prepared, agent: Agent | type[Agent] | AgentSource, settings: BacktestSettings, *, isolated: bool) -> Backtest:
     """Run an agent under PredictionMarketBench's own rules."""
     if isolated:
         raise ConfigError(
@@ -165,7 +161,7 @@ def _run_original(
     kind, name, create = _find_factory(agent)
     check_complete(kind)
     pmb.check(kind, settings)
-    with StepLimit(settings.seconds_per_step if kind.timed else float("inf")) as limit:
+    with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
         instance = call_guarded(limit, create, -1, prepared.info.start_ns)
         result = pmb.replay(prepared, instance, settings, limit)
     if isinstance(instance, Agent):
@@ -198,7 +194,6 @@ class _AgentResult:
     params: Mapping[str, Any]
     failure: Failure | None
     tags: Mapping[int, str] = field(default_factory=dict)
-    confinement: Confinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +213,10 @@ class _Environment:
 
 def _trade(
     prepared: Prepared,
-    agent: Agent | type[Agent] | AgentReference,
+    agent: Agent | type[Agent] | AgentSource,
     settings: BacktestSettings,
     *,
-    isolated: bool | Isolation,
+    isolated: bool,
 ) -> tuple[Session, _AgentResult]:
     """Run an agent in a new session. Returns the finished session and the agent's result."""
     session = Session(prepared.tape, prepared.rules, settings.engine())
@@ -229,7 +224,7 @@ def _trade(
     info = replace(prepared.info, bankroll=session.settings.bankroll)
     environment = _Environment(session, port, info, prepared, settings)
     if isolated:
-        return session, _run_isolated(agent, environment, isolated if isinstance(isolated, Isolation) else Isolation())
+        return session, _run_isolated(agent, environment)
     return session, _run_local(agent, environment)
 
 
@@ -278,20 +273,20 @@ def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
             raise ConfigError(f"replaying {part.info.id}: it was prepared for {name}, not for {wanted}; prepare it again")
 
 
-def _run_isolated(agent: Agent | type[Agent] | AgentReference, environment: _Environment, limits: Isolation) -> _AgentResult:
-    source = AgentSource(agent.reference, agent.params, agent.name) if isinstance(agent, AgentReference) else AgentSource.of(agent)
+def _run_isolated(agent: Agent | type[Agent] | AgentSource, environment: _Environment) -> _AgentResult:
+    source = agent if isinstance(agent, AgentSource) else AgentSource.of(agent)
     session, port = environment.session, environment.port
-    with IsolatedAgent(source, limits, environment.settings.seconds_per_step) as process:
+    with IsolatedAgent(source, environment.settings.limits) as process:
         loaded = process.loaded
         failed = process.run(session, port, environment.info, environment.seed(loaded.name))
-        return _AgentResult(loaded.name, loaded.params, failed, port.tags, process.confinement)
+        return _AgentResult(loaded.name, loaded.params, failed, port.tags)
 
 
-def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Environment) -> _AgentResult:
+def _run_local(agent: Agent | type[Agent] | AgentSource, environment: _Environment) -> _AgentResult:
     session, port, settings = environment.session, environment.port, environment.settings
     kind, name, create = _find_factory(agent)
     check_complete(kind)
-    with StepLimit(settings.seconds_per_step if kind.timed else float("inf")) as limit:
+    with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
         instance = call_guarded(limit, create, -1, session.now)
         if isinstance(instance, Failure):
             finish_session(session, instance)
@@ -300,14 +295,14 @@ def _run_local(agent: Agent | type[Agent] | AgentReference, environment: _Enviro
         seed = environment.seed(instance.name)
         if isinstance(instance, CompiledAgent):
             return _run_compiled(environment, instance, seed)
-        ctx = AgentContext(port, environment.info, seed=seed, calls=None if kind.timed else settings.calls_per_step)
+        ctx = AgentContext(port, environment.info, seed=seed, calls=None if kind.timed else settings.limits.calls)
         failed = run_phases(session, port, call_locally(instance, ctx, limit), Callbacks.of(kind))
     return _AgentResult(instance.name, instance.params, failed, port.tags)
 
 
-def _find_factory(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:
+def _find_factory(agent: Agent | type[Agent] | AgentSource) -> tuple[type[Agent], str, Callable[[], Agent]]:
     """Return the class of an agent, the agent's name, and a function that returns an agent of this class that has not run yet."""
-    if isinstance(agent, AgentReference):
+    if isinstance(agent, AgentSource):
         kind = load_agent_class(agent.reference)
         return kind, agent.name or kind.name, agent.make
     if isinstance(agent, type) and issubclass(agent, Agent):

@@ -83,7 +83,7 @@ def replay(prepared: Prepared, agent: Agent | Failure, settings: BacktestSetting
         agent.has_run = True
         info = replace(prepared.info, bankroll=MicroDollars(settings.bankroll or 0))
         seed = derive_seed(prepared.digest, agent.name, settings.seed)
-        failed = simulation.run(call_locally(agent, AgentContext(simulation, info, seed=seed, calls=settings.calls_per_step), limit))
+        failed = simulation.run(call_locally(agent, AgentContext(simulation, info, seed=seed, calls=settings.limits.calls), limit))
     return PMBResult(simulation.outcome(), simulation.metrics(), simulation.tags, failed)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.loader import AgentReference, find_only_agent, load_agent_class
-from bellwether.replay.isolation import AgentSource, Isolation
+from bellwether.replay.agents.limits import Limits
+from bellwether.replay.agents.loader import AgentSource, find_only_agent, load_agent_class
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings
 
@@ -29,7 +29,7 @@ class RegisteredAgent(BaseModel):
         description: Description in lists.
         params: Keyword arguments of the class.
         cadence_seconds: Default time between decisions, seconds; 300 if omitted.
-        isolated: Run the agent in its own process; "partial": also if the system cannot isolate it fully.
+        isolated: Run the agent in its own process.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,12 +40,7 @@ class RegisteredAgent(BaseModel):
     description: str = ""
     params: dict[str, Any] = {}
     cadence_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    isolated: bool | Literal["partial"] = False
-
-    @property
-    def limits(self) -> Isolation | None:
-        """Limits of the agent's process; None if the agent runs in the process of the simulator."""
-        return Isolation(partial=self.isolated == "partial") if self.isolated else None
+    isolated: bool = False
 
     @property
     def cadence(self) -> int | None:
@@ -67,7 +62,7 @@ class RegisteredAgent(BaseModel):
 
         Raises `ConfigError` for a class that cannot be loaded and for unknown parameters.
         """
-        return AgentReference(self.agent, {**self.params, **params}, self.name).make()
+        return AgentSource(self.agent, {**self.params, **params}, self.name).make()
 
 
 def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:
@@ -90,14 +85,13 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
     return {name: entry for name, entry in agents(folder).items() if entry.language_model is None or entry.language_model in models}
 
 
-def find_agent(name: str, folder: Path | None = None, *, isolated: Isolation | None = None, seconds: float = 60.0) -> RegisteredAgent:
+def find_agent(name: str, folder: Path | None = None, *, isolated: Limits | None = None) -> RegisteredAgent:
     """Find an agent by its name in the registry, or as `file.py`, `file.py:Class` or `module:Class`.
 
     Args:
         name: Name or class; for `file.py` the only agent in the file.
         folder: Folder of the registry. Default: that of the settings.
         isolated: Load an unregistered class in its own process with these limits. A class that fails there is named after itself.
-        seconds: Time limit of loading it there.
 
     Raises:
         ConfigError: The agent is unknown or cannot be loaded.
@@ -105,7 +99,7 @@ def find_agent(name: str, folder: Path | None = None, *, isolated: Isolation | N
     if name.endswith(".py"):
         name = f"{name}:{find_only_agent(Path(name))}"
     if ":" in name:
-        return _load_unregistered(name, isolated, seconds)
+        return _load_unregistered(name, isolated)
     registered = agents(folder)
     if name in registered:
         return registered[name]
@@ -125,7 +119,7 @@ def _parse_entry(entry: registry.Entry) -> RegisteredAgent:
     return agent.model_copy(update={"agent": f"{path.absolute()}:{name}"})
 
 
-def _load_unregistered(reference: str, isolated: Isolation | None, seconds: float) -> RegisteredAgent:
+def _load_unregistered(reference: str, isolated: Limits | None) -> RegisteredAgent:
     where, _, name = reference.rpartition(":")
     if not where or not name.isidentifier():
         raise ConfigError(f"no agent is called {reference!r:.80}; write my_file.py:MyAgent")
@@ -134,7 +128,7 @@ def _load_unregistered(reference: str, isolated: Isolation | None, seconds: floa
     if isolated is not None:
         from bellwether.replay.isolation.host import IsolatedAgent
 
-        loaded = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated, seconds).describe()
+        loaded = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated).describe()
         return RegisteredAgent(name=loaded.name, agent=f"{where}:{name}", description=loaded.about)
     cls = load_agent_class(f"{where}:{name}")
     return RegisteredAgent(name=cls.name, agent=f"{where}:{name}", description=(cls.__doc__ or "").strip().partition("\n")[0])

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 from bellwether.errors import ConfigError
 from bellwether.files import folders
 from bellwether.places import place
+from bellwether.replay.agents.limits import Limits
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import BacktestSettings
 from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.model import METADATA
-from bellwether.replay.isolation import Isolation
 from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
 from bellwether.replay.preparation import SEPARATOR
 from bellwether.replay.registry import find_agent
@@ -40,7 +40,7 @@ class Request:
         candidates: Agents with their parameters.
         settings: Settings of all backtests.
         cache: Folder of tapes.
-        isolated: Limits of agents in their own processes; None to run agents in this process.
+        isolated: Run each agent in its own process.
         combinations: Number of parameter combinations per agent.
         unsettled: Include episodes with unsettled positions in totals.
     """
@@ -49,7 +49,7 @@ class Request:
     candidates: list[Candidate]
     settings: BacktestSettings
     cache: Path
-    isolated: Isolation | None
+    isolated: bool
     combinations: int = 1
     unsettled: bool = False
 
@@ -68,7 +68,7 @@ class Request:
             cache=settings().tapes_path,
             combinations=len(combinations),
             unsettled=options["unsettled"],
-            isolated=_build_isolation(options),
+            isolated=options["isolated"],
         )
 
     def titles(self) -> dict[str, str]:
@@ -94,21 +94,14 @@ def _require_distinct(values: list[Any], names: Sequence[str], option: str) -> l
     return values
 
 
-def _build_isolation(options: Mapping[str, Any]) -> Isolation | None:
-    """Return the limits of isolated agents that the command line states; None if agents run in this process."""
-    if not (options["isolated"] or options["isolation"]):
-        return None
-    return Isolation(options["memory"] << 20, options["run_seconds"], partial=options["isolation"] == "partial")
-
-
 def _build_settings(options: Mapping[str, Any]) -> BacktestSettings:
-    values: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "queues", "seed", "calls_per_step")}
+    values: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "queues", "seed")}
     if options["cadence"] is not None:
         values["cadence"] = _parse_duration("cadence", options["cadence"], SECOND, minimum=1)
     if options["bankroll"] is not None:
         values["bankroll"] = _parse_dollars(options["bankroll"])
     values["order_latency"] = _parse_duration("latency", options["latency"], _MILLISECOND)
-    values["seconds_per_step"] = options["decision_seconds"]
+    values["limits"] = Limits.parse(options["limits"])
     values["data_latency"] = _parse_duration("data-latency", options["data_latency"], _MILLISECOND)
     values["execution"] = "taker_only" if options["taker_only"] else None
     return BacktestSettings(**values)
@@ -138,7 +131,7 @@ def _parse_dollars(text: str) -> MicroDollars:
 
 
 def _build_candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: Mapping[str, Any]) -> list[Candidate]:
-    entry = find_agent(name, isolated=_build_isolation(options), seconds=options["decision_seconds"])
+    entry = find_agent(name, isolated=Limits.parse(options["limits"]) if options["isolated"] else None)
     cadence = entry.cadence if options["cadence"] is None else None
     return [
         Candidate(
@@ -149,7 +142,7 @@ def _build_candidates(name: str, params: dict[str, Any], combinations: list[dict
             varied,
             cadence,
             entry.title,
-            entry.limits,
+            entry.isolated,
         )
         for varied in combinations
     ]

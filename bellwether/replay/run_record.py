@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.failures import Failure
+from bellwether.replay.agents.limits import Limits
 from bellwether.replay.engine import ReplayOutcome
 from bellwether.replay.engine import ReplaySettings as EngineSettings
-from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import MINUTE
@@ -47,8 +47,7 @@ class BacktestSettings:
         max_orders: Maximum orders of the run.
         max_resting: Maximum resting orders per market and side.
         seed: Seed of the agent's random numbers.
-        calls_per_step: Tool calls per decision.
-        seconds_per_step: Real seconds after which a decision is stopped.
+        limits: Limits of the agent.
     """
 
     rules: str | None = None
@@ -64,13 +63,9 @@ class BacktestSettings:
     max_orders: int = 1_000_000
     max_resting: int = 1000
     seed: int = 0
-    calls_per_step: int = 100
-    seconds_per_step: float = 60.0
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        for name in ("calls_per_step", "seconds_per_step"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; give a value above 0")
         if self.queues is not None and (type(self.queues) is not int or not 0 <= self.queues <= _MOST_QUEUES):
             raise ConfigError(f"setting up a backtest: queues is {self.queues!r:.60}; give an integer from 0 to {_MOST_QUEUES:,}")
         if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
@@ -96,10 +91,10 @@ class BacktestSettings:
     def digest(self) -> str:
         """Compute the SHA-256 of the settings that can change a result.
 
-        The time limit of a step and the number of sampled queue histories are excluded.
+        Excluded are the limits other than that of tool calls, and the number of sampled queue histories.
         """
-        excluded = {"seconds_per_step", "queues"}
-        values = {name: value for name, value in asdict(self).items() if name not in excluded}
+        excluded = {"limits", "queues"}
+        values = {name: value for name, value in asdict(self).items() if name not in excluded} | {"calls": self.limits.calls}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -148,7 +143,6 @@ class RunRecord:
         outcome: Output of the engine: orders, fills and samples as integers, with the engine's column numbers.
         steps: Number of decisions.
         failure: Error that ended the agent's trading; None without one.
-        confinement: Protections against an isolated agent; None for an agent of this process.
         default_fees: The fee terms of a market are unknown.
         episodes: Names of the episodes.
         tags: Labels of orders by number.
@@ -167,7 +161,6 @@ class RunRecord:
     outcome: ReplayOutcome
     steps: int
     failure: Failure | None = None
-    confinement: Confinement | None = None
     default_fees: bool = False
     episodes: tuple[str, ...] = ()
     tags: Mapping[int, str] = field(default_factory=dict)

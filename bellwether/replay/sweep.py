@@ -15,11 +15,10 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.agents.failures import Failure
-from bellwether.replay.agents.loader import AgentReference, load_agent_class
+from bellwether.replay.agents.loader import AgentSource, load_agent_class
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.replay.episode import load
-from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.results.metrics import metrics
 
@@ -51,7 +50,7 @@ class Candidate:
         varied: Arguments varied by the grid.
         cadence: Time between decisions, ns. Default: that of the settings.
         title: Name in tables. Default: `name`.
-        isolated: Limits of an agent that always runs in its own process.
+        isolated: The agent always runs in its own process.
     """
 
     agent: str
@@ -61,32 +60,32 @@ class Candidate:
     varied: Mapping[str, Any] = field(default_factory=dict)
     cadence: int | None = None
     title: str = ""
-    isolated: Isolation | None = None
+    isolated: bool = False
 
-    def check(self, settings: BacktestSettings, isolated: Isolation | None) -> type[Agent] | None:
+    def check(self, settings: BacktestSettings, *, isolated: bool) -> type[Agent] | None:
         """Raise `ConfigError` if the agent's class cannot be loaded or refuses the parameters, or if a built-in class cannot be isolated.
         Returns the class; None for an isolated agent, whose own process loads it.
 
-        isolated: run the agent in its own process with these limits.
+        isolated: run the agent in its own process.
         """
         if isolated or self.isolated:
             if self.agent.startswith("bellwether."):
                 AgentSource.of(load_agent_class(self.agent))
             return None
-        return self.reference().check(settings.seconds_per_step)
+        return self.reference().check(settings.limits.decision)
 
-    def reference(self) -> AgentReference:
+    def reference(self) -> AgentSource:
         """Return the reference from which a run creates the agent."""
-        return AgentReference(self.agent, self.params, self.name)
+        return AgentSource(self.agent, self.params, self.name)
 
-    def run(self, prepared: Prepared, settings: BacktestSettings, isolated: Isolation | None) -> Backtest:
+    def run(self, prepared: Prepared, settings: BacktestSettings, *, isolated: bool) -> Backtest:
         """Run a backtest of the candidate; in the result the agent has the candidate's label as name. isolated: run the agent in its own
-        process with these limits.
+        process.
         """
         own = settings if self.cadence is None else replace(settings, cadence=self.cadence)
         if self.varied and own.queues is None:
             own = replace(own, queues=0)
-        backtest = run(prepared, self.reference(), own, isolated=isolated or self.isolated or False)
+        backtest = run(prepared, self.reference(), own, isolated=isolated or self.isolated)
         return replace(backtest, agent=self.label)
 
 
@@ -97,12 +96,10 @@ class Sweep:
     Attributes:
         rows: Row of replay/backtests for each run, with the candidate's label as `agent`.
         failures: Failure of each run's agent; None without one.
-        confinements: Protections against isolated agents.
     """
 
     rows: list[Mapping[str, Any]]
     failures: list[Failure | None]
-    confinements: frozenset[Confinement]
 
     def frame(self) -> pl.DataFrame:
         """Return the metrics of all runs as a frame, with the columns of replay/backtests."""
@@ -125,7 +122,7 @@ class _Job:
 
     settings: BacktestSettings
     cache: Path | None
-    isolated: Isolation | None
+    isolated: bool
     tables: bool
     html: Path | None
     engine: str
@@ -137,7 +134,7 @@ class _Job:
                 f"running a sweep: a worker has engine version {ENGINE_VERSION}, not {self.engine}; install one version everywhere"
             )
         prepared = _prepare_source(source, self.settings.rules, self.settings.bankroll, self.cache)
-        backtest = candidate.run(prepared, self.settings, self.isolated)
+        backtest = candidate.run(prepared, self.settings, isolated=self.isolated)
         tables: Mapping[str, pl.DataFrame] = {}
         if self.tables:
             from bellwether.replay.results.frames import details
@@ -146,7 +143,7 @@ class _Job:
         if self.html is not None:
             name = "-".join(_FOREIGN.sub("-", part) for part in (backtest.agent, backtest.episode))
             backtest.write_html(self.html / f"{name}.html")
-        return _Result(metrics(backtest), tables, backtest.failure, backtest.confinement)
+        return _Result(metrics(backtest), tables, backtest.failure)
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,6 @@ class _Result:
     row: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
     failure: Failure | None
-    confinement: Confinement | None
 
 
 def run_sweep(
@@ -165,7 +161,7 @@ def run_sweep(
     cache: Path | None = None,
     jobs: int = 1,
     client: Client | None = None,
-    isolated: Isolation | None = None,
+    isolated: bool = False,
     out: Path | None = None,
     html: Path | None = None,
     unsettled: bool = False,
@@ -181,7 +177,7 @@ def run_sweep(
         jobs: Number of workers: processes, or threads if all agents are compiled. With 1, all runs are in this process.
         client: Client of a Dask cluster whose workers run all backtests instead. Episodes, files of agents, and the folders `cache` and
             `html` must be at the same paths there.
-        isolated: Run each agent in its own process, which alone loads it, with these limits.
+        isolated: Run each agent in its own process, which alone loads it.
         out: Folder for the tables of all runs and the reality check. Until the sweep ends, those of finished runs are in its
             `backtests.parts`.
         html: Folder for a tear sheet of each backtest.
@@ -193,7 +189,7 @@ def run_sweep(
         SchemaError: An episode is invalid, likewise.
         BellwetherError: A worker ended.
     """
-    kinds = [candidate.check(settings, isolated) for candidate in candidates]
+    kinds = [candidate.check(settings, isolated=isolated) for candidate in candidates]
     is_compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
     if client is None:
         for source in sources:
@@ -202,18 +198,16 @@ def run_sweep(
                 # Compiles the engine in this process; workers load it from numba's cache.
                 metrics(run(prepared, Passive(), settings))
     job = _Job(settings, cache, isolated, out is not None, html, ENGINE_VERSION)
-    rows, failures, confinements = [], [], set()
+    rows, failures = [], []
     with nullcontext() if out is None else _open_tables(out, candidates, unsettled=unsettled) as add_tables:
         for result in _run_all(job, sources, candidates, jobs=jobs, client=client, prefer="threads" if is_compiled else "processes"):
             rows.append(result.row)
             failures.append(result.failure)
-            if result.confinement is not None:
-                confinements.add(result.confinement)
             if add_tables is not None:
                 add_tables(result.row, result.tables)
             if progress is not None:
                 progress(1)
-    return Sweep(rows, failures, frozenset(confinements))
+    return Sweep(rows, failures)
 
 
 def _run_all(

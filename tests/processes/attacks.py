@@ -6,18 +6,19 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bellwether.replay import AgentSource, Backtest, Isolation, run
+from bellwether.replay import AgentSource, Backtest, Limits, run
 from tests.unit.replay.agents.scenes import market, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).parent / "hostile" / "agents.py"
 #: Lots that an agent buys after an attack that succeeded.
 LOOT = 777
-LIMITS = Isolation(memory=1 << 30, seconds_per_run=30)
+LIMITS = Limits(run=30, memory=1 << 30)
 #: Real seconds of a decision: enough on a busy machine, and few for an endless decision.
 SECONDS, FEW_SECONDS = 20.0, 1.5
 
@@ -29,7 +30,7 @@ def source(attack: str, target: str = "") -> AgentSource:
 
 
 def attacked(attack: str, target: str = "", seconds: float = SECONDS) -> Backtest:
-    return run(market(), source(attack, target), settings(seconds_per_step=seconds), isolated=LIMITS)
+    return run(market(), source(attack, target), settings(limits=replace(LIMITS, decision=seconds)), isolated=True)
 
 
 def commands() -> Iterator[str]:

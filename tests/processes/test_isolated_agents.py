@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import ConfigError
-from bellwether.replay import AgentSource, BacktestSettings, Isolation, prepare, run
+from bellwether.replay import AgentSource, BacktestSettings, Limits, prepare, run
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine.codes import O_COUNT
@@ -58,13 +58,13 @@ def test_fills_are_the_same_to_the_last_integer(name: str) -> None:
     assert there.orders["tag"].to_list() == here.orders["tag"].to_list()
     assert (there.agent, there.parameters, there.failure) == (here.agent, here.parameters, here.failure)
     assert len(here.outcome.orders) > 0
-    assert here.confinement is None
-    assert there.confinement is not None
 
 
 def test_a_portfolio_is_traded_as_in_this_process() -> None:
     made = [quoted("KXA"), quoted("poly", POLYMARKET_RULES, start=30)]
-    there, here = (run(made, MarketMaker(size=5), BacktestSettings(cadence=10 * SECOND, queues=0), isolated=isolated) for isolated in (True, False))
+    there, here = (
+        run(made, MarketMaker(size=5), BacktestSettings(cadence=10 * SECOND, queues=0), isolated=isolated) for isolated in (True, False)
+    )
     assert len(there.outcome.orders) > 2
     assert there.digest == here.digest
 
@@ -83,14 +83,14 @@ def test_a_failure_comes_back_with_its_traceback() -> None:
 @pytest.mark.parametrize("name", ["Waits", "BadName"])
 def test_an_agent_that_cannot_be_isolated_is_refused_and_fails_in_a_run(name: str) -> None:
     with pytest.raises(ConfigError):
-        find_agent(f"{SAMPLES}:{name}", isolated=Isolation())
+        find_agent(f"{SAMPLES}:{name}", isolated=Limits())
     failure = run(market(), AgentSource(f"{SAMPLES}:{name}"), settings(), isolated=True).failure
     assert failure is not None
     assert (failure.type, failure.step) == ("ConfigError", -1)
 
 
-@pytest.mark.parametrize("isolated", [None, Isolation()])
-def test_a_file_names_its_only_agent(tmp_path: Path, isolated: Isolation | None) -> None:
+@pytest.mark.parametrize("isolated", [None, Limits()])
+def test_a_file_names_its_only_agent(tmp_path: Path, isolated: Limits | None) -> None:
     file = tmp_path / "mine.py"
     act = "    def act(self, ctx): ...\n"
     file.write_text(f"from bellwether.replay import Agent\nclass Base(Agent):\n{act}class Last(Base):\n{act}class Helper(dict):\n{act}")
@@ -110,7 +110,7 @@ class Mine(Agent):
 def test_the_file_is_not_loaded_in_this_process(tmp_path: Path) -> None:
     trace, mine = tmp_path / "trace", tmp_path / "mine.py"
     mine.write_text(MINE.format(trace=str(trace)))
-    assert find_agent(f"{mine}:Mine", isolated=Isolation()).name == "mine"
+    assert find_agent(f"{mine}:Mine", isolated=Limits()).name == "mine"
     failure = run(market(), AgentSource(f"{mine}:Mine"), settings(), isolated=True).failure
     assert failure is not None
     assert (failure.type, failure.step) == ("OSError", -1)
@@ -150,7 +150,7 @@ def test_files_and_network_are_out_of_reach(tmp_path: Path) -> None:
 
 
 def test_a_run_has_a_limit_too() -> None:
-    failure = run(market(), source("sleep"), settings(), isolated=Isolation(seconds_per_run=1.0)).failure
+    failure = run(market(), source("sleep"), settings(limits=Limits(run=1.0)), isolated=True).failure
     assert failure is not None
     assert (failure.type, failure.step) == ("RunTimeout", 1)
 
@@ -159,7 +159,7 @@ def test_the_others_of_a_command_run_to_the_end(tmp_path: Path) -> None:
     episode, file = Native().write(tmp_path / "KXTEST-26JAN20"), tmp_path / "mine" / "fails.py"
     file.parent.mkdir()
     file.write_text("import threading\nfrom bellwether.replay import Agent\nthreading.Event().wait(10**6)\nclass Fails(Agent): ...\n")
-    words = ["backtest", "--agent", f"{file}:Fails", "--agent", "passive", "--episode", str(episode), "--decision-seconds", "1"]
+    words = ["backtest", "--agent", f"{file}:Fails", "--agent", "passive", "--episode", str(episode), "--limits", "decision=1s"]
     result = CliRunner().invoke(main, [*words, "--isolated", "--json"])
     assert result.exit_code == 1, result.output
     rows = {row["agent"]: row["failure"] for row in orjson.loads(result.stdout)}
@@ -169,10 +169,10 @@ def test_the_others_of_a_command_run_to_the_end(tmp_path: Path) -> None:
 
 _KILLED = """
 import os, signal, sys
-from bellwether.replay import AgentSource, Isolation
+from bellwether.replay import AgentSource, Limits
 from bellwether.replay.isolation.host import IsolatedAgent
 sys.path.append(sys.argv[1])
-with IsolatedAgent(AgentSource("bellwether.replay.agents.baselines:Passive"), Isolation(), 60.0):
+with IsolatedAgent(AgentSource("bellwether.replay.agents.baselines:Passive"), Limits()):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -13,7 +13,7 @@ from bellwether.replay.agents.limits import StepTimeout
 _LONGEST_MESSAGE, _LONGEST_TRACE = 300, 4000
 #: Memory address in an object's `repr`, which differs between processes.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-STEP_TIMEOUT = "the step took longer than seconds_per_step"
+STEP_TIMEOUT = "the call took longer than the limit of a decision"
 
 
 @dataclass(frozen=True, slots=True)

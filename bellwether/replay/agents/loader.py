@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -77,8 +78,8 @@ def check_complete(cls: type[Agent]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentReference:
-    """Reference to an agent class, with the parameters for its instances.
+class AgentSource:
+    """Name of an agent class, with the parameters for its instances, which can be loaded in any process.
 
     Attributes:
         reference: `file.py:Class` or `package.module:Class`.
@@ -89,6 +90,23 @@ class AgentReference:
     reference: str
     params: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
+
+    @classmethod
+    def of(cls, agent: Agent | type[Agent]) -> AgentSource:
+        """Build the source of an agent or agent class. Raises `ConfigError` if another process cannot load the class, or if agents of its
+        kind cannot be isolated.
+        """
+        kind = agent if isinstance(agent, type) else type(agent)
+        check_isolable(kind.name, kind_of(kind))
+        name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
+        module = sys.modules.get(kind.__module__)
+        if getattr(module, kind.__qualname__, None) is not kind:
+            raise ConfigError(f"isolating the agent {kind.__qualname__}: another process cannot load it; define it at the top of a module")
+        file = getattr(module, "__file__", None)
+        is_installed = kind.__module__ != "__main__" and PathFinder.find_spec(kind.__module__.partition(".")[0]) is not None
+        if not is_installed and file is None:
+            raise ConfigError(f"isolating the agent {kind.__qualname__}: its module {kind.__module__} has no file; write it to a file")
+        return cls(f"{kind.__module__ if is_installed else file}:{kind.__qualname__}", params, name)
 
     def make(self) -> Agent:
         """Create the agent. Raises `ConfigError` for a class that cannot be loaded or an invalid parameter, and the errors of `__init__`."""
@@ -113,6 +131,24 @@ class AgentReference:
             finally:
                 limit.stop()
         return kind
+
+
+def kind_of(agent: type[Agent]) -> str:
+    """Return the kind of an agent class: timed (time limits apply), waiting (for a service, without time limits) or compiled."""
+    return "compiled" if issubclass(agent, CompiledAgent) else "timed" if agent.timed else "waiting"
+
+
+def check_isolable(name: str, kind: str) -> None:
+    """Raise `ConfigError` if the agent `name` cannot be isolated. kind: result of `kind_of`."""
+    if kind == "compiled":
+        raise ConfigError(
+            f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "
+            "run it without isolation, or write it with act(self, ctx)"
+        )
+    if kind == "waiting":
+        raise ConfigError(
+            f"isolating the agent {name}: it sends requests to a service such as a language model, and an isolated agent has no network; run it without isolation"
+        )
 
 
 def _format_error(error: BaseException) -> str:

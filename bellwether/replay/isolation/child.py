@@ -1,15 +1,20 @@
-"""Program of an isolated agent's process: it confines itself, loads the agent, and runs one phase (such as a decision) per message of the
-simulator.
+"""Program of an isolated agent's process: it limits its resources, loads the agent, and runs one phase (such as a decision) per message of
+the simulator.
 
 Messages sent before the agent's file is loaded can be trusted, later messages cannot.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import math
 import os
 import pickle
-from dataclasses import astuple
+import platform
+import resource
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,15 +24,26 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import describe_error, format_traceback
-from bellwether.replay.agents.loader import AgentReference, load_agent_class
+from bellwether.replay.agents.limits import Limits
+from bellwether.replay.agents.loader import AgentSource, kind_of, load_agent_class
 from bellwether.replay.agents.port import store_tag
 from bellwether.replay.agents.runner import FRAMES, call_phase
-from bellwether.replay.isolation.confinement import IsolationUnavailable, confine
-from bellwether.replay.isolation.settings import kind_of
 from bellwether.replay.isolation.wire import Channel
 
 #: Part of numba's error message without a writable cache.
 _UNCACHED = "cannot cache function"
+_OPEN_FILES, _PROCESSES = 256, 64
+#: Number of the system call keyctl, and its operation that joins a new keyring (man keyctl(2)).
+_KEYCTL, _JOIN = {"x86_64": 250, "aarch64": 219}, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """First message of the simulator: the agent, its limits, and whether only its class is to be described."""
+
+    source: AgentSource
+    limits: Limits
+    class_alone: bool
 
 
 class RemotePort:
@@ -67,43 +83,61 @@ class RemotePort:
 
     def _request(self, *message: Any) -> Any:
         _send(self._channel, *message)
-        return pickle.loads(self._channel.receive())  # noqa: S301
+        return _receive(self._channel)
 
 
 def _send(channel: Channel, *message: Any) -> None:
     channel.send(orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
+def _receive(channel: Channel) -> Any:
+    return pickle.loads(channel.receive())  # noqa: S301
+
+
 def main(descriptor: int) -> NoReturn:
     """Run the agent process until it exits. descriptor: socket to the simulator."""
     channel = Channel(descriptor)
-    plan = pickle.loads(channel.receive())  # noqa: S301
+    plan = _receive(channel)
+    _limit_resources(plan.limits)
+    _send(channel, "ready")
     try:
-        confinement = confine(plan["files"], plan["links"], plan["memory"], partial=plan["partial"])
-    except IsolationUnavailable as error:
-        _send(channel, "refused", str(error))
-        os._exit(0)
-    _send(channel, "confined", *(means or "" for means in astuple(confinement)))
-    try:
-        _serve(channel, _load(channel, plan["reference"], plan))
+        _serve(channel, _load(channel, plan))
     except BaseException as error:
         kind, message = describe_error(error)
         _send(channel, "failed", kind, message, format_traceback(error, (*FRAMES, __file__)))
     os._exit(0)
 
 
-def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
-    """Load the agent and send its description to the simulator. plan: first message of the simulator, with the agent's parameters.
+def _limit_resources(limits: Limits) -> None:
+    """Set limits that the process cannot raise, and leave the keyring of the user's session."""
+    with suppress(KeyError):
+        ctypes.CDLL(None).syscall(ctypes.c_long(_KEYCTL[platform.machine()]), ctypes.c_long(_JOIN), None)
+    values = {
+        resource.RLIMIT_AS: limits.memory,
+        resource.RLIMIT_CPU: math.ceil(limits.run) + 1,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: _OPEN_FILES,
+        resource.RLIMIT_NPROC: _PROCESSES,
+    }
+    for kind, value in values.items():
+        hard = resource.getrlimit(kind)[1]
+        lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (lower, lower))
 
-    Without parameters in the plan, only the class is described. Then, and if the agent cannot be isolated, the process exits. Raises the
-    errors of the agent's own code.
+
+def _load(channel: Channel, plan: Plan) -> Agent:
+    """Load the agent and send its description to the simulator.
+
+    If only the class is described, and if the agent cannot be isolated, the process exits. Raises the errors of the agent's own code.
     """
+    reference = plan.source.reference
     try:
         cls = load_agent_class(reference)
-        if plan["params"] is None:
+        if plan.class_alone:
             _send(channel, "loaded", cls.name, (cls.__doc__ or "").strip().partition("\n")[0][:1000], kind_of(cls), "")
             os._exit(0)
-        agent = AgentReference(reference, plan["params"], plan["name"]).make()
+        agent = plan.source.make()
         params = json.dumps(agent.params, sort_keys=True, default=str, ensure_ascii=False)
     except ConfigError as error:
         message, cause = describe_error(error)[1], error.__cause__
@@ -118,16 +152,17 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
             raise cause from None
         _send(channel, "refused", message)
         os._exit(0)
-    _send(channel, "loaded", agent.name, params, kind_of(cls), " ".join(name for name in CALLBACKS if getattr(Callbacks.of(cls), name)))
+    callbacks = Callbacks.of(cls)
+    _send(channel, "loaded", agent.name, params, kind_of(cls), " ".join(name for name in CALLBACKS if getattr(callbacks, name)))
     return agent
 
 
 def _serve(channel: Channel, agent: Agent) -> None:
     """Run each phase that the simulator requests, until the simulator closes the connection."""
-    info, seed = pickle.loads(channel.receive())  # noqa: S301
+    info, seed = _receive(channel)
     port = RemotePort(channel)
     ctx = AgentContext(port, info, seed=seed)
     while True:
-        phase, step, news, port.state = pickle.loads(channel.receive())  # noqa: S301
+        phase, step, news, port.state = _receive(channel)
         call_phase(agent, ctx, phase, step, news)
         _send(channel, "done")

@@ -20,20 +20,22 @@ import orjson
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import CALLBACKS, Callbacks, default_name
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
+from bellwether.replay.agents.limits import Limits
+from bellwether.replay.agents.loader import AgentSource, check_isolable
 from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.port import News
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.runner import finish_session, run_phases
 from bellwether.replay.engine import Session
-from bellwether.replay.isolation.filesystem import visible_files
-from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation, check_isolable
+from bellwether.replay.isolation.bwrap import build_arguments, find_bwrap, interpreter
+from bellwether.replay.isolation.child import Plan
 from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, parse_message
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
     "from bellwether.replay.isolation.child import main; main(int(sys.argv[2]))"
 )
-#: Environment of the agent's process, in addition to the search paths of shared libraries.
+#: Environment of the agent's process, in addition to the search path of shared libraries.
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/nonexistent",
@@ -45,14 +47,10 @@ _ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"), "1"),
 }
-_PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-
-
+_LIBRARIES = "LD_LIBRARY_PATH"
 #: Limit of the start of Python and its packages, before any code of the agent, real seconds.
 _STARTING = 600.0
-#: Limit for the parent of an agent process to kill it, real seconds.
-_ENDING = 30.0
-#: Exit code of the parent of an agent process that a signal ended, less the signal.
+#: Exit code of bubblewrap if a signal ended the agent process, less the signal.
 _SIGNALLED = 128
 
 
@@ -63,14 +61,12 @@ class AgentDescription:
     Attributes:
         name: Name of the agent.
         params: Parameters, parsed from JSON.
-        kind: timed, waiting or compiled.
         about: First line of the class docstring.
         callbacks: Callbacks that the agent defines.
     """
 
     name: str
     params: Mapping[str, Any]
-    kind: str
     about: str = ""
     callbacks: Callbacks = field(default_factory=Callbacks)
 
@@ -78,15 +74,13 @@ class AgentDescription:
 class IsolatedAgent:
     """Context manager that runs an agent in its own process: started on entry, killed on exit.
 
-    An agent that cannot be loaded counts as failed before its first decision. seconds: limit of loading the agent and of each decision.
-    Raises `ConfigError` on entry if this system cannot isolate the agent or if its file is missing.
+    An agent that cannot be loaded counts as failed before its first decision. Raises `ConfigError` on entry if this system cannot isolate
+    agents or if the agent's file is missing.
     """
 
-    def __init__(self, source: AgentSource, limits: Isolation, seconds: float) -> None:
-        self._source, self._limits, self._seconds = source, limits, seconds
-        self._left = limits.seconds_per_run
-        self.confinement = Confinement()
-        self.loaded = AgentDescription(source.name or default_name(source.reference.rpartition(":")[2]), source.params, "timed")
+    def __init__(self, source: AgentSource, limits: Limits) -> None:
+        self._source, self._limits, self._left = source, limits, limits.run
+        self.loaded = AgentDescription(source.name or default_name(source.reference.rpartition(":")[2]), source.params)
         self._failure: Failure | None = None
 
     def __enter__(self) -> Self:
@@ -117,91 +111,78 @@ class IsolatedAgent:
     # The process.
 
     def _start(self, *, class_alone: bool) -> None:
-        plan = self._plan(class_alone=class_alone)
+        """Start the process, and wait until it has limited itself; none of the agent's code runs before."""
+        source = self._locate()
+        plan = self._encode_plan(Plan(source, self._limits, class_alone))
+        options = "\0".join(build_arguments(source.reference)).encode()
+        environment = {name: os.environ[name] for name in (_LIBRARIES,) if name in os.environ} | _ENVIRONMENT
+        paths = [os.path.abspath(entry) for entry in sys.path if entry]
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | _ENVIRONMENT
-        paths = [os.path.abspath(entry) for entry in sys.path if entry]
-        try:
-            self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-s", "-c", _PROGRAM, repr(paths), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                pass_fds=[theirs.fileno()],
-                env=environment,
-                cwd="/",
-                start_new_session=True,
-            )
-        except BaseException:
-            ours.close()
-            os.close(reading)
-            raise
-        finally:
-            theirs.close()
-            os.close(writing)
+        with theirs, os.fdopen(writing, "wb") as output, os.fdopen(os.memfd_create("options"), "w+b") as file:
+            file.write(options)
+            file.seek(0)
+            descriptors = theirs.fileno(), file.fileno()
+            command = [find_bwrap(), "--args", str(descriptors[1]), "--", interpreter(), "-P", "-s", "-c", _PROGRAM, repr(paths)]
+            try:
+                self._process = subprocess.Popen(  # noqa: S603
+                    [*command, str(descriptors[0])],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=descriptors,
+                    env=environment,
+                    cwd="/",
+                )
+            except BaseException:
+                ours.close()
+                os.close(reading)
+                raise
         self._socket, self._reading = ours, reading
         self._channel = Channel(ours.fileno(), reading)
         try:
-            self._confine(plan)
+            self._await_ready(plan)
         except BaseException:
             self._stop()
             raise
 
-    def _confine(self, plan: dict[str, Any]) -> None:
-        """Send `plan`, and wait until the process has confined itself; none of the agent's code runs before. Raises `ConfigError` if the
-        confinement fails.
-        """
-        problem, deadline = f"isolating the agent {self._source.reference}", time.monotonic() + _STARTING
+    def _locate(self) -> AgentSource:
+        """Return the agent's source with an absolute path. Raises `ConfigError` if the file is missing."""
+        where, _, name = self._source.reference.rpartition(":")
+        if not where.endswith(".py"):
+            return self._source
+        where = os.path.abspath(where)
+        if not os.path.isfile(where):
+            raise ConfigError(f"loading the agent: the file {where} does not exist; correct its name")
+        return replace(self._source, reference=f"{where}:{name}")
+
+    def _encode_plan(self, plan: Plan) -> bytes:
         try:
-            self._channel.send(pickle.dumps(plan), deadline)
-            name, values = parse_message(self._channel.receive(deadline))
-        except (ChannelClosed, ChannelTimeout, MalformedMessage):
+            return pickle.dumps(plan)
+        except Exception as error:
             raise ConfigError(
-                f"{problem}: its process did not start: {self._describe_end()}\n{sanitize_text(self._channel.printed)}".rstrip()
+                f"isolating the agent {self._source.reference}: its parameters {dict(self._source.params)!r:.200} cannot be sent to another "
+                f"process ({error}); give plain values"
             ) from None
-        if name != "confined":
+
+    def _await_ready(self, plan: bytes) -> None:
+        deadline = time.monotonic() + _STARTING
+        try:
+            self._channel.send(plan, deadline)
+            self._channel.receive(deadline)
+        except (ChannelClosed, ChannelTimeout, MalformedMessage):
+            end = self._describe_end()
             raise ConfigError(
-                f"{problem}: this system provides {sanitize_line(values[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
-                "mount and pivot_root), or accept partial isolation with --isolation partial, in Python Isolation(partial=True)"
-            )
-        self.confinement = Confinement(*(means or None for means in values))
+                f"isolating the agent {self._source.reference}: bubblewrap could not start it: {sanitize_text(self._channel.printed) or end}. Allow "
+                "unprivileged user namespaces (docs/operating.md), or run an agent that you trust without isolation"
+            ) from None
 
     def _stop(self) -> None:
-        """Kill the process and wait for its end."""
-        if self.confinement.names is not None:
-            # The parent of the agent process kills it and waits for it.
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_ENDING)
-        if self._process.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.kill()
+        """Kill the process and wait for its end. Its namespace, and every process in it, ends with it."""
+        self._process.kill()
         self._process.wait()
         self._socket.close()
         os.close(self._reading)
-
-    def _plan(self, *, class_alone: bool) -> dict[str, Any]:
-        """Build the first message to the process. class_alone: describe the class, without an agent. Raises `ConfigError` for a file that
-        is missing or must not be visible to an agent.
-        """
-        source, limits = self._source, self._limits
-        where, _, name = source.reference.rpartition(":")
-        if where.endswith(".py"):
-            where = os.path.abspath(where)
-            if not os.path.isfile(where):
-                raise ConfigError(f"loading an agent: the file {where} does not exist; correct its name")
-        files, links = visible_files(f"{where}:{name}")
-        return {
-            "reference": f"{where}:{name}",
-            "params": None if class_alone else dict(source.params),
-            "name": source.name,
-            "files": files,
-            "links": links,
-            "memory": limits.memory,
-            "partial": limits.partial,
-        }
 
     def _load(self, *, class_alone: bool) -> None:
         """Receive the description of the loaded agent, or store the failure of loading. class_alone: only the class is loaded. Raises
@@ -209,7 +190,7 @@ class IsolatedAgent:
         """
         begun = time.monotonic()
         try:
-            name, values = parse_message(self._channel.receive(begun + min(self._seconds, self._left)))
+            name, values = parse_message(self._channel.receive(begun + min(self._limits.decision, self._left)))
             if name == "loaded":
                 self.loaded = self._check_description(*values, class_alone=class_alone)
             elif name == "refused":
@@ -229,14 +210,14 @@ class IsolatedAgent:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
         check_isolable(name, kind)
         if class_alone:
-            return AgentDescription(name, {}, kind, sanitize_line(text))
+            return AgentDescription(name, {}, sanitize_line(text))
         try:
             params = orjson.loads(text)
         except orjson.JSONDecodeError:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are not a JSON object; use JSON values as parameters")
-        return AgentDescription(name, params, kind, callbacks=Callbacks(**{each: each in callbacks.split() for each in CALLBACKS}))
+        return AgentDescription(name, params, callbacks=Callbacks(**{each: each in callbacks.split() for each in CALLBACKS}))
 
     def _describe_end(self) -> str:
         """Return how the process ended, as text: the exit code or the signal."""
@@ -245,7 +226,7 @@ class IsolatedAgent:
         code = self._process.returncode
         if code is None:
             return "its process closed the connection"
-        number = code - _SIGNALLED if self.confinement.names is not None else -code
+        number = code - _SIGNALLED if code > _SIGNALLED else -code
         names = {member.value: member.name for member in signal.Signals}
         return f"its process was ended by {names.get(number, f'signal {number}')}" if number > 0 else f"its process ended with code {code}"
 
@@ -259,7 +240,7 @@ class IsolatedAgent:
         failed = self._failure and replace(self._failure, at=session.now)
         if failed is None:
             try:
-                self._send((info, seed), time.monotonic() + self._seconds)
+                self._send((info, seed), time.monotonic() + self._limits.decision)
                 return run_phases(session, port, self._call, self.loaded.callbacks)
             except (ChannelClosed, ChannelTimeout) as error:
                 failed = self._build_failure(error, -1, session.now)
@@ -269,7 +250,7 @@ class IsolatedAgent:
     def _call(self, phase: str, step: int, news: News | None) -> Failure | None:
         """Send a phase to the agent, and answer its calls until the phase ends; as `runner.PhaseCaller`."""
         port, begun = self._port, time.monotonic()
-        deadline, at = begun + min(self._seconds, self._left), port.read("now")
+        deadline, at = begun + min(self._limits.decision, self._left), port.read("now")
         try:
             self._send((phase, step, news, self._state()), deadline)
             while True:
@@ -311,8 +292,8 @@ class IsolatedAgent:
             return Failure("MalformedMessage", sanitize_line(f"its process sent {error}"), step, at, output)
         if isinstance(error, ChannelClosed):
             return Failure("ProcessEnded", self._describe_end(), step, at, output)
-        if self._left <= self._seconds:
-            return Failure("RunTimeout", "the decisions took longer than seconds_per_run in all", step, at, output)
+        if self._left <= self._limits.decision:
+            return Failure("RunTimeout", "the calls of the run took longer than its limit in all", step, at, output)
         return Failure("StepTimeout", STEP_TIMEOUT, step, at, output)
 
     def _with_output(self, trace: str) -> str:

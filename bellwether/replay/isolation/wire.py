@@ -52,9 +52,9 @@ CALLS = {
         "timer": "i",
     },
 }
-#: Numbers of texts in the other messages: a phase is done, the agent failed (type, message, traceback), cannot be loaded (reason), or is loaded (name,
-#: parameters, kind, names of callbacks).
-REPORTS = {"done": 0, "failed": 3, "refused": 1, "loaded": 4, "confined": 5}
+#: Numbers of texts in the other messages: the process is ready, the agent is loaded (name, parameters, kind, names of callbacks), cannot be loaded
+#: (reason) or failed (type, message, traceback), a phase is done.
+REPORTS = {"ready": 0, "loaded": 4, "refused": 1, "failed": 3, "done": 0}
 
 
 class MalformedMessage(Exception):

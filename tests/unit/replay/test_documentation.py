@@ -102,7 +102,7 @@ def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:
 def test_the_examples_of_an_isolated_agent_and_of_a_language_model_trade(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_HOME", str(folder.parent / "home"))
     Path("my_file.py").write_text(block("class Maker("), encoding="utf-8")
-    for code in (block("Isolation(memory"), next(one for one in blocks("agents") if "LLMAgent" in one)):
+    for code in (block("Limits(memory"), next(one for one in blocks("agents") if "LLMAgent" in one)):
         done = execute(code.replace("episodes/KXMLBGAME-26SEP282300NYYBOS", str(folder)), episode=load(folder))["backtest"]
         assert isinstance(done, Backtest)
         assert done.failure is None, done.failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bellwether.replay import CENT, Agent, AgentContext, Backtest, BacktestSettings, EpisodeInfo, run
+from bellwether.replay import CENT, Agent, AgentContext, Backtest, BacktestSettings, EpisodeInfo, Limits, run
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import CONTRACT, DOLLAR, MICROS, MILL, NO, SECOND, YES
 from tests.unit.replay.results import tapes
@@ -78,8 +78,9 @@ class CallRecorder(Agent):
         self.notes.append(("end", ctx.cash))
 
 
-def settings(**changed: Any) -> BacktestSettings:
-    """Return settings with a decision per minute, a thousand dollars and a single run."""
+def settings(*, decision: float = 60.0, **changed: Any) -> BacktestSettings:
+    """Return settings with a decision per minute, a thousand dollars and a single run. decision: limit of a decision, seconds."""
+    changed.setdefault("limits", Limits(decision=decision))
     return BacktestSettings(**{"rules": RULES, "cadence": 60 * SECOND, "bankroll": 1000 * MICROS, "queues": 0, **changed})
 
 

@@ -24,6 +24,7 @@ from bellwether.replay import (
     Backtest,
     BacktestSettings,
     CompiledAgent,
+    Limits,
     prepare,
     requests,
     run,
@@ -146,17 +147,17 @@ def stubborn(ctx: AgentContext) -> None:
 
 @pytest.mark.parametrize("act", [forever, forever_without_hearing, stubborn])
 def test_an_agent_that_loops_is_stopped(act: Callable[[AgentContext], None]) -> None:
-    backtest = run(market(), Scripted(at_step(act, 3)), settings(seconds_per_step=0.1))
+    backtest = run(market(), Scripted(at_step(act, 3)), settings(decision=0.1))
     assert backtest.failure is not None
     assert (backtest.failure.type, backtest.failure.step) == ("StepTimeout", 3)
 
 
 def test_an_agent_that_loops_is_stopped_in_any_thread() -> None:
     found: list[Backtest] = []
-    thread = threading.Thread(target=lambda: found.append(run(market(), Scripted(forever), settings(seconds_per_step=0.1))))
+    thread = threading.Thread(target=lambda: found.append(run(market(), Scripted(forever), settings(decision=0.1))))
     thread.start()
     thread.join(30)
-    assert [str(one.failure) for one in found] == ["StepTimeout: the step took longer than seconds_per_step"]
+    assert [str(one.failure) for one in found] == ["StepTimeout: the call took longer than the limit of a decision"]
 
 
 def test_orders_beyond_the_limit_are_counted_as_refused() -> None:
@@ -186,8 +187,6 @@ def test_an_object_that_has_run_is_made_anew() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("calls_per_step", 0),
-        ("seconds_per_step", float("nan")),
         ("seed", 2**63),
         ("bankroll", -1),
     ],
@@ -197,11 +196,22 @@ def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
         BacktestSettings(**{name: value})
 
 
+def test_limits_are_read_from_text() -> None:
+    assert Limits.parse("memory=1.5GiB, decision=5s,run=2h,calls=20") == Limits(5.0, 7200.0, 3 << 29, 20)
+    assert Limits.parse("") == Limits()
+
+
+@pytest.mark.parametrize("text", ["memory=1MiB", "memory=2GB", "decision=0s", "run=1", "calls=1.5s", "calls=0", "seconds=1s", "run"])
+def test_limits_that_make_no_sense_are_refused_with_their_name(text: str) -> None:
+    with pytest.raises(ConfigError, match=text.partition("=")[0]):
+        Limits.parse(text)
+
+
 def test_the_digest_of_settings_tells_all_apart_that_can_change_a_result() -> None:
     base = BacktestSettings()
-    others = [replace(base, seed=1), replace(base, cadence=1), replace(base, calls_per_step=7), replace(base, queue="trade_only")]
+    others = [replace(base, seed=1), replace(base, cadence=1), replace(base, limits=Limits(calls=7)), replace(base, queue="trade_only")]
     assert len({base.digest(), *(other.digest() for other in others)}) == 5
-    assert replace(base, seconds_per_step=1.0).digest() == base.digest()
+    assert replace(base, limits=Limits(decision=1.0)).digest() == base.digest()
 
 
 def test_the_seed_decides_what_is_drawn() -> None:

@@ -121,7 +121,7 @@ def reads_a_socket(ctx: AgentContext) -> None:
 @pytest.mark.parametrize("act", [waits_for_a_lock, reads_a_socket])
 def test_a_blocking_call_ends_at_the_time_limit(act: Callable[[AgentContext], None]) -> None:
     begun = time.monotonic()
-    failure = run(market(), Scripted(at_step(act, 2)), settings(seconds_per_step=0.2)).failure
+    failure = run(market(), Scripted(at_step(act, 2)), settings(decision=0.2)).failure
     assert failure is not None
     assert (failure.type, failure.step) == ("StepTimeout", 2)
     assert time.monotonic() - begun < 20
@@ -129,7 +129,7 @@ def test_a_blocking_call_ends_at_the_time_limit(act: Callable[[AgentContext], No
 
 @pytest.mark.parametrize(("how", "kind"), [("breaks", "ZeroDivisionError"), ("hangs", "StepTimeout")])
 def test_a_failure_of_init_fails_the_agent_alone(how: str, kind: str) -> None:
-    done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:Breaks", {"how": how}), settings(seconds_per_step=0.3))
+    done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:Breaks", {"how": how}), settings(decision=0.3))
     assert done.failure is not None
     assert (done.failure.type, done.failure.step, len(done.outcome.orders), done.agent) == (kind, -1, 0, "breaks")
     assert done.outcome.pnl == 0

@@ -17,7 +17,7 @@ import pytest
 from bellwether.journal import Journal, Outcome
 from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.model import Model
-from bellwether.replay.agents.limits import RunStopped
+from bellwether.replay.agents.limits import Limits, RunStopped
 from bellwether.replay.agents.llm import LLMReplay, Mismatch, Trajectory
 from bellwether.replay.agents.llm.agent import PURPOSE, _temperature
 from bellwether.replay.agents.llm.tools import MOST_CALLS
@@ -134,13 +134,13 @@ def test_it_trades_an_episode_of_predictionmarketbench_within_its_budget(tmp_pat
     order = {"ticker": "KXT-A", "side": "yes", "action": "buy", "type": "market", "count": 1}
     says = {0: answer([("place_order", order), *[("get_markets", {})] * 9])}
     models = Scripted(tmp_path / "journal.db", lambda state, number: says.pop(number, answer([("done", {})])))
-    backtest = run(source, trader(models, tmp_path / "run.jsonl"), settings(calls_per_step=10))
+    backtest = run(source, trader(models, tmp_path / "run.jsonl"), settings(limits=Limits(calls=10)))
     assert (backtest.failure, backtest.rules.name) == (None, "pmb-2026-01")
     assert backtest.fills["price"].to_list() == [Decimal("0.4800")]
     rounds = rounds_of(tmp_path / "run.jsonl")
     assert [call.status for call in rounds[0].calls] == ["ok"] * 8 + ["error"] * 2
     assert "Prices may be any tenth of a cent" in models.calls[0].messages[0]["content"]
-    again = run(source, LLMReplay(trajectory=tmp_path / "run.jsonl"), settings(calls_per_step=10))
+    again = run(source, LLMReplay(trajectory=tmp_path / "run.jsonl"), settings(limits=Limits(calls=10)))
     assert again.digest == backtest.digest
 
 

