@@ -139,9 +139,7 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
         y=number("drawdown", title="drawdown (%)", zero=True)
     )
     chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
-    return add_title(
-        fill_chart(chart, chart_rows(points)), title, "blue: equity; orange: marked at the midpoint"
-    )
+    return add_title(fill_chart(chart, chart_rows(points)), title, "blue: equity; orange: marked at the midpoint")
 
 
 def equity_over_time(equity: pl.DataFrame, name: str) -> alt.LayerChart:

@@ -362,25 +362,22 @@ class _Simulation:
         orders[:, codes.O_ARRIVED] = orders[:, codes.O_SENT]
         samples = np.zeros((len(self._samples), codes.S_COLS), np.int64)
         samples[:, [codes.S_TS, codes.S_CASH, codes.S_EQUITY, codes.S_MID_EQUITY]] = self._samples
-        samples[:, [codes.S_PESS, codes.S_OPT]] = samples[:, [codes.S_EQUITY]]
         held = [[self._value(ticker, side) for side in range(2)] for ticker in range(self._count)]
         return ReplayOutcome(
             bankroll=MicroDollars(self._settings.bankroll or 0),
             cash=MicroDollars(self._cash),
             realised=MicroDollars(self._realised),
             fees=MicroDollars(self._fees),
-            equity=(equity, equity, equity),
+            equity=equity,
             mid_equity=self._mark(mid=True),
             positions=self._positions,
             basis=self._basis,
             unrealised=(np.array(held, np.int64).reshape(-1, 2) - self._basis).sum(axis=1),
             steps=self.steps,
             refused=self._refused,
-            reacted=True,
             orders=orders,
             fills=np.array(self._fills, np.int64).reshape(-1, codes.F_COLS),
             samples=samples,
-            filled=np.full((len(orders), 2), -1, np.int64),
         )
 
     def metrics(self) -> dict[str, Any]:

@@ -78,7 +78,11 @@ def test_p_values_are_near_those_of_permuted_signs(predictions: pl.DataFrame, co
     wide = loss.pivot("model", index=["question_set", "entry_index", "series_ticker"], values="loss")
     for row in corrected.pairs.iter_rows(named=True):
         common = wide.drop_nulls([row["forecaster"], row["other"]])
-        totals = common.group_by("series_ticker", maintain_order=True).agg(total=(pl.col(row["forecaster"]) - pl.col(row["other"])).sum())["total"].to_numpy()
+        totals = (
+            common.group_by("series_ticker", maintain_order=True)
+            .agg(total=(pl.col(row["forecaster"]) - pl.col(row["other"])).sum())["total"]
+            .to_numpy()
+        )
         theirs = stats.permutation_test((totals,), np.sum, permutation_type="samples", n_resamples=20_000, rng=1)
         assert row["p"] == pytest.approx(theirs.pvalue, abs=0.05)
 

@@ -135,7 +135,7 @@ def draw_place(history, s, event, remaining):
     the same for every order and every agent. g is 1/4, 1/2, 1, 2 or 4 by history: nothing is known of where in a queue cancels happen.
     """
     draw = _mix(_mix(np.uint64(history) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(s)) ^ np.uint64(event))
-    u = np.float64(draw >> np.uint64(11)) / 9007199254740992.0
+    u = float(draw >> np.uint64(11)) / 9007199254740992.0
     for _ in range(abs(history % 5 - 2)):
         u = sqrt(u) if history % 5 < 2 else u * u
     return min(np.int64(u * (remaining + 1)), remaining)
