@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from filelock import FileLock
 
 from bellwether.recordings.capture_import import import_captures
-from bellwether.recordings.gap_report import GapReport
+from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import Content, Episode, load, write
 from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids

@@ -7,7 +7,7 @@ import dagster as dg
 
 from assets.venues.partitions import RECORDING
 from bellwether.recordings.frames import read_batches, to_gap_rows
-from bellwether.recordings.gap_summary import build_gap_report
+from bellwether.recordings.gaps import build_gap_report
 from orchestration.asset_declarations import table_output
 from orchestration.partitions import INDEPENDENT
 from orchestration.steps import PartitionRows, StepOutput, make_each

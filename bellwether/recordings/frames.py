@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
-from bellwether.recordings.gap_report import FramePosition, Gap, GapReport, Outage
+from bellwether.recordings.gaps import FramePosition, Gap, GapReport, Outage
 from bellwether.recordings.recording import Recording
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope, read_ticker

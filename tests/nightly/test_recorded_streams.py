@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.recordings.books import CENT, scale_decimal
-from bellwether.recordings.gap_report import GapReport
+from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.venues.kalshi.stream.frame import parse_message
 from tests.captures import Captures

@@ -6,12 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from bellwether.recordings.book_validation import BookValidator, Effect
 from bellwether.recordings.books import DOLLAR, MalformedFrame, RecordedBook, convert_no_prices, has_yes_prices
 from bellwether.recordings.exchange_times import read_exchange_time
-from bellwether.recordings.gap_report import GapReport
+from bellwether.recordings.gaps import BookValidator, Effect, GapReport
 from bellwether.recordings.recording import Recording
-from bellwether.recordings.sequence_numbers import Key
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body
 
 
@@ -72,14 +70,13 @@ class BookCheck:
 class BookReplay:
     """Apply a recording's frames to books while they are valid, and check the books after each frame.
 
-    Two subscriptions to one market have separate books. `check.books` has the book of the later snapshot.
+    The book of a market is that of its primary subscription.
     """
 
     def __init__(self, *, partial: bool = False, yes_prices: bool = False) -> None:
         self.watch = BookValidator(partial=partial)
         self._yes_prices = yes_prices
         self.check = BookCheck()
-        self._lines: dict[str, dict[Key, RecordedBook]] = {}
         self._crossed: dict[str, tuple[int | None, Frame]] = {}
 
     def apply(self, frame: Frame) -> str | None:
@@ -87,14 +84,14 @@ class BookReplay:
         message = parse_message(frame.data)
         understood = self.watch.take(frame, message)
         for ended in self.watch.pop_ended():
-            self._drop(ended.market, ended.key)
+            self.check.books.pop(ended.market, None)
         if understood is None:
             return None
-        effect, market, key, _ = understood
+        effect, market, _, _ = understood
         if effect in (Effect.REPEATED, Effect.SUPERSEDED):
             self.check.counts[effect.value] += 1
             return None
-        if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in self._lines.get(market, ())):
+        if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and market not in self.check.books):
             self.check.counts["unapplied"] += 1
             return None
         body = convert_no_prices(read_body(message)) if self._yes_prices else read_body(message)
@@ -102,12 +99,12 @@ class BookReplay:
         self._judge(market, at)
         try:
             if effect is Effect.CHANGED:
-                self._delta(frame, market, self._lines[market][key], body)
+                self._delta(frame, market, self.check.books[market], body)
             else:
-                self._snapshot(frame, market, key, body)
+                self._snapshot(frame, market, body)
         except MalformedFrame as error:
             self.check.note("malformed", frame, f"{market}: {error}")
-            self._drop(market, key)
+            self.check.books.pop(market, None)
             return None
         self._compare_sides(frame, market, at)
         return market
@@ -116,18 +113,10 @@ class BookReplay:
         """End the replay and return its results."""
         self.watch.finish()
         for ended in self.watch.pop_ended():
-            self._drop(ended.market, ended.key)
+            self.check.books.pop(ended.market, None)
         for market in list(self._crossed):
             self._judge(market, None)
         return self.check
-
-    def _drop(self, market: str, key: Key) -> None:
-        lines = self._lines.get(market, {})
-        lines.pop(key, None)
-        if lines:
-            self.check.books[market] = next(reversed(lines.values()))
-        else:
-            self.check.books.pop(market, None)
 
     def _judge(self, market: str, at: int | None) -> None:
         """Count a book that stayed crossed or locked at the end of an instant other than `at`."""
@@ -135,15 +124,15 @@ class BookReplay:
         if frame is not None and (at is None or at != since):
             self.check.note("crossed", frame, f"{market}: the best bids make a dollar or more")
 
-    def _snapshot(self, frame: Frame, market: str, key: Key, body: dict[str, Any]) -> None:
-        book, lines = RecordedBook.of(body), self._lines.setdefault(market, {})
+    def _snapshot(self, frame: Frame, market: str, body: dict[str, Any]) -> None:
+        book = RecordedBook.of(body)
         self.check.counts["snapshots"] += 1
         if any(size < 0 for side in (book.yes, book.no) for size in side.levels.values()):
             self.check.note("negative", frame, f"{market}: a snapshot with a level below zero")
-        known = lines.pop(key, self.check.books.get(market))
+        known = self.check.books.get(market)
         if known is not None:
             self._compare(frame, market, known, book)
-        self.check.books[market] = lines[key] = book
+        self.check.books[market] = book
 
     def _compare(self, frame: Frame, market: str, known: RecordedBook, book: RecordedBook) -> None:
         if is_empty(book) and not is_empty(known):

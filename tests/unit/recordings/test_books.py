@@ -25,7 +25,7 @@ from bellwether.recordings.books import (
 )
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.frames import read_batches, to_gap_rows, to_rows
-from bellwether.recordings.gap_summary import build_gap_report
+from bellwether.recordings.gaps import build_gap_report
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from tests.unit.recordings.book_replay import BookCheck, BookReplay, check_books, differences
 from tests.unit.recordings.frames import PARTIAL, SECOND, frames, recorded

@@ -16,7 +16,7 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.recordings import capture_import
 from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.captures import find_captures
-from bellwether.recordings.gap_summary import build_gap_report
+from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from tests.unit.recordings.book_replay import check_books
 from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade

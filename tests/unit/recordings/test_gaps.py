@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.recordings.book_validation import BookValidator
-from bellwether.recordings.gap_report import GapReport
-from bellwether.recordings.gap_summary import build_gap_report, store_gap_summary, summarize_gaps
-from bellwether.recordings.sequence_numbers import SequenceNumbers
+from bellwether.recordings.gaps import BookValidator, GapReport, SequenceNumbers, build_gap_report, store_gap_summary, summarize_gaps
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message
 from tests.unit.recordings.frames import frames, recorded
 from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade
@@ -184,19 +181,21 @@ def test_a_late_frame_of_a_partial_capture_ends_its_book() -> None:
     assert spans(report(*said, partial=True)) == [(A, "late", 2, None)]
 
 
-def test_changes_of_a_subscription_without_a_snapshot_end_the_book_of_another() -> None:
-    """The book ends at the other subscription's last frame, because changes lost with the snapshot may be older than the first one present."""
-    said = [snapshot(A, 1), delta(A, 1, sid=7), delta(A, 2)]
-    assert effects(*said) == ["opened", "unapplied", "unapplied"]
-    assert spans(report(*said)) == [(A, "subscription", 0, None)]
+def test_changes_that_the_primary_subscription_lacks_end_its_book() -> None:
+    """The book ends at its last frame, because changes lost with the snapshot may be older than the first one present."""
+    said = [snapshot(A, 1), delta(A, 1, sid=7, by="2.00"), delta(A, 2)]
+    assert effects(*said) == ["opened", "superseded", "changed"]
+    assert spans(report(*said)) == [(A, "subscription", 1, None)]
+    assert spans(report(snapshot(A, 1), delta(A, 1, sid=7))) == [(A, "subscription", 0, None)]
+    assert spans(report(snapshot(A, 1), delta(A, 1, sid=7), delta(A, 2))) == []
 
 
 def test_a_replaced_subscription_is_needless_as_long_as_the_new_one_goes_past_it() -> None:
     lost = [snapshot(A, 1), delta(A, 3), snapshot(A, 1, sid=3), delta(A, 4)]
     assert effects(*lost, delta(A, 2, sid=3)) == ["opened", "unapplied", "opened", "superseded", "changed"]
     assert spans(report(*lost, delta(A, 2, sid=3))) == [(A, "gap", 0, 2)]
-    assert spans(report(*lost, delta(A, 5))) == [(A, "gap", 0, 2), (A, "subscription", 3, None)]
-    assert spans(report(*lost, snapshot(A, 2, sid=3))) == [(A, "gap", 0, 2), (A, "subscription", 3, 4)]
+    assert spans(report(*lost, delta(A, 5))) == [(A, "gap", 0, 2), (A, "subscription", 2, None)]
+    assert spans(report(*lost, snapshot(A, 2, sid=3))) == [(A, "gap", 0, 2), (A, "subscription", 2, 4)]
 
 
 def test_a_book_is_invalid_from_the_last_frame_of_its_subscription_before_it_ended() -> None:

@@ -16,7 +16,7 @@ import pytest
 from bellwether.errors import ConfigError, VenueError
 from bellwether.recordings.books import parse_price, parse_size
 from bellwether.recordings.frames import to_rows
-from bellwether.recordings.gap_summary import build_gap_report
+from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve

@@ -95,7 +95,7 @@ class KalshiStream:
     After a gap in the sequence numbers, the client requests the books again: by a command, then by a new subscription, then by a new
     connection. When the venue ends a subscription, the client opens a new connection, which also counts as a gap. A silent connection is
     probed, and replaced if it does not respond. Books are invalid from a gap to their next snapshot; see
-    `bellwether.recordings.gap_summary`.
+    `bellwether.recordings.gaps`.
 
     Attributes:
         url: address of the WebSocket. credentials: API key that signs the handshake.

@@ -259,17 +259,19 @@ def test_what_two_subscriptions_say_is_counted_once(about: RecordingRequest) -> 
     assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1400, ())
 
 
-@pytest.mark.parametrize("lots", ["10.00", "12.00"])
-def test_a_snapshot_may_be_a_step_behind_or_ahead_of_the_other_subscription(lots: str) -> None:
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(lots), delta(A, 3, **at(1.5)), delta(A, 4, **at(9))), about=PARTIAL)
-    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1300, ())
-    assert draft.metadata.source["snapshots_that_agree"] == 1
+@pytest.mark.parametrize("about", [ABOUT, PARTIAL])
+def test_a_snapshot_of_another_subscription_that_differs_shows_a_loss_and_begins_the_next_book(about: RecordingRequest) -> None:
+    own = [delta(A, 2, sid=3, **at(1.5)), delta(A, 3, sid=3, **at(9))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again("50.00"), *own), about=about)
+    assert levels(draft)["yes", 400] == 5200
+    [gap] = draft.metadata.gaps
+    assert (gap.start, gap.end, gap.cause) == (nanoseconds_at(1), nanoseconds_at(1), "snapshot at frame 2 differs in 1 level")
 
 
-@pytest.mark.parametrize("on", [[], [delta(A, 3, **at(2)), delta(A, 4, **at(9)), delta(A, 5, **at(10))]])
-def test_a_closing_snapshot_on_another_subscription_that_differs_makes_the_whole_book_a_gap(on: list[Json]) -> None:
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again("50.00"), *on), about=PARTIAL)
-    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "subscriptions differ")]
+def test_changes_that_only_another_subscription_sends_make_the_book_a_gap() -> None:
+    on = [delta(A, 3, **at(2.5)), delta(A, 4, **at(9)), delta(A, 5, **at(10))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *on))
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "subscription")]
     assert draft.metadata.source["uncovered"] == 0
 
 

@@ -24,10 +24,10 @@ def test_an_undamaged_recording_has_its_whole_book(recorded: tuple[RecordingRequ
     about, frames = recorded
     whole = frames if way == "again" else with_snapshots(frames, 300, way)
     looked = compare_books(whole, about, truth(frames))
-    assert looked.right > 1000
+    assert looked.right > (100 if way == "check" else 1000)
     assert looked.uncovered == 0
-    # A connection ends after its last frame.
-    assert looked.told == 0 or way == "reconnect"
+    # A connection ends after its last frame. A subscription that sends snapshots only has no book after them.
+    assert looked.told == 0 or way in ("reconnect", "check")
 
 
 @pytest.mark.parametrize(("kind", "way"), zip(ALL, (*WAYS, "again"), strict=True), ids=lambda value: getattr(value, "__name__", value))

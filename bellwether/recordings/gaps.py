@@ -1,0 +1,564 @@
+"""Missing data of a recording: skipped sequence numbers, and the periods in which a market has no valid book.
+
+The *primary* subscription of a market is the one that sent its latest snapshot. A book is valid from that snapshot on. It ends at a skipped
+number of its subscription, at the end of the connection, when the venue ends the subscription or removes the market from it, at an
+unreadable or contradictory frame, and when another subscription sends changes that the primary one lacks. Only a snapshot begins the next.
+
+A `key` is a subscription: (connection, subscription id). A *partial* recording lacks some of a subscription's markets, so that skipped
+numbers are normal.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from bellwether.files import write_durably
+from bellwether.recordings.exchange_times import SECOND, read_exchange_time
+from bellwether.recordings.recording import Recording, RecordingStatus, TornSegment, dump_json, read_json
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
+from bellwether.venues.kalshi.stream.protocol import SubscriptionEnd, read_subscription_end
+
+#: Key of a subscription: the ordinal of its connection, and its id there.
+Key = tuple[int, int]
+#: Id of a subscription whose frames do not name one.
+UNNAMED = -1
+#: Maximum lag between two subscriptions, and maximum duration of an action of the exchange; ns.
+AT_ONCE = SECOND
+#: File with the summary of a finished recording.
+GAPS = "gaps.json"
+#: Number of latest frames per subscription whose checksums are stored, to recognise repeated frames.
+_REMEMBERED = 4096
+
+
+# --- report --------------------------------------------------------------------------------------------------------------
+
+
+class FramePosition(NamedTuple):
+    """Position of a frame: its ordinal and time of receipt (ns since 1970, UTC)."""
+
+    ordinal: int
+    received_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Period without a valid book of a market: from frame `start` to the snapshot `end`; None means to the end of the recording.
+
+    cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed
+    (its changes were no longer sent), error with a code (the venue ended its subscription), subscription (another subscription sent changes
+    that the book's own lacks), late (a change came after later ones), repeated (two frames had one number), unnumbered (a frame of a numbered
+    subscription had no number) or unreadable.
+    """
+
+    market: str
+    cause: str
+    connection: int
+    sid: int
+    start: FramePosition
+    end: FramePosition | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Sequence numbers `first` to `last` skipped between two consecutive frames. missing: how many of them never arrived later."""
+
+    connection: int
+    sid: int
+    first: int
+    last: int
+    missing: int
+    before: FramePosition | None
+    after: FramePosition
+    markets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GapReport:
+    """Missing data of a recording. partial: numbers of frames of markets outside the recording are skipped, so that gaps are normal."""
+
+    recording: str
+    partial: bool
+    frames: int
+    connections: int
+    numbers: tuple[SequenceNumbers, ...]
+    gaps: tuple[Gap, ...]
+    outages: tuple[Outage, ...]
+    torn: tuple[TornSegment, ...]
+
+    @property
+    def lost(self) -> int:
+        """Number of frames that were sent and are missing; 0 in a partial recording, where this number is unknown."""
+        return 0 if self.partial else self.absent
+
+    @property
+    def absent(self) -> int:
+        """Number of missing sequence numbers: lost frames, or frames of markets outside a partial recording."""
+        return sum(numbers.missing for numbers in self.numbers)
+
+    @property
+    def duplicates(self) -> int:
+        """Number of frames whose sequence number had already arrived."""
+        return sum(numbers.duplicates for numbers in self.numbers)
+
+    @property
+    def inversions(self) -> int:
+        """Number of frames that arrived after a frame with a higher number."""
+        return sum(numbers.inversions for numbers in self.numbers)
+
+
+@dataclass(slots=True)
+class SequenceNumbers:
+    """Received and missing sequence numbers of one subscription.
+
+    ranges: missing numbers as (first, last), inclusive, in ascending order. kinds: frames by type. was_missing: the last counted number had
+    been missing.
+    """
+
+    connection: int
+    sid: int
+    first: int
+    last: int
+    received: int = 0
+    duplicates: int = 0
+    inversions: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    markets: set[str] = field(default_factory=set)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    was_missing: bool = False
+
+    @property
+    def missing(self) -> int:
+        """Number of skipped sequence numbers that never arrived."""
+        return sum(last - first + 1 for first, last in self.ranges)
+
+    def count(self, seq: int) -> bool:
+        """Count a received sequence number. Returns True if numbers were skipped before it."""
+        self.received += 1
+        if seq == self.last + 1:
+            self.last = seq
+            return False
+        if seq > self.last:
+            self.ranges.append((self.last + 1, seq - 1))
+            self.last = seq
+            return True
+        self.was_missing = self._fill(seq)
+        if self.was_missing:
+            self.inversions += 1
+        else:
+            self.duplicates += 1
+        return False
+
+    def _fill(self, seq: int) -> bool:
+        """Remove a late number from the missing ones. Returns False if the number was not missing."""
+        place = bisect_right(self.ranges, (seq, self.last)) - 1
+        if place < 0 or seq > self.ranges[place][1]:
+            return False
+        first, last = self.ranges[place]
+        self.ranges[place : place + 1] = [part for part in ((first, seq - 1), (seq + 1, last)) if part[0] <= part[1]]
+        return True
+
+
+def count_within(ranges: list[tuple[int, int]], first: int, last: int) -> int:
+    """Return how many numbers from `first` to `last` lie in these ascending ranges."""
+    place = max(0, bisect_right(ranges, (first, first)) - 1)
+    count = 0
+    for start, end in ranges[place:]:
+        if start > last:
+            break
+        count += max(0, min(end, last) - max(start, first) + 1)
+    return count
+
+
+# --- books ---------------------------------------------------------------------------------------------------------------
+
+
+class Effect(Enum):
+    """Effect of a book frame on its market's book.
+
+    OPENED: a snapshot begins a book, or replaces the book of another subscription. RENEWED: a snapshot of the primary subscription. CHANGED:
+    a delta changes a valid book. REPEATED: an identical frame arrived before. SUPERSEDED: a delta is older than the book's snapshot, or of
+    another subscription. UNAPPLIED: there is no valid book.
+    """
+
+    OPENED = "opened"
+    RENEWED = "renewed"
+    CHANGED = "changed"
+    REPEATED = "repeated"
+    SUPERSEDED = "superseded"
+    UNAPPLIED = "unapplied"
+
+
+class FrameEffect(NamedTuple):
+    """Effect of a frame of subscription `key` on the book of `market`. is_late: a frame with a higher number arrived earlier."""
+
+    effect: Effect
+    market: str
+    key: Key
+    is_late: bool = False
+
+
+class BookEnd(NamedTuple):
+    """End of a market's book: it is invalid after frame `start` of its subscription `key`; if `at` is set, from this time (ns UTC)."""
+
+    market: str
+    key: Key
+    cause: str
+    start: FramePosition
+    at: int | None = None
+
+
+#: Change of a level as its frame states it: time, side, price and difference of size. It is equal on every subscription.
+_Content = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class _Book:
+    """Valid book of a market.
+
+    key: its primary subscription. opened, last: numbers of its snapshot and its last frame; None if the subscription has no numbers.
+    position: of its last frame. compared_from: exchange time (ns) from which changes of other subscriptions are compared with it; None if there are none. recent: changes
+    of the last second, with their times. ahead: changes that only another subscription has sent.
+    """
+
+    key: Key
+    opened: int | None
+    last: int | None
+    position: FramePosition
+    compared_from: int | None = None
+    recent: dict[_Content, int] = field(default_factory=dict)
+    ahead: dict[_Content, tuple[FramePosition, int]] = field(default_factory=dict)
+
+
+class _BookFrame(NamedTuple):
+    """Frame with a snapshot or a delta of a book. seq: None if the subscription has no numbers. clock: latest exchange time of the market."""
+
+    key: Key
+    seq: int | None
+    position: FramePosition
+    is_late: bool
+    body: dict[str, Any]
+    clock: int
+
+
+class BookValidator:
+    """Collector of the gaps of a recording and of the ends of its books; `take` receives all frames in order of arrival.
+
+    partial: missing numbers are expected and end no book.
+    """
+
+    def __init__(self, *, partial: bool = False) -> None:
+        self.partial = partial
+        self.numbers: dict[Key, SequenceNumbers] = {}
+        self.frames = 0
+        self.connections = 0
+        self.outages: list[Outage] = []
+        self._ended: list[BookEnd] = []
+        self._gaps: list[tuple[Key, int, int, FramePosition | None, FramePosition]] = []
+        self._open: dict[str, Outage] = {}
+        self._books: dict[str, _Book] = {}
+        #: Latest exchange time of each market's book frames, ns.
+        self._clocks: dict[str, int] = {}
+        #: Highest number of a frame that changed no valid book.
+        self._unapplied: dict[tuple[str, Key], int] = {}
+        #: Checksums of the latest frames of a subscription by number, oldest first.
+        self._digests: dict[Key, dict[int, int]] = {}
+        #: Position of the last frame of each subscription.
+        self._positions: dict[Key, FramePosition] = {}
+        #: Subscriptions that have ended with this cause after this frame, unless a later frame shows that they continue.
+        self._doubtful: dict[Key, tuple[str, FramePosition]] = {}
+        self._connection: int | None = None
+
+    def take(self, frame: Frame, message: dict[str, Any]) -> FrameEffect | None:
+        """Process a frame, `message` being its parsed content. Returns its effect on a book; None without a book or a stated market."""
+        position = FramePosition(frame.ordinal, frame.received_at)
+        self.frames += 1
+        if frame.connection != self._connection:
+            self._begin_connection(frame.connection)
+        kind, sid, seq = read_envelope(message)
+        body, is_book, end = read_body(message), kind in (DELTA, SNAPSHOT), read_subscription_end(message)
+        if sid is None and not is_book:
+            if end is not None:
+                self._end_subscription(end, frame.connection)
+            for key in [key for key in self._positions if key[0] == frame.connection and not message and frame.data.strip()]:
+                self._take_unreadable(key)
+            return None
+        key = (frame.connection, UNNAMED if sid is None else sid)
+        previous = self._positions.get(key, position)
+        market = read_ticker(body)
+        is_late = False
+        if sid is not None and seq is not None:
+            is_late = self._count(key, seq, position)
+            self.numbers[key].kinds[kind or "?"] += 1
+            self.numbers[key].markets |= set() if market is None else {market}
+        elif is_book:
+            self._positions[key] = position
+            self._doubtful.pop(key, None)
+        if end is not None:
+            self._end_subscription(end, frame.connection, previous)
+        if is_book and self._is_repeated(key, seq, frame.data, is_late=is_late):
+            return None if market is None else FrameEffect(Effect.REPEATED, market, key)
+        if is_book and market is not None:
+            clock = self._clocks[market] = max(self._clocks.get(market, 0), read_exchange_time(body) or 0)
+            effect = self._take_book(market, _BookFrame(key, seq, position, is_late, body, clock), is_snapshot=kind == SNAPSHOT)
+            return FrameEffect(effect, market, key, is_late)
+        if is_book:
+            self._take_nameless(key, seq, position)
+        elif kind == "ok" and type(body.get("market_tickers")) is list:
+            self._end_all(key, "unsubscribed", previous, but=frozenset(map(str, body["market_tickers"])))
+        return None
+
+    def pop_ended(self) -> list[BookEnd]:
+        """Return the books that ended since the last call of this method."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def finish(self) -> None:
+        """Process the end of the recording: end the books whose subscription may have ended before."""
+        for market in [market for market, book in self._books.items() if book.ahead]:
+            self._end_incomplete(market)
+        for key in sorted(self._doubtful):
+            self._end_all(key, *self._doubtful[key])
+        self._doubtful.clear()
+
+    # --- subscriptions ---------------------------------------------------------------------------------------------------
+
+    def _begin_connection(self, connection: int) -> None:
+        self.connections += 1
+        self._connection = connection
+        for key in sorted({book.key for book in self._books.values()}):
+            self._end_all(key, *self._doubtful.pop(key, ("break", self._positions[key])))
+
+    def _count(self, key: Key, seq: int, position: FramePosition) -> bool:
+        """Count a frame's sequence number. Returns True if an earlier frame of the subscription had this number or a higher one."""
+        numbers = self.numbers.get(key)
+        previous = self._positions.get(key)
+        if numbers is None:
+            # Numbers begin with 1, except in a partial capture.
+            numbers = self.numbers[key] = SequenceNumbers(*key, first=seq, last=seq - 1 if self.partial else 0)
+        expected = numbers.last + 1
+        if numbers.count(seq):
+            self._gaps.append((key, expected, seq - 1, previous, position))
+            if not self.partial:
+                self._end_all(key, "gap", previous or position)
+        if seq >= expected:
+            self._doubtful.pop(key, None)
+        self._positions[key] = position
+        return seq < expected
+
+    def _take_unreadable(self, key: Key) -> None:
+        """Process an unreadable frame that may be of subscription `key`. The next number decides; without numbers, the books end."""
+        if not self.partial and key in self.numbers:
+            self._doubtful.setdefault(key, ("unreadable", self._positions[key]))
+        elif key in self._positions:
+            self._end_all(key, "unreadable", self._positions[key])
+
+    def _take_nameless(self, key: Key, seq: int | None, position: FramePosition) -> None:
+        """Process a book frame that states no market. With a number, it is complete, and may concern any book of its subscription."""
+        if seq is None:
+            self._take_unreadable(key)
+        else:
+            self._end_all(key, "unreadable", position)
+
+    def _end_subscription(self, end: SubscriptionEnd, connection: int, previous: FramePosition | None = None) -> None:
+        """End the books that the end of a subscription concerns. Others that it may concern end unless their subscription continues.
+
+        previous: last frame of the subscription before the message, if the message states the subscription.
+        """
+        for market, key in [(market, book.key) for market, book in self._books.items()]:
+            if key[0] != connection or not (end.sid is None or key[1] in (end.sid, UNNAMED)):
+                continue
+            start = previous if previous is not None and key[1] == end.sid else self._positions[key]
+            if market in end.markets or (key[1] == end.sid and not end.markets):
+                self._end(market, end.cause, start)
+            else:
+                self._doubtful.setdefault(key, (end.cause, start))
+
+    def _is_repeated(self, key: Key, seq: int | None, data: bytes, *, is_late: bool) -> bool:
+        """Return True if a late frame is identical to an earlier one of its number. Otherwise store its checksum, and end the books if an
+        earlier frame of its number was another, or is no longer stored.
+        """
+        if seq is None:
+            return False
+        digests, digest = self._digests.setdefault(key, {}), zlib.crc32(data)
+        if is_late and digests.get(seq) == digest:
+            return True
+        digests[seq] = digest
+        if len(digests) > _REMEMBERED:
+            del digests[next(iter(digests))]
+        if is_late and not self.numbers[key].was_missing and seq >= self.numbers[key].first:
+            self._end_all(key, "repeated", self._positions[key])
+        return False
+
+    # --- books -----------------------------------------------------------------------------------------------------------
+
+    def _take_book(self, market: str, frame: _BookFrame, *, is_snapshot: bool) -> Effect:
+        """Process a snapshot or a delta, and return its effect."""
+        book = self._books.get(market)
+        if frame.seq is None and frame.key in self.numbers:
+            if book is not None and book.key == frame.key:
+                self._end(market, "unnumbered", frame.position)
+            return Effect.UNAPPLIED
+        if book is not None and book.ahead and frame.clock - next(iter(book.ahead.values()))[1] > AT_ONCE:
+            self._end_incomplete(market)
+        if is_snapshot:
+            return self._take_snapshot(market, frame)
+        book = self._books.get(market)
+        if book is None:
+            self._note_unapplied(market, frame.key, frame.seq)
+            if market not in self._open:
+                self._open[market] = Outage(market, "start", *frame.key, frame.position, None)
+            return Effect.UNAPPLIED
+        return self._take_other_delta(market, book, frame) if book.key != frame.key else self._take_delta(market, book, frame)
+
+    def _take_snapshot(self, market: str, frame: _BookFrame) -> Effect:
+        book, key, seq = self._books.get(market), frame.key, frame.seq
+        is_primary = book is not None and book.key == key
+        last = book.last if book is not None and is_primary else self._unapplied.get((market, key))
+        if seq is not None and ((last is not None and seq < last) or (frame.is_late and not self.partial)):
+            # It arrived after changes that it does not contain, or that may have been lost.
+            if is_primary:
+                self._end(market, "gap", frame.position)
+            return Effect.UNAPPLIED
+        if book is not None and not is_primary and book.key in self._doubtful:
+            self._end(market, *self._doubtful[book.key])
+        elif book is not None and book.ahead:
+            self._end_incomplete(market)
+        book = self._books.get(market)
+        compared_from = None if book is None else book.compared_from if is_primary else _end_of_lag(frame)
+        self._books[market] = _Book(key, seq, seq, frame.position, compared_from)
+        outage = self._open.pop(market, None)
+        if outage is not None:
+            self.outages.append(replace(outage, end=frame.position))
+        return Effect.RENEWED if book is not None and is_primary else Effect.OPENED
+
+    def _take_delta(self, market: str, book: _Book, frame: _BookFrame) -> Effect:
+        """Process a delta of the primary subscription."""
+        seq = frame.seq
+        if seq is not None and book.last is not None and book.opened is not None:
+            if seq <= book.last:
+                if self.partial and seq > book.opened:
+                    self._end(market, "late", frame.position, read_exchange_time(frame.body))
+                    return Effect.UNAPPLIED
+                return Effect.SUPERSEDED
+            book.last = seq
+        book.position = frame.position
+        if book.compared_from is not None:
+            content = _content_of(frame.body)
+            if book.ahead.pop(content, None) is None:
+                book.recent[content] = frame.clock
+            for old in [old for old, at in book.recent.items() if frame.clock - at > AT_ONCE]:
+                del book.recent[old]
+        return Effect.CHANGED
+
+    def _take_other_delta(self, market: str, book: _Book, frame: _BookFrame) -> Effect:
+        """Process a delta of another subscription, which must be one of the primary subscription too, at most a second earlier or later.
+
+        Directly after a snapshot, other subscriptions may still send changes that it contains.
+        """
+        self._note_unapplied(market, frame.key, frame.seq)
+        if book.compared_from is None:
+            book.compared_from = _end_of_lag(frame)
+        content = _content_of(frame.body)
+        if frame.clock >= book.compared_from and content not in book.recent:
+            book.ahead.setdefault(content, (frame.position, frame.clock))
+        return Effect.SUPERSEDED
+
+    def _note_unapplied(self, market: str, key: Key, seq: int | None) -> None:
+        if seq is not None:
+            self._unapplied[market, key] = max(seq, self._unapplied.get((market, key), seq))
+
+    def _end_incomplete(self, market: str) -> None:
+        """End a book that lacks changes of another subscription: after the last frame of its own that precedes them."""
+        book = self._books[market]
+        first, _ = next(iter(book.ahead.values()))
+        self._end(market, "subscription", min(book.position, first))
+
+    def _end_all(self, key: Key, cause: str, start: FramePosition, but: frozenset[str] = frozenset()) -> None:
+        """End a subscription's books of all markets except `but`."""
+        for market in [market for market, book in self._books.items() if book.key == key and market not in but]:
+            self._end(market, cause, start)
+
+    def _end(self, market: str, cause: str, start: FramePosition, at: int | None = None) -> None:
+        """End a book after frame `start` or from exchange time `at`."""
+        book = self._books.pop(market)
+        self._note_unapplied(market, book.key, book.last)
+        self._ended.append(BookEnd(market, book.key, cause, start, at))
+        self._open[market] = Outage(market, cause, *book.key, start, None)
+
+    # --- report ----------------------------------------------------------------------------------------------------------
+
+    def gaps(self) -> Iterator[Gap]:
+        """Yield the gaps in sequence numbers so far. A partial recording has one per subscription, which spans all missing numbers."""
+        if self.partial:
+            for key, numbers in self.numbers.items():
+                if numbers.ranges:
+                    first, last = numbers.ranges[0][0], numbers.ranges[-1][1]
+                    yield Gap(*key, first, last, numbers.missing, None, self._positions[key], tuple(sorted(numbers.markets)))
+            return
+        for key, first, last, previous, following in self._gaps:
+            numbers = self.numbers[key]
+            yield Gap(*key, first, last, count_within(numbers.ranges, first, last), previous, following, tuple(sorted(numbers.markets)))
+
+    def report(self, recording: str, torn: Iterable[TornSegment] = ()) -> GapReport:
+        """Finish and return the gap report. recording: name in the report. torn: segments with an incomplete last line."""
+        self.finish()
+        numbers = tuple(self.numbers[key] for key in sorted(self.numbers))
+        outages = sorted([*self.outages, *self._open.values()], key=lambda outage: (outage.start.ordinal, outage.market))
+        return GapReport(recording, self.partial, self.frames, self.connections, numbers, tuple(self.gaps()), tuple(outages), tuple(torn))
+
+
+def validate_frames(frames: Iterable[Frame], *, partial: bool = False) -> BookValidator:
+    """Return a validator that has processed these frames. partial: some markets of the subscriptions are missing."""
+    validator = BookValidator(partial=partial)
+    for frame in frames:
+        validator.take(frame, parse_message(frame.data))
+    return validator
+
+
+def _end_of_lag(frame: _BookFrame) -> int:
+    """Return the exchange time until which other subscriptions may lag; without exchange times, they do not."""
+    return frame.clock + AT_ONCE if frame.clock else 0
+
+
+def _content_of(body: dict[str, Any]) -> _Content:
+    """Return the change of a level that a delta's body states."""
+    return tuple(body.get(name) for name in ("ts", "ts_ms", "side", "price_dollars", "price", "delta_fp", "delta"))
+
+
+def build_gap_report(recording: Recording) -> GapReport:
+    """Build the gap report of a recording, finished or not."""
+    return validate_frames(recording.frames(), partial=recording.about.partial).report(recording.name, recording.torn)
+
+
+def summarize_gaps(recording: Recording) -> dict[str, Any]:
+    """Return the counts of a recording's gap report: from its stored summary if there is one, else from the frames."""
+    stored = recording.folder / GAPS
+    if stored.is_file():
+        return read_json(stored)
+    report = build_gap_report(recording)
+    return {
+        "frames": report.frames,
+        "connections": report.connections,
+        "partial": report.partial,
+        "lost": report.lost,
+        "absent": report.absent,
+        "gaps": len(report.gaps),
+        "book_outages": len(report.outages),
+        "duplicates": report.duplicates,
+        "inversions": report.inversions,
+        "torn_bytes": sum(torn.bytes for torn in report.torn),
+    }
+
+
+def store_gap_summary(recording: Recording) -> dict[str, Any]:
+    """Return the counts of a recording's gap report; store them if the recording is finished, so that listings need not read the frames."""
+    summary = summarize_gaps(recording)
+    if recording.status is RecordingStatus.FINISHED:
+        write_durably(recording.folder / GAPS, dump_json(summary))
+    return summary
