@@ -59,7 +59,6 @@ MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
     "finer later": (LIVE, FAST, Shape(later=10, lot=1)),
     "coarser later": (LIVE, replace(FAST, order_latency=SECOND // 4), replace(SUBCENT, later=50)),
     "pmb-2026-01": (ORIGINAL, FAST, ROWS),
-    "pmb: reconciled": (ORIGINAL, replace(FAST, queue="reconciled", cadence=5 * SECOND), ROWS),
     "trade_only": (LIVE, replace(FAST, queue="trade_only"), Shape()),
     "proportional": (LIVE, replace(FAST, queue="proportional"), SUBCENT),
     "proportional:3": (LIVE, replace(FAST, queue="proportional:3"), SUBCENT),

@@ -352,7 +352,7 @@ def test_calls_follow_book_rows_and_positions_after_a_settlement_never_settle(tm
     assert times == [0, 5, 10]
     # Without a bid the ten contracts of the last call are worth 50 cents each, but not at the last point of the curve.
     fees, prices = 2 * 18, 2 * 480
-    assert backtest.outcome.equity[0] == (100_000 - prices - fees + 500) * CENT_MICROS
+    assert backtest.outcome.equity == (100_000 - prices - fees + 500) * CENT_MICROS
     assert backtest.outcome.samples[-1, c.S_EQUITY] == (100_000 - prices - fees) * CENT_MICROS
     assert metrics(backtest)["unsettled"]
 

@@ -13,53 +13,61 @@ from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.backtest import _default_queues
-from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_TICKER, F_TS
+from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_TS
 from bellwether.replay.preparation import Prepared
 from bellwether.replay.run_record import QueueSpread
-from bellwether.replay.units import CENT, CONTRACT, SECOND, YES
+from bellwether.replay.tape.layout import CLOSE, SETTLE
+from bellwether.replay.units import CENT, CONTRACT, NO, SECOND, YES
 from bellwether.units import MicroDollars
 from tests.unit.replay.agents.scenes import TRADE, Scripted, at_step, market, settings
-from tests.unit.replay.engine.small_tapes import LIVE, busy_tape
+from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, busy_tape, level, life, printed, tape
 
-SETTINGS = BacktestSettings(rules=LIVE.name, cadence=5 * SECOND, bankroll=10**12)
+#: A bid at 45 cents has 100 contracts ahead and 100 behind. Of these 200, 100 are cancelled, and 70 trade.
+CUT = (level(1, YES, 4_500, 20_000), level(2, YES, 4_500, 10_000), printed(3, YES, 4_500, 7_000))
+WON = (life(20, CLOSE), life(20, SETTLE, 10**6), life(20, CLOSE, ticker=1), life(20, SETTLE, 0, ticker=1))
 
 
 @pytest.fixture(scope="module")
-def busy() -> Prepared:
-    return prepare(busy_tape(4_000), LIVE)
+def prepared() -> Prepared:
+    return prepare(tape(*BOOK, *CUT, *WON, tickers=2), FREE)
 
 
 def changed(**values: object) -> BacktestSettings:
-    return BacktestSettings(rules=LIVE.name, cadence=5 * SECOND, bankroll=10**12, **values)  # type: ignore[arg-type]
+    return BacktestSettings(rules=FREE.name, cadence=SECOND, bankroll=10**9, **values)  # type: ignore[arg-type]
 
 
-def test_the_run_is_repeated_in_each_history(busy: Prepared) -> None:
-    backtest = run(busy, CompiledMarketMaker(size=3), changed(queues=6))
-    alone = [run(busy, CompiledMarketMaker(size=3), changed(queue=f"sampled:{history}", queues=0)) for history in range(6)]
+def bid(ctx: AgentContext) -> None:
+    if ctx.step == 0:
+        ctx.buy("T0", YES, 10 * CONTRACT, 45 * CENT)
+
+
+def test_the_run_is_repeated_in_each_history(prepared: Prepared) -> None:
+    backtest = run(prepared, Scripted(bid), changed(queues=10))
+    alone = [run(prepared, Scripted(bid), changed(queue=f"sampled:{history}", queues=0)) for history in range(10)]
     assert backtest.queues == tuple(one.outcome.pnl for one in alone)
-    assert len(set(backtest.queues)) > 1
-    assert backtest.digest == run(busy, CompiledMarketMaker(size=3), changed(queues=0)).digest
+    assert set(backtest.queues) == {0, 5_500_000}
+    assert backtest.digest == run(prepared, Scripted(bid), changed(queues=0)).digest
+
+
+def test_agents_meet_the_same_histories(prepared: Prepared) -> None:
+    def act(ctx: AgentContext) -> None:
+        bid(ctx)
+        ctx.quote("T0", 40 * CENT, None, (1 + ctx.step) * CONTRACT)
+        ctx.buy("T0", NO, CONTRACT, 30 * CENT)
+
+    def fills(what: Callable[[AgentContext], None], history: int) -> list[list[int]]:
+        rows = run(prepared, Scripted(what), changed(queue=f"sampled:{history}", queues=0)).outcome.fills
+        return rows[rows[:, F_ORDER] == 0][:, [F_TS, F_LOTS]].tolist()
+
+    seen = [fills(bid, history) for history in range(10)]
+    assert seen == [fills(act, history) for history in range(10)]
+    assert len({str(rows) for rows in seen}) > 1
 
 
 @pytest.mark.parametrize("maker", [MarketMaker, VectorMarketMaker])
-def test_python_and_compiled_agents_meet_the_same_histories(busy: Prepared, maker: type[Agent]) -> None:
-    assert run(busy, maker(size=3), changed(queues=2)).queues == run(busy, CompiledMarketMaker(size=3), changed(queues=2)).queues
-
-
-def test_orders_of_different_agents_meet_the_same_history(busy: Prepared) -> None:
-    def fills(other: Callable[[AgentContext], object], history: int) -> list[list[int]]:
-        def act(ctx: AgentContext) -> None:
-            if ctx.step == 1:
-                ctx.buy("T0", YES, 90 * CONTRACT, 40 * CENT)
-            other(ctx)
-
-        rows = run(busy, Scripted(act), changed(queue=f"sampled:{history}")).outcome.fills
-        number = rows[(rows[:, F_TICKER] == 0)][0, F_ORDER]
-        return rows[rows[:, F_ORDER] == number][:, [F_TS, F_LOTS]].tolist()
-
-    seen = [fills(lambda ctx: None, history) for history in range(5)]
-    assert seen == [fills(lambda ctx: ctx.buy("T1", YES, CONTRACT, 40 * CENT), history) for history in range(5)]
-    assert len({str(rows) for rows in seen}) > 1
+def test_python_and_compiled_agents_meet_the_same_histories(maker: type[Agent]) -> None:
+    busy, settings = prepare(busy_tape(4_000), LIVE), BacktestSettings(rules=LIVE.name, cadence=5 * SECOND, bankroll=10**12, queues=2)
+    assert run(busy, maker(size=3), settings).queues == run(busy, CompiledMarketMaker(size=3), settings).queues
 
 
 def test_a_run_without_resting_orders_is_not_repeated() -> None:
