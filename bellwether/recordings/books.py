@@ -1,31 +1,39 @@
-"""Order books of a recording in integers: parsed snapshots and deltas, books built from them, and conversion of NO prices.
+"""Reading of book and trade frames of a recording, with prices in $0.0001 and sizes in lots, and the form of its NO prices.
 
-Prices are millionths of a dollar, sizes hundredths of a contract. A *body* is the content (`msg`) of a message, a *delta* the change of one
-level. Levels of NO are bids, which some recordings state in prices of YES: a dollar less the price of NO. Trades are never applied to a
-book, because the stream also sends the change of the level as a delta.
+A *body* is the content (`msg`) of a frame's message, a *delta* the change of one level. Values that cannot be stored exactly are errors.
+Levels of NO are bids, which some recordings state in prices of YES: a dollar less the price of NO. Trades are never applied to a book,
+because the stream also sends the change of the level as a delta.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from bellwether.units import Lots, MicroDollars
+from bellwether.errors import SchemaError
+from bellwether.recordings.exchange_times import parse_time, read_exchange_time
+from bellwether.replay.units import CENT, CONTRACT, DOLLAR, MAX_LOTS
+from bellwether.units import CentiCents, Lots
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, parse_message, read_body, read_ticker
 
-DOLLAR = 1_000_000
-CENT = DOLLAR // 100
-_PRICE_DIGITS, _SIZE_DIGITS = 6, 2
+SIDES = ("yes", "no")
+_OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
+#: Suffixes of the fields of a snapshot's sides, the current one first.
+_SUFFIXES = ("_dollars_fp", "_dollars", "")
 #: Amount of evidence at which the remaining frames are not read.
 _ENOUGH = 5
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
+#: A book: lots by price ($0.0001), of YES and of NO.
+Levels = tuple[dict[int, int], dict[int, int]]
+
 
 class MalformedFrame(ValueError):
-    """Error for a book frame without a valid price, size or side. Its message states the field and the value."""
+    """Error for a number in a frame that is invalid or too fine. Its message states the value."""
 
 
 def scale_decimal(value: Any, digits: int) -> int:
@@ -46,49 +54,159 @@ def _scale_text(text: str, digits: int) -> int:
     return int(whole + fraction.ljust(digits, "0"))
 
 
-def parse_price(text: Any) -> MicroDollars:
-    """Convert dollars as text to millionths of a dollar. Raises `MalformedFrame`."""
-    price: Any = scale_decimal(text, _PRICE_DIGITS)
-    return price
+class Trade(NamedTuple):
+    """Trade of a recording.
+
+    side: outcome that the taker bought, 0 yes, 1 no. price: price of YES. at: time in ns UTC, if the frame contains it.
+    """
+
+    trade_id: str
+    ticker: str
+    side: int
+    price: CentiCents
+    lots: Lots
+    at: int | None
 
 
-def parse_size(text: Any) -> Lots:
-    """Convert contracts, as text or integer, to hundredths of a contract. Raises `MalformedFrame`."""
-    size: Any = scale_decimal(text, _SIZE_DIGITS)
-    return size
+class UnusableFrame(SchemaError):
+    """Error for a frame that cannot be read or stored exactly. problem: the frame, its field and value, and the valid values."""
+
+    def __init__(self, recording: str, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"building an episode from {recording}: {problem}")
 
 
-def _cents(value: Any) -> MicroDollars:
-    """Convert whole cents to millionths of a dollar. Raises `MalformedFrame`."""
-    return MicroDollars(scale_decimal(value, 0) * CENT)
+class FrameReader:
+    """Reader of the frames of one recording. Raises `UnusableFrame`, which names the recording, for an invalid value."""
+
+    def __init__(self, recording: str) -> None:
+        self._recording = recording
+
+    def build_error(self, frame: Frame, field: str, value: object, wanted: str) -> UnusableFrame:
+        """Build the error for an invalid field of a frame. wanted: description of the valid values."""
+        return UnusableFrame(self._recording, f"frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
+
+    def read_levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
+        """Read both sides' levels, {price: lots}, from the body of a snapshot or of a polled book. Levels without contracts are omitted."""
+        return self._read_side(frame, body, "yes"), self._read_side(frame, body, "no")
+
+    def _read_side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
+        for suffix in _SUFFIXES:
+            field = side + suffix
+            rows = body.get(field)
+            if rows is None:
+                continue
+            if not isinstance(rows, list):
+                raise self.build_error(frame, field, rows, "it is a list of price levels")
+            levels: dict[int, int] = {}
+            for level in rows:
+                if not isinstance(level, list) or len(level) != 2:
+                    raise self.build_error(frame, field, level, "a level is a price and a size")
+                price = self._read_price(frame, field, level[0])
+                lots = self._read_size(frame, field, level[1])
+                if lots < 0 or price in levels:
+                    raise self.build_error(frame, field, level, "a size is not negative, and each price appears once")
+                if lots:
+                    levels[price] = lots
+            return levels
+        return {}
+
+    def read_change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, CentiCents, Lots]:
+        """Read the body of a delta. Returns side (0 yes, 1 no), price and change of size."""
+        side = body.get("side")
+        if side not in SIDES:
+            raise self.build_error(frame, "side", side, "it is yes or no")
+        field = "price_dollars" if "price_dollars" in body else "price"
+        price = self._read_price(frame, field, body.get(field))
+        field = "delta_fp" if "delta_fp" in body else "delta"
+        return SIDES.index(side), price, self._read_size(frame, field, body.get(field))
+
+    def read_trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
+        """Read a trade. None for a block trade or a trade without a taker, neither of which trades with the book."""
+        ticker = body.get("market_ticker", body.get("ticker"))
+        if type(ticker) is not str:
+            raise self.build_error(frame, "market_ticker", ticker, "a trade names its market")
+        if body.get("is_block_trade") is True:
+            return None
+        side = next((taker for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (taker := body.get(name))), None)
+        if side is None:
+            return None
+        if type(side) is not str or side not in _OUTCOMES:
+            raise self.build_error(frame, "taker_side", side, "it is yes or no")
+        price = self._read_yes_price(frame, body)
+        field = "count_fp" if "count_fp" in body else "count"
+        lots = self._read_size(frame, field, body.get(field))
+        if lots <= 0:
+            raise self.build_error(frame, field, body.get(field), "the size of a trade is above 0")
+        created = body.get("created_time")
+        at = parse_time(created) if type(created) is str else read_exchange_time(body)
+        return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], price, lots, at)
+
+    def _read_yes_price(self, frame: Frame, body: dict[str, Any]) -> CentiCents:
+        for field in ("yes_price_dollars", "yes_price", "no_price_dollars", "no_price"):
+            if body.get(field) is not None:
+                price = self._read_price(frame, field, body[field])
+                return price if field.startswith("yes") else CentiCents(DOLLAR - price)
+        raise self.build_error(frame, "yes_price_dollars", None, "a trade has a price")
+
+    def _read_price(self, frame: Frame, field: str, value: Any) -> CentiCents:
+        try:
+            price = _convert_price(field, value)
+        except MalformedFrame as error:
+            raise self.build_error(frame, field, value, f"a price is dollars in whole hundredths of a cent ({error})") from None
+        if not 0 < price < DOLLAR:
+            raise self.build_error(frame, field, value, "a price is above 0 and below a dollar")
+        return price
+
+    def _read_size(self, frame: Frame, field: str, value: Any) -> Lots:
+        try:
+            lots = Lots(scale_decimal(value, 2))
+        except MalformedFrame as error:
+            raise self.build_error(frame, field, value, f"a size is contracts in whole hundredths ({error})") from None
+        if abs(lots) > MAX_LOTS:
+            raise self.build_error(frame, field, value, f"the maximum at a level is {MAX_LOTS} hundredths of a contract")
+        return lots
 
 
-#: Suffixes of the price fields of snapshots and deltas, the current ones first, with the parser of their prices.
-SIDE_FORMS: tuple[tuple[str, Callable[[Any], MicroDollars]], ...] = (("_dollars_fp", parse_price), ("_dollars", parse_price), ("", _cents))
+def _convert_price(field: str, value: Any) -> CentiCents:
+    """Convert a price as text in dollars, or in cents if the field does not name dollars. Raises `MalformedFrame`."""
+    if "dollars" not in field:
+        return CentiCents(scale_decimal(value, 0) * CENT)
+    if type(value) is not str:
+        raise MalformedFrame(f"{value!r} is not text")
+    return CentiCents(scale_decimal(value, 4))
 
 
-def parse_snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
-    """Return one side (yes or no) of a snapshot's body as {price of that side: size}; empty if the side is absent or null."""
-    for suffix, price in SIDE_FORMS:
-        levels = body.get(side + suffix)
-        if levels is not None:
-            return {price(level[0]): parse_size(level[1]) for level in levels}
-    return {}
+def read_last_price(body: dict[str, Any]) -> CentiCents | None:
+    """Read the YES price of the last trade from a ticker message's body. None if the market never traded or the price is invalid."""
+    with suppress(MalformedFrame):
+        field = "price_dollars" if "price_dollars" in body else "price"
+        price = _convert_price(field, body.get(field))
+        return price if 0 < price < DOLLAR else None
+    return None
 
 
-def parse_delta(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
-    """Return side, price and change of size from a delta's body. Raises `MalformedFrame`."""
-    side = body.get("side")
-    if side not in ("yes", "no"):
-        raise MalformedFrame(f"side is {side!r}")
-    price = parse_price(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
-    return side, price, parse_size(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
+def read_polled_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (ticker, body of the book) for each book in a polled page, in the newest form that the page contains."""
+    books = body.get("orderbooks")
+    for book in books if isinstance(books, list) else []:
+        if not isinstance(book, dict) or type(book.get("ticker")) is not str:
+            continue
+        levels = book.get("orderbook_fp") or book.get("orderbook")
+        if isinstance(levels, dict):
+            yield book["ticker"], levels
+
+
+def read_polled_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Return the trades of a polled page, oldest first."""
+    trades = body.get("trades")
+    return [trade for trade in reversed(trades) if isinstance(trade, dict)] if isinstance(trades, list) else []
 
 
 def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
     """Convert NO levels in a snapshot's or delta's body from prices of YES to prices of NO. Invalid prices stay unchanged."""
     converted = dict(body)
-    for suffix, _ in SIDE_FORMS:
+    for suffix in _SUFFIXES:
         if isinstance(levels := body.get("no" + suffix), list):
             converted["no" + suffix] = [[_complement(row[0]), *row[1:]] if isinstance(row, list) and row else row for row in levels]
     if body.get("side") == "no":
@@ -99,7 +217,7 @@ def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
 def _complement(price: Any) -> Any:
     """Return a dollar less a price: text in dollars for a text in dollars, integer cents for integer cents."""
     if type(price) is int:
-        return DOLLAR // CENT - price
+        return CONTRACT - price
     try:
         return format(1 - Decimal(price), "f") if type(price) is str else price
     except InvalidOperation:
@@ -128,29 +246,6 @@ class BookSide:
         return 0
 
 
-class RecordedBook:
-    """Book of one market: the bids of both sides, each in prices of its own side."""
-
-    __slots__ = ("no", "yes")
-
-    def __init__(self, yes: dict[int, int], no: dict[int, int]) -> None:
-        self.yes = BookSide(yes)
-        self.no = BookSide(no)
-
-    @classmethod
-    def of(cls, body: dict[str, Any]) -> RecordedBook:
-        """Build a book from a snapshot's body. Raises `MalformedFrame`."""
-        try:
-            return cls(parse_snapshot_side(body, "yes"), parse_snapshot_side(body, "no"))
-        except (TypeError, IndexError, KeyError) as error:
-            raise MalformedFrame(f"levels are not pairs of price and size ({error})") from None
-
-    def apply(self, body: dict[str, Any]) -> int:
-        """Apply a delta's body and return the new size of its level. Raises `MalformedFrame`."""
-        side, price, by = parse_delta(body)
-        return (self.yes if side == "yes" else self.no).change(price, by)
-
-
 # --- the form of NO prices --------------------------------------------------------------------------------------------
 
 
@@ -159,48 +254,41 @@ class _PriceEvidence:
 
     def __init__(self) -> None:
         self.books = self.trades = 0
-        self._books: dict[tuple[int, str], RecordedBook] = {}
+        self._reader = FrameReader("")
+        self._books: dict[tuple[int, str], tuple[BookSide, BookSide]] = {}
 
     def take(self, frame: Frame) -> None:
         """Count what a frame shows about the prices of NO levels; unreadable frames are ignored."""
         message = parse_message(frame.data)
         kind, body = message.get("type"), read_body(message)
         key = (frame.connection, read_ticker(body) or "")
-        try:
+        with suppress(UnusableFrame):
             if kind == SNAPSHOT:
-                self._books[key] = RecordedBook.of(body)
+                yes, no = self._reader.read_levels(frame, body)
+                self._books[key] = BookSide(yes), BookSide(no)
             elif kind == DELTA and key in self._books:
-                self._books[key].apply(body)
-            elif kind == TRADE:
-                self.trades += sum(_trade_evidence(book, body) for (_, ticker), book in self._books.items() if ticker == key[1])
-                return
-        except MalformedFrame:
-            return
-        if kind in (SNAPSHOT, DELTA) and key in self._books:
-            self.books += _book_evidence(self._books[key])
+                side, price, by = self._reader.read_change(frame, body)
+                self._books[key][side].change(price, by)
+            elif kind == TRADE and (trade := self._reader.read_trade(frame, body)) is not None and not trade.side:
+                self.trades += sum(_trade_evidence(book, trade.price) for (_, ticker), book in self._books.items() if ticker == key[1])
+            if kind in (SNAPSHOT, DELTA) and key in self._books:
+                self.books += _book_evidence(*self._books[key])
 
 
-def _book_evidence(book: RecordedBook) -> int:
-    """Return 1 if only reading the NO levels as prices of YES leaves the book uncrossed, -1 if only reading them as prices of NO does, otherwise 0.
+def _book_evidence(yes: BookSide, no: BookSide) -> int:
+    """Return 1 if only reading the NO levels as prices of YES leaves a book uncrossed, -1 if only reading them as prices of NO does.
 
-    `book` is read as if they were in prices of NO.
+    Otherwise 0. yes, no: the sides as stated.
     """
-    yes, no = book.yes.best, book.no.best
-    if not yes or not no:
-        return 0
-    return int(yes + no >= DOLLAR) - int(min(book.no.levels) <= yes)
+    return int(yes.best + no.best >= DOLLAR) - int(min(no.levels) <= yes.best) if yes.best and no.best else 0
 
 
-def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
+def _trade_evidence(book: tuple[BookSide, BookSide], price: int) -> int:
     """Return 1 if a trade shows that a book's NO levels are in prices of YES, -1 if in prices of NO, 0 if neither or both.
 
-    A taker who bought YES hit a level of NO, so the book must have a level at the price of the trade.
+    price: that of YES, which a taker bought. Such a taker hit a level of NO, so the book must have a level at this price.
     """
-    taker = next((side for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (side := body.get(name))), None)
-    price = parse_price(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
-    if taker not in ("yes", "bid") or price is None:
-        return 0
-    return int(price in book.no.levels) - int(DOLLAR - price in book.no.levels)
+    return int(price in book[1].levels) - int(DOLLAR - price in book[1].levels)
 
 
 def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool:

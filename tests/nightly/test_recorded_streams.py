@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.recordings.books import CENT, scale_decimal
+from bellwether.recordings.books import scale_decimal
 from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.venues.kalshi.stream.frame import parse_message
 from tests.captures import Captures
-from tests.unit.recordings.book_replay import BookCheck, BookReplay
+from tests.unit.recordings.book_replay import CENT, BookCheck, BookReplay
 
 pytestmark = pytest.mark.real
 

@@ -13,13 +13,12 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bellwether.recordings.books import BookSide
+from bellwether.recordings.books import BookSide, FrameReader, Levels, UnusableFrame, read_polled_books
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.gaps import AT_ONCE, BookEnd, BookValidator, Effect, FrameEffect, Key
 from bellwether.replay.episode_builder.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
 from bellwether.replay.episode_builder.gaps import BookLoss
 from bellwether.replay.episode_builder.lifecycle import Lifecycle
-from bellwether.replay.episode_builder.messages import FrameReader, Levels, UnusableFrame, read_polled_books
 from bellwether.replay.episode_builder.times import Times
 from bellwether.replay.units import DOLLAR
 from bellwether.units import CentiCents, Lots

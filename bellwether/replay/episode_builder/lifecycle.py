@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bellwether.recordings.exchange_times import parse_time
 from bellwether.replay.episode.model import PAID, Event, Phase, Result, Settlement
 from bellwether.replay.episode.prices import Ranges
 from bellwether.replay.episode_builder.listings import ListedMarket, parse_listed_ranges, parse_outcome, set_settlement_time
-from bellwether.replay.episode_builder.messages import parse_moment, to_nanoseconds
-from bellwether.replay.units import CENT, DOLLAR
+from bellwether.replay.units import CENT, DOLLAR, SECOND
 from bellwether.units import CentiCents
+from bellwether.venues.wire.times import END_SECOND
 
 #: Source of a close or a settlement.
 LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", "book wiped", "end of recording"
@@ -40,7 +41,7 @@ class Lifecycle:
     def take(self, body: dict[str, Any], time: int) -> None:
         """Process the body of a lifecycle message. time: place of the frame (its number in the order of arrival)."""
         kind = body.get("event_type")
-        self.close_time = to_nanoseconds(body.get("close_ts")) or self.close_time
+        self.close_time = _to_nanoseconds(body.get("close_ts")) or self.close_time
         if kind == "created":
             self.announced = self.announced or self.close_time
         if (ranges := parse_listed_ranges(body.get("price_ranges"), self.ticker)) is not None:
@@ -48,18 +49,18 @@ class Lifecycle:
         about = body.get("additional_metadata")
         if isinstance(about, dict):
             self.title = next((text for name in ("title", "name") if type(text := about.get(name)) is str and text), self.title)
-            self.open_time = to_nanoseconds(body.get("open_ts")) or self.open_time
+            self.open_time = _to_nanoseconds(body.get("open_ts")) or self.open_time
         if kind == "activated":
             self.phases.append((time, "open"))
         elif kind == "deactivated":
             self.phases.append((time, "halt"))
         elif kind == "determined":
             self.determined = time
-            self.settled_at = to_nanoseconds(body.get("determination_ts")) or self.settled_at
+            self.settled_at = _to_nanoseconds(body.get("determination_ts")) or self.settled_at
             self.outcome = self._outcome(body) or self.outcome
         elif kind == "settled":
             self.determined = time if self.determined is None else self.determined
-            self.settled_at = to_nanoseconds(body.get("settled_ts")) or self.settled_at
+            self.settled_at = _to_nanoseconds(body.get("settled_ts")) or self.settled_at
             self.outcome = self._outcome(body) or self.outcome
 
     def _outcome(self, body: dict[str, Any]) -> Settlement | None:
@@ -68,8 +69,13 @@ class Lifecycle:
 
     def take_watched(self, body: dict[str, Any]) -> None:
         """Process the body of a frame that the recorder added, which states the close announced then."""
-        self.watched_close = parse_moment(body.get("close_time")) or self.watched_close
+        self.watched_close = parse_time(str(body.get("close_time"))) or self.watched_close
         self.announced = self.announced or self.watched_close
+
+
+def _to_nanoseconds(value: Any) -> int | None:
+    """Convert whole seconds since 1970 to nanoseconds. None if invalid."""
+    return value * SECOND if type(value) is int and 0 < value < END_SECOND else None
 
 
 @dataclass(frozen=True, slots=True)

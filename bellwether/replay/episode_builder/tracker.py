@@ -9,14 +9,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from bellwether.recordings.books import convert_no_prices
+from bellwether.recordings.books import FrameReader, UnusableFrame, convert_no_prices, read_last_price, read_polled_trades
 from bellwether.recordings.exchange_times import MILLISECOND, read_exchange_time
 from bellwether.recordings.gaps import BookValidator
 from bellwether.recordings.recorder_frames import WATCHED
 from bellwether.replay.episode_builder.books import Books, TrackedMarket
 from bellwether.replay.episode_builder.columns import TRADES, Rows, Texts
 from bellwether.replay.episode_builder.gaps import BookLoss
-from bellwether.replay.episode_builder.messages import FrameReader, UnusableFrame, read_last_price, read_polled_trades
 from bellwether.replay.episode_builder.times import Times
 from bellwether.venues.kalshi.stream.frame import (
     LIFECYCLES,

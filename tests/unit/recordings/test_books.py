@@ -16,18 +16,15 @@ from bellwether.lake import Lake
 from bellwether.recordings.books import (
     BookSide,
     MalformedFrame,
-    RecordedBook,
     convert_no_prices,
     has_yes_prices,
-    parse_price,
-    parse_size,
     scale_decimal,
 )
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.frames import read_batches, to_gap_rows, to_rows
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
-from tests.unit.recordings.book_replay import BookCheck, BookReplay, check_books, differences
+from tests.unit.recordings.book_replay import BookCheck, BookReplay, RecordedBook, check_books, differences, parse_price, parse_size
 from tests.unit.recordings.frames import PARTIAL, SECOND, frames, recorded
 from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade
 
@@ -155,7 +152,12 @@ THIN = {"yes_dollars_fp": [["0.3900", "5.00"], ["0.4000", "10.00"]], "no_dollars
 
 
 def taken(market: str, price: str, side: str = "yes") -> dict[str, Any]:
-    return {"type": "trade", "sid": 2, "seq": 1, "msg": {"market_ticker": market, "yes_price_dollars": price, "taker_outcome_side": side}}
+    return {
+        "type": "trade",
+        "sid": 2,
+        "seq": 1,
+        "msg": {"market_ticker": market, "yes_price_dollars": price, "count_fp": "1.00", "taker_outcome_side": side},
+    }
 
 
 #: Frames, flag of the recording, and whether NO prices are those of YES.

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.recordings.books import parse_price, parse_size
 from bellwether.recordings.frames import to_rows
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
@@ -26,7 +25,7 @@ from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
 from bellwether.worlds import Addresses
 from tests.captured_events import GAME, LADDER, SHORT
-from tests.unit.recordings.book_replay import check_books
+from tests.unit.recordings.book_replay import check_books, parse_price, parse_size
 from tests.unit.recordings.frames import AT_ONCE
 from tests.unit.recordings.stream_faults import Faults
 from tests.unit.venues.stream_peer import CREDENTIALS

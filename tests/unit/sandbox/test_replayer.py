@@ -18,13 +18,12 @@ import yaml
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from bellwether.recordings.books import RecordedBook
 from bellwether.replay.episode_builder import build_recording
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
 from bellwether.sandbox.replayer import CAPTURES, ERRORS, Replayer, load_events
 from tests.capture_generator import EVENTS, generate_capture
 from tests.captured_events import GAME, LADDER, SHORT, import_event
-from tests.unit.recordings.book_replay import check_books
+from tests.unit.recordings.book_replay import RecordedBook, check_books
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 KEY = {"KALSHI-ACCESS-KEY": "any", "KALSHI-ACCESS-SIGNATURE": "any", "KALSHI-ACCESS-TIMESTAMP": "0"}

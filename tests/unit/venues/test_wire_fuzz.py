@@ -18,8 +18,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bellwether.errors import BellwetherError, VenueError
+from bellwether.recordings.books import FrameReader
 from bellwether.recordings.exchange_times import read_exchange_time
-from bellwether.replay.episode_builder.messages import FrameReader
 from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.tables.raw import (
     KALSHI_CANDLES,
