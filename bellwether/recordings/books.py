@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from bellwether.errors import SchemaError
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
-from bellwether.replay.units import CENT, CONTRACT, DOLLAR, MAX_LOTS
 from bellwether.units import CentiCents, Lots
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, parse_message, read_body, read_ticker
 
+#: A dollar and a cent in $0.0001, and the maximum size of a level in lots.
+DOLLAR, CENT, MAX_LOTS = 10_000, 100, 2**31 - 1
 SIDES = ("yes", "no")
 _OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
 #: Suffixes of the fields of a snapshot's sides, the current one first.
@@ -217,7 +218,7 @@ def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
 def _complement(price: Any) -> Any:
     """Return a dollar less a price: text in dollars for a text in dollars, integer cents for integer cents."""
     if type(price) is int:
-        return CONTRACT - price
+        return DOLLAR // CENT - price
     try:
         return format(1 - Decimal(price), "f") if type(price) is str else price
     except InvalidOperation:
