@@ -52,7 +52,7 @@ def earning(value: float | None, *, sign: str = "", unit: str = " %") -> str:
 
 def earning_digits(value: float) -> int:
     """Return the number of decimals of a return in percent: 2, or as many as its first significant digit needs."""
-    return max(2, -math.floor(math.log10(abs(100 * value)))) if value else 2
+    return max(2, -math.floor(math.log10(abs(100 * value)))) if value and math.isfinite(value) else 2
 
 
 def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str:

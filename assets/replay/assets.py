@@ -232,7 +232,7 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
 
 
 def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
-    """Build the metadata of each table of a backtest: P&L with its bounds over queue histories, counts, and figures."""
+    """Build the metadata of each table of a backtest: P&L with that of sampled queues, counts, and figures."""
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.results.books import price_with_fills
 
@@ -242,8 +242,7 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
     fills = chart_metadata({"price with fills": price_with_fills(backtest.tape, rows["replay/fills"], title)})
     numbers = {
         "P&L": float(row["pnl"]),
-        "P&L, pessimistic queue": float(row["pnl_pessimistic"]),
-        "P&L, optimistic queue": float(row["pnl_optimistic"]),
+        **({f"P&L, median of {row['queues']} sampled queues": float(row["queue_pnl_median"])} if row["queues"] else {}),
         "fees": float(row["fees"]),
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
@@ -255,10 +254,11 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
 
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
-    """Describe in one line the P&L of a backtest with its bounds over queue histories, and caveats. row: of replay/backtests."""
-    from bellwether.replay.results.text_tables import format_band, format_signed
+    """Describe in one line the P&L of a backtest with its range over sampled queues, and caveats. row: of replay/backtests."""
+    from bellwether.replay.results.text_tables import format_queues, format_signed
 
-    parts = [f"P&L {format_signed(row['pnl'])} dollars; band {format_band(row)} ({row['band']})"]
+    parts = [f"P&L {format_signed(row['pnl'])} dollars"]
+    parts += [f"in {row['queues']} sampled queues {format_queues(row)}"] if row["queues"] else []
     parts += ["a position is marked, not settled"] if row["unsettled"] else []
     parts += ["fees by default terms"] if row["default_fees"] else []
     return "; ".join(parts)

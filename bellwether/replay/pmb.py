@@ -139,6 +139,7 @@ class _Simulation:
         self._positions, self._basis = np.zeros((2, self._count, 2), np.int64)
         #: Realised P&L and fees by ticker.
         self._results = np.zeros((self._count, 2), np.int64)
+        self._settled = np.zeros(self._count, np.int64)
         self._queues: defaultdict[tuple[int, int, int], _Queue] = defaultdict(_Queue)
         self._orders: list[_Order] = []
         #: Orders that have rested and were not cancelled, also when they are filled, and their numbers as of the step's start.
@@ -234,6 +235,7 @@ class _Simulation:
             pay = basis if value is None else payout * int(self._positions[ticker, side]) // CONTRACT
             self._cash += pay
             self._realise(ticker, pay - basis)
+            self._settled[ticker] += pay - basis
             self._positions[ticker, side] = self._basis[ticker, side] = 0
 
     # Orders and account.
@@ -373,6 +375,8 @@ class _Simulation:
             positions=self._positions,
             basis=self._basis,
             unrealised=(np.array(held, np.int64).reshape(-1, 2) - self._basis).sum(axis=1),
+            earned=self._results[:, 0].copy(),
+            settled=self._settled,
             steps=self.steps,
             refused=self._refused,
             orders=orders,

@@ -33,7 +33,6 @@ from bellwether.pages.values import (
 from bellwether.replay.results import tear_sheet
 from bellwether.replay.results.summary import LEAST_EPISODES, describe_winners, find_winners, sort_by_pnl
 from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_rows
-from bellwether.replay.results.text_tables import band_ends
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_LEVELS, BOOK_PRICES, HORIZONS_S
@@ -58,11 +57,7 @@ _SUMS = ("orders", "rejected", "fills", "contracts", "fees", "slippage")
 _MEANS = ("fill_ratio", "maker_share", "turnover", "time_in_market", "queue_wait_median")
 #: Definition of the ratio per episode.
 _RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
-_BAND_HEAD = Head(
-    "Queue band",
-    "lowest and highest P&L over queue positions; of an agent that reacts to its fills, over runs with three queue models",
-    number=True,
-)
+_QUEUES = ("queue_pnl_median", "queue_pnl_low", "queue_pnl_high", "queue_profitable")
 #: Points of a curve in a chart of several.
 _POINTS = 100
 
@@ -103,11 +98,11 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
         yield Unit(f"episode {name}", key(name, digest, of_names), partial(_episode, source, str(name), markets, part, of_names))
 
 
-def summary_heads() -> list[Head]:
+def summary_heads(summary: pl.DataFrame) -> list[Head]:
     """Build the column heads of the table of agents."""
     return [
         *columns.heads("replay/summary", "agent", "rules", "episodes", "pnl"),
-        _BAND_HEAD,
+        *queue_heads("replay/summary", summary),
         *columns.heads("replay/summary", "pnl_mean", "pnl_min", "pnl_max", "return_mean", "max_drawdown"),
         Head("Ratio per episode", _RATIO, number=True),
         *columns.heads("replay/summary", "fill_ratio_mean", "contracts", "fees", "profitable"),
@@ -122,7 +117,7 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
             text(row["rules"]),
             number(row["episodes"]),
             money(row["pnl"], signed=True),
-            band_cell(row),
+            *queue_cells(row),
             *(money(row[name], signed=True) for name in ("pnl_mean", "pnl_min", "pnl_max")),
             earning(row["return_mean"]),
             percent(row["max_drawdown"], 1),
@@ -143,17 +138,22 @@ def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
     return {(agent, rules): ratio for agent, rules, ratio in ratios.iter_rows() if finite(ratio) is not None}
 
 
-def band_cell(row: Mapping[str, Any]) -> Cell:
-    """Format the range of a P&L over queue positions."""
-    low, high = band_ends(row)
-    title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
-    return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
+def queue_heads(table: str, rows: pl.DataFrame) -> list[Head]:
+    """Build the column heads of the P&L over sampled queue histories. table: name of the table of `rows`."""
+    first, *others = columns.heads(table, *_QUEUES)
+    most = max(rows["queues"].to_list(), default=0)
+    return [first._replace(text=f"{most} sampled queues, median P&L"), *others]
+
+
+def queue_cells(row: Mapping[str, Any]) -> list[Cell]:
+    """Format the P&L over sampled queue histories. row: of replay/backtests or replay/summary."""
+    return [*(money(row[name], signed=True) for name in _QUEUES[:-1]), percent(row["queue_profitable"])]
 
 
 def _overview(
     episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]
 ) -> Iterator[File]:
-    lead = "Recorded markets, replayed order by order. The queue band is the range of P&L over possible places in the queue."
+    lead = "Recorded markets, replayed order by order. Sampled queues are whole runs in queue histories that the recordings allow; they are no bound."
     sections = [Section("", [Stats([*leader_tiles(summary), *_totals(episodes, runs)])])] if summary.height else []
     sections += [Section("Agents", _agents(summary, ratios_of(runs), colours)), Section("Episodes", [_episodes(episodes, runs)])]
     yield from render(Page("trading/index.html", "Trading", lead, sections))
@@ -199,7 +199,7 @@ def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
 def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colours: dict[str, str]) -> list[Part]:
     if not summary.height:
         return [Note("The warehouse has no summary of backtests yet.")]
-    table = PageTable("Agents over all their episodes, by P&L", summary_heads(), summary_rows(summary, ratios))
+    table = PageTable("Agents over all their episodes, by P&L", summary_heads(summary), summary_rows(summary, ratios))
     rules = summary["rules"].unique(maintain_order=True).to_list()
     parts: list[Part] = []
     for rule in rules:
@@ -244,14 +244,14 @@ def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
 def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     heads = [
         *columns.heads("replay/backtests", "episode", "pnl"),
-        _BAND_HEAD,
+        *queue_heads("replay/backtests", runs),
         *columns.heads("replay/backtests", "return", "max_drawdown", "fill_ratio", "contracts", "fees", "failure"),
     ]
     rows = [
         [
             text(row["episode"], run_path(row["episode"], name)),
             money(row["pnl"], signed=True),
-            band_cell(row),
+            *queue_cells(row),
             earning(row["return"]),
             percent(row["max_drawdown"], 2),
             percent(row["fill_ratio"], 1),
@@ -262,15 +262,18 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.Dat
         for row in runs.iter_rows(named=True)
     ]
     drawn = [
-        {"name": row["episode"], "value": float(row["pnl"]), "lower": float(low), "upper": float(high)}
+        {"name": row["episode"], "value": float(row["pnl"])}
+        | {
+            end: float(row["pnl"] if row[name] is None else row[name])
+            for end, name in (("lower", "queue_pnl_low"), ("upper", "queue_pnl_high"))
+        }
         for row in runs.iter_rows(named=True)
-        for low, high in [band_ends(row)]
     ]
-    parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 8))]
+    parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 11))]
     figures: list[Part] = _cumulative(name, runs, colours)
     if len(drawn) <= 40:
         every = {row["name"]: colours[name] for row in drawn}
-        figures.append(charts.intervals("P&L by episode, with the queue band", "dollars", drawn, every))
+        figures.append(charts.intervals("P&L by episode, with 5 to 95 % of the sampled queues", "dollars", drawn, every))
     ratios = ratios_of(runs)
     sections = [Section(line["rules"], [_headline(line, ratios)]) for line in summary.iter_rows(named=True)]
     sections += [
@@ -288,7 +291,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.Dat
 def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) -> Stats:
     return Stats(
         [
-            ("P&L", money(line["pnl"], signed=True), f"{line['episodes']} episodes"),
+            ("P&L", money(line["pnl"], signed=True), f"{counted(line['episodes'], 'episode')}; {tear_sheet.queue_note(line)}"),
             ("Mean P&L", money(line["pnl_mean"], signed=True), _spread_note(line)),
             ("Ratio per episode", number(ratios.get((line["agent"], line["rules"])), 2), "mean over deviation of P&L, not annualised"),
             ("Largest drawdown", percent(line["max_drawdown"], 2), "of an episode"),
@@ -343,25 +346,19 @@ def _order_statistics(runs: pl.DataFrame) -> Facts:
 
 
 def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
-    """Build charts of an agent's P&L, cumulated over episodes in the order of settlement, with its range over queue histories, and of its drawdown."""
+    """Build charts of an agent's P&L, cumulated over episodes in the order of settlement, and of its drawdown."""
     rows, falls = [], []
     several = runs["rules"].n_unique() > 1
     for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):
-        total = low = high = peak = 0.0
-        start = {"name": rules if several else name, "x": 0, "y": 0.0}
-        rows.append({**start, "lower": 0.0, "upper": 0.0})
-        falls.append(start)
-        for place, row in enumerate(part.iter_rows(named=True), 1):
-            ends = [float(end) for end in band_ends(row)]
-            total, low, high = total + float(row["pnl"]), low + ends[0], high + ends[1]
-            line = {"name": rules if several else name, "x": place, "y": round(total, 6), "lower": round(low, 6), "upper": round(high, 6)}
-            rows.append(line)
+        line, total, peak = rules if several else name, 0.0, 0.0
+        for place, pnl in enumerate([0.0, *part["pnl"].cast(pl.Float64)]):
+            total += pnl
             peak = max(peak, total)
-            falls.append({"name": line["name"], "x": place, "y": round(total - peak, 6)})
+            rows.append({"name": line, "x": place, "y": round(total, 6)})
+            falls.append({"name": line, "x": place, "y": round(total - peak, 6)})
     lines = dict(palette(str(row["name"]) for row in rows)) if several else {name: colours[name]}
-    title = "Cumulative P&L over episodes, with the queue band"
     return [
-        charts.lines(title, "episodes", "dollars", rows, lines, band=True, time=False),
+        charts.lines("Cumulative P&L over episodes", "episodes", "dollars", rows, lines, time=False),
         charts.lines("Drawdown of the cumulative P&L from its peak", "episodes", "dollars", falls, lines, time=False),
     ]
 
@@ -418,8 +415,7 @@ def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
     """Yield the tear sheet of an agent in an episode. run: the backtest. title: of the episode. rows: of the backtest's other tables."""
     above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
-    pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *band_ends(run)))
-    lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} over possible places in the queue."
+    lead = f"P&L {money(run['pnl'], signed=True).text} in {run['episode']}; {tear_sheet.queue_note(run)}."
     parts = tear_sheet.sections(run, colours=colours, **rows)
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))
 
@@ -427,7 +423,7 @@ def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) 
 def _runs(episode: str, runs: pl.DataFrame) -> PageTable:
     heads = [
         *columns.heads("replay/backtests", "agent", "pnl"),
-        _BAND_HEAD,
+        *queue_heads("replay/backtests", runs),
         *columns.heads(
             "replay/backtests",
             "return",
@@ -445,7 +441,7 @@ def _runs(episode: str, runs: pl.DataFrame) -> PageTable:
         [
             text(row["agent"], run_path(episode, row["agent"])),
             money(row["pnl"], signed=True),
-            band_cell(row),
+            *queue_cells(row),
             earning(row["return"]),
             percent(row["max_drawdown"], 2),
             number(row["orders"]),

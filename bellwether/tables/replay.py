@@ -12,11 +12,6 @@ INSTANT = pl.Datetime("ns", "UTC")
 COUNT, RATIO, FLAG = pl.Int64(), pl.Float64(), pl.Boolean()
 USD = "dollars"
 EPISODE = Column("episode", TEXT, "name of the episode, or of several joined with +; partition")
-BAND = Column(
-    "band",
-    TEXT,
-    "origin of the bounds: fills (all queue histories, same orders), rerun (complete runs under slowest and fastest queue) or none; before 0.4 accounts",
-)
 AGENT = Column("agent", TEXT, "name of the agent in the registry; second part of the partition")
 RULES = Column("rules", TEXT, "rule set of the simulator that made the row")
 
@@ -212,8 +207,12 @@ METRICS = (
     _money("bankroll", "initial money"),
     _money("final_equity", "equity at the end"),
     _money("pnl", "final equity minus bankroll"),
-    _money("pnl_pessimistic", "lower bound of P&L over unknown queue histories; the P&L without a band"),
-    _money("pnl_optimistic", "upper bound of P&L over unknown queue histories; the P&L without a band"),
+    _count("queues", "sampled queue histories in which the run was repeated"),
+    Column("queue_pnls", pl.List(MONEY), "P&L in each sampled queue history; empty without", USD),
+    _money("queue_pnl_median", "median P&L of the sampled queue histories; null without", nullable=True),
+    _money("queue_pnl_low", "P&L that 5 % of the sampled queue histories are below; null without", nullable=True),
+    _money("queue_pnl_high", "P&L that 5 % of the sampled queue histories are above; null without", nullable=True),
+    _share("queue_profitable", "share of sampled queue histories with a profit"),
     _money("realised", "realised profit before fees"),
     _money("settlement_pnl", "part of the realised profit from settlements: payouts minus cost"),
     _money("fees", "fees paid"),
@@ -260,7 +259,6 @@ BACKTESTS = Table(
         _count("steps", "decisions"),
         Column("cadence_seconds", RATIO, "time between two decisions", "seconds"),
         Column("queue_model", TEXT, "queue model of the fills, such as proportional or proportional:3"),
-        BAND,
         Column("parameters", TEXT, "parameters of the agent, as JSON object"),
         Column("seed", COUNT, "seed of the agent"),
         Column("settings_digest", TEXT, "digest of all settings of the backtest"),
@@ -274,7 +272,7 @@ BACKTESTS = Table(
     key=("episode", "agent"),
     partitioned_by=("episode", "agent"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 MARKET_PNL = Table(
@@ -302,8 +300,6 @@ MARKET_PNL = Table(
     mart=True,
 )
 
-_BANDS = Column("band", TEXT, "fills, rerun, none or accounts, as in replay/backtests; mixed if episodes differ")
-
 SUMMARY = Table(
     name="replay/summary",
     row="One agent over all its episodes under one rule set.",
@@ -322,9 +318,11 @@ SUMMARY = Table(
         _statistic("pnl_median", "median P&L of an episode", USD),
         _statistic("pnl_min", "lowest P&L of an episode", USD),
         _statistic("pnl_max", "highest P&L of an episode", USD),
-        _sum("pnl_pessimistic", "sum of the lower bounds of P&L"),
-        _sum("pnl_optimistic", "sum of the upper bounds of P&L"),
-        _BANDS,
+        _count("queues", "sampled queue histories in which all counted episodes were repeated"),
+        _statistic("queue_pnl_median", "median of the summed P&L of these histories", USD),
+        _statistic("queue_pnl_low", "summed P&L that 5 % of these histories are below", USD),
+        _statistic("queue_pnl_high", "summed P&L that 5 % of these histories are above", USD),
+        _share("queue_profitable", "share of these histories with a profit"),
         _statistic("return_mean", "mean return of an episode", "share"),
         _share("max_drawdown", "largest drawdown"),
         _statistic("sharpe_mean", "mean annualised Sharpe ratio of the episodes that have one"),

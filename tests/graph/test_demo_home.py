@@ -137,7 +137,7 @@ def test_an_event_shows_rows_preview_picture_and_place(demo: World) -> None:
 def test_money_in_events_is_a_number_that_the_ui_plots(demo: World) -> None:
     """A file size is text."""
     for name, wanted, picture in (
-        ("backtests", {"P&L", "P&L, pessimistic queue", "P&L, optimistic queue", "fees", "contracts"}, "equity curve"),
+        ("backtests", {"P&L", "P&L, median of 20 sampled queues", "fees", "contracts"}, "equity curve"),
         ("summary", {"P&L of all", "fees of all"}, "P&L per episode"),
     ):
         shown = metadata(demo, f"replay/{name}")

@@ -168,6 +168,7 @@ def pay_positions(sim, m, value, void):
         state.cash += pay
         state.realised += pay - side.basis
         market.realised += pay - side.basis
+        market.settled += pay - side.basis
         side.position = side.basis = 0
 
 

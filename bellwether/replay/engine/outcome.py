@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.replay.engine.arrays import SIDE_AT, STATE_AT
+from bellwether.replay.engine.arrays import MARKET_AT, SIDE_AT, STATE_AT
 from bellwether.replay.engine.codes import O_STATUS, Status
 from bellwether.replay.engine.marks import unrealised_pnl
 from bellwether.replay.engine.settings import ReplaySettings
@@ -20,7 +20,8 @@ class ReplayOutcome:
     """Outcome of a replay: final account, orders, fills and equity samples. Money in micro-dollars, sizes in lots, times in ns UTC.
 
     bankroll: initial cash. cash, realised, fees: of the account. equity: at the liquidation side. mid_equity: at mid. positions, basis:
-    int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost. steps: decisions.
+    int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost. earned, settled: int64[T],
+    realised P&L of each market, and its part from settlement; neither is in the digest. steps: decisions.
     refused: orders that were not logged. orders, fills, samples: as in `Session`, copied.
     """
 
@@ -33,6 +34,8 @@ class ReplayOutcome:
     positions: np.ndarray
     basis: np.ndarray
     unrealised: np.ndarray
+    earned: np.ndarray
+    settled: np.ndarray
     steps: int
     refused: int
     orders: np.ndarray
@@ -82,6 +85,8 @@ def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> Re
         positions=positions,
         basis=basis,
         unrealised=_unrealised_pnl(positions, basis, bids, fifty=bool(state[STATE_AT.fifty])),
+        earned=arrays["markets"][:, MARKET_AT.realised].copy(),
+        settled=arrays["markets"][:, MARKET_AT.settled].copy(),
         steps=int(state[STATE_AT.step]),
         refused=int(state[STATE_AT.refused]),
         orders=rows("orders"),

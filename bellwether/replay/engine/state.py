@@ -46,12 +46,12 @@ STATE = _record(
 #: A market. levels: n. prices, numbers, grid: first place of its levels in `prices`, of the level of each price in `numbers`, of its grid in `grids`.
 MARKET = np.dtype(
     [
-        *_record("status levels prices numbers grid flagged realised paid moved").descr,
+        *_record("status levels prices numbers grid flagged realised settled paid moved").descr,
         ("fees", np.int64, (FEE_COLS,)),
         *_record("min_lots lot_step fee_unit balance_unit rebate_unit rebate_above").descr,
     ]
 )
-assert len(MARKET.names or ()) == 10 + UNIT_COLS
+assert len(MARKET.names or ()) == 11 + UNIT_COLS
 
 #: One side of a market, at 2 x market + side. book: first place of its levels in `shown`. best: best displayed level, price: its price. meets: level
 #: from which a displayed bid meets an own order of the other side. head, top: best own order, and its level; own: number of own orders. prices: as of

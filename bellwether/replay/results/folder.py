@@ -135,5 +135,5 @@ def _join_parts(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], 
     backtests = pl.read_parquet(target / _MARKER, glob=False)
     columns = pl.DataFrame(varied or [{"agent": ""}], infer_schema_length=None, strict=False).unique("agent")
     named = backtests.join(columns, on="agent", how="left", maintain_order="left")
-    neutralise_formulas(named).write_csv(target / "backtests.csv", datetime_format=_CSV_TIME)
+    neutralise_formulas(named.drop("queue_pnls")).write_csv(target / "backtests.csv", datetime_format=_CSV_TIME)
     reality_check(backtests, unsettled=unsettled).frame().write_parquet(target / "reality_check.parquet")

@@ -11,10 +11,9 @@ import polars as pl
 
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status, Tif
-from bellwether.replay.results.market_pnl import market_pnl
 from bellwether.replay.results.markouts import NONE, markouts
-from bellwether.replay.results.metrics import HORIZONS, end_time, metrics
-from bellwether.replay.units import DOLLAR, MICROS, SECOND
+from bellwether.replay.results.metrics import HORIZONS, NEVER, end_time, metrics, payments
+from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, MARKET_PNL, ORDERS
 from bellwether.tables.schema import MONEY, PRICE, SIZE
@@ -34,18 +33,14 @@ _MOST_LOTS = 10**18 - 1
 
 
 def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Build the tables of one backtest, by name: replay/backtests and those of `details`. known_at: time from which the rows are known.
-    Default: end of the episode.
-
-    known_at: time from which the episode is known, here and in the functions for single tables. Default: its end.
+    """Build the tables of one backtest, by name: replay/backtests and those of `details`. known_at: time from which the episode is known,
+    here and in the other functions. Default: its end.
     """
     return {**details(backtest, known_at), BACKTESTS.name: backtests([backtest], known_at)}
 
 
 def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Build replay/orders, replay/fills, replay/equity and replay/market_pnl of one backtest, by name. known_at: time from which the rows
-    are known. Default: end of the episode.
-    """
+    """Build replay/orders, replay/fills, replay/equity and replay/market_pnl of one backtest, by name."""
     return {
         ORDERS.name: orders(backtest, known_at),
         FILLS.name: fills(backtest, known_at),
@@ -130,6 +125,39 @@ def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
     return _build_frame(EQUITY, backtest, columns, known_at)
 
 
+def market_pnl(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
+    """Build the rows of replay/market_pnl, one per traded market, in the order of the episode's markets. The P&L of all markets adds up
+    exactly to the P&L of the backtest.
+    """
+    outcome, fills = backtest.outcome, backtest.outcome.fills
+    markets, own = np.unique(fills[:, codes.F_TICKER], return_inverse=True)
+
+    def sum_by_market(values: np.ndarray) -> np.ndarray:
+        sums = np.zeros(len(markets), np.int64)
+        np.add.at(sums, own, values)
+        return sums
+
+    raised = (fills[:, codes.F_SIDE] == YES) == (fills[:, codes.F_ACTION] == BUY)
+    lots, fees = fills[:, codes.F_LOTS], sum_by_market(fills[:, codes.F_FEE])
+    earned, settled, unrealised = (column[markets] for column in (outcome.earned, outcome.settled, outcome.unrealised))
+    positions, is_paid = outcome.positions[markets], payments(backtest.tape)[markets] != NEVER
+    columns: dict[str, pl.Series | np.ndarray] = {
+        "ticker": _names_of(markets, backtest.tape.tickers),
+        "fills": sum_by_market(np.ones_like(lots)),
+        "yes_bought": sizes_of(sum_by_market(lots * raised)),
+        "yes_sold": sizes_of(sum_by_market(lots * ~raised)),
+        "trading_pnl": _money(earned - settled),
+        "settlement_pnl": _money(settled),
+        "unrealised": _money(unrealised),
+        "fees": _money(fees),
+        "pnl": _money(earned + unrealised - fees),
+        "yes_position": sizes_of(positions[:, YES]),
+        "no_position": sizes_of(positions[:, 1 - YES]),
+        "unsettled": ~is_paid & positions.any(axis=1),
+    }
+    return _build_frame(MARKET_PNL, backtest, columns, known_at)
+
+
 def _build_frame(table: Table, backtest: RunRecord, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
     common = {
         "episode": backtest.episode,
@@ -183,12 +211,3 @@ def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
     """Convert integers to decimals with a number of digits after the point, exactly: 1234 with two digits becomes 12.34."""
     unit = pl.Series([10**digits], dtype=pl.Decimal(38, 0))
     return (values.cast(pl.Decimal(38, digits)) / unit).cast(dtype)
-
-
-def _most_filled(filled: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Return the upper bound of each order's filled lots, int64[n]: `most`, or `filled` where that is larger. Negative values of `most` are
-    kept.
-
-    It is at least the lots that the order filled: in a quote chain, only the sum over its orders is bounded.
-    """
-    return np.where(most >= 0, np.maximum(filled, most), most)

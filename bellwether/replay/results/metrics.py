@@ -1,8 +1,11 @@
-"""Metrics of one backtest: a row of replay/backtests. Data frames are not imported here, because that would slow down sweeps."""
+"""Metrics of one backtest: a row of replay/backtests, from exact integers. Data frames are not imported here, because that would slow down
+sweeps. See docs/trading-metrics.md for the formulas.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,26 +15,32 @@ import numpy as np
 
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status
-from bellwether.replay.results.curve import max_drawdown, sharpe
-from bellwether.replay.results.execution import fill_ratio, mean, median, notional, slippage, weighted_mean
-from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import NONE, markouts
-from bellwether.replay.units import CONTRACT, MICROS, SECOND, dollars
+from bellwether.replay.rules import PMB
+from bellwether.replay.tape.layout import KIND_MASK, SETTLE, VOID, Tape, cache_per_tape, unpack
+from bellwether.replay.units import BUY, CONTRACT, MICROS, SECOND, YES, dollars
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.run_record import RunRecord
-    from bellwether.replay.tape import Tape
 
 #: Seconds after a fill at which its markout is taken.
 HORIZONS = (1, 5, 30, 300)
+#: Nanoseconds of a year of 365.25 days: 525,960 minutes.
+YEAR = 31_557_600_000_000_000
+#: Time of the payment of a market that the tape does not settle.
+NEVER = np.iinfo(np.int64).max
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
-    """Compute a row of replay/backtests: money in exact Decimal dollars, ratios as floats, undefined values null. known_at: time from which
-    the episode is known. Default: its end. horizons: horizons of the adverse selection, seconds; those left out are null. See
-    docs/trading-metrics.md for the formulas.
+    """Compute a row of replay/backtests: money in exact Decimal dollars, ratios as floats, undefined values null.
+
+    Args:
+        backtest: Finished run.
+        known_at: Time from which the episode is known. Default: its end.
+        horizons: Horizons of the adverse selection, seconds; those left out are null.
     """
     outcome, settings, end = backtest.outcome, backtest.settings, end_time(backtest)
     return {
@@ -49,7 +58,6 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
         "steps": backtest.steps,
         "cadence_seconds": settings.cadence / SECOND,
         "queue_model": settings.queue,
-        "band": "none",
         "parameters": backtest.parameters,
         "seed": backtest.seed,
         "settings_digest": settings.digest(),
@@ -68,60 +76,143 @@ def end_time(backtest: RunRecord) -> datetime:
     return _EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
 
 
-def sampled_curve(backtest: RunRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Return times (ns UTC) and equity (micro-dollars) of a backtest, int64[s + 1] each: the bankroll at the start, then the samples."""
-    samples = backtest.outcome.samples
-    return np.append(backtest.tape.start, samples[:, codes.S_TS]), np.append(backtest.bankroll, samples[:, codes.S_EQUITY])
+def max_drawdown(equity: np.ndarray) -> float | None:
+    """Return the largest fall of an equity curve, int64, from its running peak, as a share of the peak. Null if a peak is not positive or
+    the curve is empty.
+    """
+    peaks = np.maximum.accumulate(equity)
+    return float(((peaks - equity) / peaks).max()) if len(equity) and peaks[0] > 0 else None
+
+
+def sharpe(ts: np.ndarray, equity: np.ndarray, every: int) -> float | None:
+    """Compute the Sharpe ratio of an equity curve: mean of simple returns divided by their standard deviation (n - 1), with a risk-free rate
+    of 0. It is null for fewer than 3 points, for equal returns, and if a return starts from equity that is not positive.
+
+    Args:
+        ts: Times of the points, int64, ns UTC, ascending.
+        equity: Equity at these times, int64, micro-dollars.
+        every: Minimum time between points, ns: a point that follows the last used one more closely is left out.
+    """
+    used: list[int] = []
+    for place, at in enumerate(ts.tolist()):
+        if not used or at - ts[used[-1]] >= every:
+            used.append(place)
+    points = equity[used]
+    if len(points) < 3 or (points[:-1] <= 0).any():
+        return None
+    returns = np.diff(points) / points[:-1]
+    if (returns == returns[0]).all():
+        return None
+    # Sequential sums are bitwise equal on every machine.
+    mean = np.cumsum(returns)[-1] / len(returns)
+    return float(mean / math.sqrt(np.cumsum((returns - mean) ** 2)[-1] / (len(returns) - 1)))
+
+
+def time_in_market(tape: Tape, fills: np.ndarray, *, apart: bool = False) -> float | None:
+    """Compute the share of a tape's duration in which a position of any market is open; null for a tape without duration.
+
+    Args:
+        tape: Tape of the fills.
+        fills: Fills of the engine, int64[m, F_COLS], in chronological order.
+        apart: YES and NO of a market are separate positions, not netted.
+    """
+    until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end
+    if until <= tape.start:
+        return None
+    market, side, ts = fills[:, codes.F_TICKER], fills[:, codes.F_SIDE], fills[:, codes.F_TS]
+    bought = np.where(fills[:, codes.F_ACTION] == BUY, 1, -1) * fills[:, codes.F_LOTS]
+    change, keys = (bought, 2 * market + side) if apart else (np.where(side == YES, bought, -bought), 2 * market)
+    paid = payments(tape)
+    begins, ends = [], []
+    for key in np.unique(keys).tolist():
+        own = keys == key
+        start, position = ts[own], np.cumsum(change[own])
+        end = np.append(start[1:], until)
+        before = np.searchsorted(start, paid[key // 2], side="right")  # fills of the settlement's instant precede it
+        if before:
+            position[before:] -= position[before - 1]
+            end[before - 1] = min(end[before - 1], paid[key // 2])
+        begins.append(start[position != 0])
+        ends.append(end[position != 0])
+    if not begins:
+        return 0.0
+    times = np.concatenate([*begins, *ends])
+    steps = np.repeat([1, -1], len(times) // 2)
+    order = np.argsort(times, kind="stable")
+    held = np.cumsum(steps[order])[:-1] > 0
+    return int(np.diff(times[order])[held].sum()) / (until - tape.start)
+
+
+@cache_per_tape
+def payments(tape: Tape) -> np.ndarray:
+    """Return the time of each market's first settlement or void, int64[T], ns UTC; `NEVER` without one. The result is cached with the tape."""
+    kind = tape.event & KIND_MASK
+    rows = np.flatnonzero((kind == SETTLE) | (kind == VOID))
+    _, ticker, *_ = unpack(tape.event[rows])
+    times = np.full(len(tape.tickers), NEVER, np.int64)
+    np.minimum.at(times, ticker, tape.ts[rows])
+    return times
 
 
 def _money_metrics(backtest: RunRecord) -> dict[str, Any]:
     outcome, bankroll = backtest.outcome, backtest.bankroll
-    profit = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")
     pnl = outcome.pnl
     return {
         "bankroll": dollars(bankroll),
         "final_equity": dollars(outcome.equity),
         "pnl": dollars(pnl),
-        "pnl_pessimistic": dollars(pnl),
-        "pnl_optimistic": dollars(pnl),
+        **_queue_metrics(backtest),
         "realised": dollars(outcome.realised),
-        "settlement_pnl": dollars(profit.settled),
+        "settlement_pnl": dollars(MicroDollars(int(outcome.settled.sum()))),
         "fees": dollars(outcome.fees),
         "return": pnl / bankroll if bankroll > 0 else None,
-        "time_in_market": profit.share,
+        "time_in_market": time_in_market(backtest.tape, outcome.fills, apart=backtest.rules.name == PMB),
+    }
+
+
+def _queue_metrics(backtest: RunRecord) -> dict[str, Any]:
+    spread, names = backtest.queue_spread, ("median", "low", "high")
+    return {
+        "queues": len(backtest.queues),
+        "queue_pnls": [dollars(pnl) for pnl in backtest.queues],
+        **{f"queue_pnl_{name}": None if spread is None else dollars(getattr(spread, name)) for name in names},
+        "queue_profitable": None if spread is None else spread.profitable,
     }
 
 
 def _curve_metrics(backtest: RunRecord) -> dict[str, Any]:
-    ts, equity = sampled_curve(backtest)
-    every = backtest.settings.sample_every
+    samples, every = backtest.outcome.samples, backtest.settings.sample_every
+    # The curve begins with the bankroll.
+    ts = np.append(backtest.tape.start, samples[:, codes.S_TS])
+    equity = np.append(backtest.bankroll, samples[:, codes.S_EQUITY])
     ratio = sharpe(ts, equity, every)
     return {
         "max_drawdown": max_drawdown(equity),
-        "sharpe": ratio.ratio,
-        "sharpe_annualised": ratio.annualised,
+        "sharpe": ratio,
+        "sharpe_annualised": None if ratio is None else ratio * math.sqrt(YEAR / every),
         "sample_seconds": every / SECOND,
     }
 
 
 def _execution_metrics(backtest: RunRecord) -> dict[str, Any]:
-    orders, fills = backtest.outcome.orders, backtest.outcome.fills
+    orders, fills, bankroll = backtest.outcome.orders, backtest.outcome.fills, backtest.bankroll
     lots, maker = fills[:, codes.F_LOTS], fills[:, codes.F_ROLE] == Role.MAKER
     rejected = count_rejections(orders, backtest.outcome.refused)
-    slipped = _slippage(orders, fills[~maker])
-    waits, total = fills[maker, codes.F_WAIT], int(lots.sum())
+    status = orders[:, codes.O_STATUS]
+    accepted = orders[(status != Status.REJECTED) & (status != Status.PENDING)]
+    ordered, total, waits = int(accepted[:, codes.O_COUNT].sum()), int(lots.sum()), fills[maker, codes.F_WAIT]
     return {
-        **slipped,
-        "fill_ratio": _fill_ratio(orders),
+        **_slippage(orders, fills[~maker]),
+        "fill_ratio": int(accepted[:, codes.O_FILLED].sum()) / ordered if ordered else None,
         "contracts": Decimal(total) / CONTRACT,
         "orders": len(orders) + backtest.outcome.refused,
         "rejected": sum(rejected.values()),
         "rejections": json.dumps(rejected),
         "fills": len(fills),
-        "turnover": notional(fills[:, codes.F_PRICE], lots) / backtest.bankroll if backtest.bankroll > 0 else None,
+        "turnover": int((fills[:, codes.F_PRICE] * lots).sum()) / bankroll if bankroll > 0 else None,
         "maker_share": int(lots[maker].sum()) / total if total else None,
-        "queue_wait_median": _seconds(median(waits)),
-        "queue_wait_mean": _seconds(mean(waits)),
+        "queue_wait_median": float(np.median(waits)) / SECOND if len(waits) else None,
+        "queue_wait_mean": int(waits.sum()) / len(waits) / SECOND if len(waits) else None,
     }
 
 
@@ -136,35 +227,33 @@ def count_rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
     return dict(sorted(by_reason.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _fill_ratio(orders: np.ndarray) -> float | None:
-    status = orders[:, codes.O_STATUS]
-    accepted = (status != Status.REJECTED) & (status != Status.PENDING)
-    return fill_ratio(orders[accepted, codes.O_COUNT], orders[accepted, codes.O_FILLED])
-
-
 def _slippage(orders: np.ndarray, fills: np.ndarray) -> dict[str, Any]:
-    mid2 = orders[fills[:, codes.F_ORDER], codes.O_MID2]
-    total = slippage(fills[:, codes.F_ACTION], fills[:, codes.F_PRICE], fills[:, codes.F_LOTS], mid2)
-    if not total.lots:
+    """Return the cost of taker fills beyond the mid price at the arrival of their orders, without fees. Fills without a mid price are left out."""
+    mid2 = orders[fills[:, codes.F_ORDER], codes.O_MID2]  # best bid plus best ask of the order's side
+    sign, lots = np.where(fills[:, codes.F_ACTION] == BUY, 1, -1), fills[:, codes.F_LOTS]
+    total = int(lots[mid2 >= 0].sum())
+    if not total:
         return {"slippage": None, "slippage_per_contract": None}
-    return {"slippage": dollars(total.micros), "slippage_per_contract": total.micros * CONTRACT / (total.lots * MICROS)}
+    cost = MicroDollars(int((sign * (2 * fills[:, codes.F_PRICE] - mid2) * lots)[mid2 >= 0].sum()) // 2)
+    return {"slippage": dollars(cost), "slippage_per_contract": cost * CONTRACT / (total * MICROS)}
 
 
 def _adverse_selection(backtest: RunRecord, horizons: Sequence[int]) -> dict[str, float | None]:
     fills = backtest.outcome.fills
-    means = _mean_markouts(backtest.tape, fills[fills[:, codes.F_ROLE] == Role.MAKER], horizons)
-    by_horizon = dict(zip(horizons, means, strict=True))
-    return {f"adverse_selection_{seconds}s": by_horizon.get(seconds) for seconds in dict.fromkeys((*HORIZONS, *horizons))}
+    made = fills[fills[:, codes.F_ROLE] == Role.MAKER]
+    means: dict[int, float | None] = dict.fromkeys((*HORIZONS, *horizons))
+    if len(made):  # else the tape is not indexed
+        values, lots = markouts(backtest.tape, made, horizons), made[:, codes.F_LOTS]
+        for seconds, column in zip(horizons, values.T, strict=True):
+            means[seconds] = _mean_markout(column[column != NONE], lots[column != NONE])
+    return {f"adverse_selection_{seconds}s": mean for seconds, mean in means.items()}
 
 
-def _mean_markouts(tape: Tape, fills: np.ndarray, horizons: Sequence[int]) -> list[float | None]:
-    """Return the mean markout of fills after each horizon, weighted by contracts, dollars per contract; null if no fill has a markout."""
-    if not len(fills):  # avoids indexing the tape
-        return [None] * len(horizons)
-    values, lots = markouts(tape, fills, horizons), fills[:, codes.F_LOTS]
-    means = (weighted_mean(column[column != NONE], lots[column != NONE]) for column in values.T)
-    return [None if micros is None else micros / MICROS for micros in means]
-
-
-def _seconds(ns: float | None) -> float | None:
-    return None if ns is None else ns / SECOND
+def _mean_markout(values: np.ndarray, lots: np.ndarray) -> float | None:
+    """Return the mean markout weighted by lots, from exact sums, in dollars per contract; null without any."""
+    total = int(lots.sum())
+    if not total:
+        return None
+    fits = int(np.abs(values).max()) * total < 2**63
+    cost = int(values @ lots) if fits else sum(value * weight for value, weight in zip(values.tolist(), lots.tolist(), strict=True))
+    return cost / total / MICROS

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.formatting import NOTHING, money
-from bellwether.tables.replay import BACKTESTS, SUMMARY
+from bellwether.tables.replay import SUMMARY
 
 #: Minimum number of episodes for a leader.
 LEAST_EPISODES = 3
@@ -21,8 +21,15 @@ def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFra
     """
     query = files("sql").joinpath("replay/summary.sql").read_text(encoding="utf-8")
     query = query.replace("$unsettled", str(unsettled).lower())
-    rows = pl.SQLContext(backtests=backtests.select(BACKTESTS.names), eager=True).execute(query)
+    context = pl.SQLContext(backtests=backtests.drop("queue_pnls"), histories=histories(backtests), eager=True)
+    rows = context.execute(query)
     return SUMMARY.validate(rows.select(SUMMARY.names).cast(pl.Schema(SUMMARY.schema)))
+
+
+def histories(backtests: pl.DataFrame) -> pl.DataFrame:
+    """Return the P&L of rows of replay/backtests in each sampled queue history: agent, rules, episode, history (number) and pnl."""
+    number = pl.int_ranges(pl.col("queue_pnls").list.len())
+    return backtests.select("agent", "rules", "episode", history=number, pnl="queue_pnls").explode("history", "pnl").drop_nulls()
 
 
 def select_counted(rows: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:

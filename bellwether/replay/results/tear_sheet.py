@@ -22,7 +22,7 @@ from bellwether.pages.values import cast_decimals, earning, instant, money, numb
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import end_time
-from bellwether.replay.results.text_tables import BANDS, band_ends, format_band, format_signed
+from bellwether.replay.results.text_tables import format_queues, format_signed
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
@@ -61,13 +61,12 @@ def tear_sheet(backtest: RunRecord) -> Page:
     if len(orders) > _MOST_ORDERS:
         notes.append(Note(f"The first {_MOST_ORDERS:,} of {len(orders):,} orders are listed."))
     first = Section("The backtest", [*notes, Facts(facts)])
-    lead = f"P&L {format_signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''} (band {format_band(run)})"
+    lead = f"P&L {format_signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''}"
+    lead += f"; in {run['queues']} sampled queues {format_queues(run)}" if run["queues"] else ""
     return Page("", f"{backtest.agent} in {backtest.episode}", lead, [first, *parts])
 
 
 def _notes(backtest: RunRecord, run: Mapping[str, Any]) -> Iterator[str]:
-    if run["band"] in BANDS:
-        yield BANDS[run["band"]]
     if backtest.failure is not None:
         yield f"The agent failed at decision {backtest.failure.step}: {backtest.failure}. Its orders were cancelled, the rest was replayed."
     if run["unsettled"]:
@@ -100,13 +99,12 @@ def sections(
     return [
         Section("", [_headline(run)]),
         Section("Equity", _equity(run["agent"], equity, (colours or {}).get(run["agent"], charts.LINE)), (8, 4)),
-        Section("Numbers", [Facts(_numbers(run))]),
         Section("Fills on the price", _prices(run, fills, markets, book)),
         Section("Markouts", _markouts(fills)),
         Section("Markets", [_markets(markets)]),
         Section("Orders", _orders(orders)),
         Section("Fills", [_fills(fills)]),
-        Section("Every number of the backtest", [columns.facts(BACKTESTS.name, run, ("sharpe_annualised",))]),
+        Section("Every number of the backtest", [columns.facts(BACKTESTS.name, run, ("sharpe_annualised", "queue_pnls"))]),
     ]
 
 
@@ -114,7 +112,7 @@ def _headline(run: Mapping[str, Any]) -> Stats:
     """Build the tear sheet's six main numbers. The Sharpe ratio is not annualised, because an episode takes hours."""
     return Stats(
         [
-            ("P&L", money(run["pnl"], signed=True), f"{_band(run)} under other queues"),
+            ("P&L", money(run["pnl"], signed=True), queue_note(run)),
             ("Return", earning(run["return"]), "on the bankroll"),
             ("Largest drawdown", percent(run["max_drawdown"], 2), "from an earlier peak"),
             ("Fill ratio", percent(run["fill_ratio"], 1), "of the contracts of its orders"),
@@ -128,32 +126,13 @@ def _headline(run: Mapping[str, Any]) -> Stats:
     )
 
 
-def _band(run: Mapping[str, Any]) -> str:
-    low, high = band_ends(run)
-    return f"{money(low, signed=True).text} to {money(high, signed=True).text}"
-
-
-def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
-    cells = {
-        "P&L": money(run["pnl"], signed=True),
-        "P&L, low end of the band": money(run["pnl_pessimistic"], signed=True),
-        "P&L, high end of the band": money(run["pnl_optimistic"], signed=True),
-        "P&L by settlement": money(run["settlement_pnl"], signed=True),
-        "Fees": money(run["fees"]),
-        "Slippage": money(run["slippage"]),
-        "Return": earning(run["return"]),
-        "Largest drawdown": percent(run["max_drawdown"], 2),
-        "Time in market": percent(run["time_in_market"], 2),
-        "Turnover": percent(run["turnover"], 2),
-        "Orders": number(run["orders"]),
-        "Rejected": number(run["rejected"]),
-        "Fills": number(run["fills"]),
-        "Contracts": number(run["contracts"], 2),
-        "Fill ratio": percent(run["fill_ratio"], 2),
-        "Share as maker": percent(run["maker_share"], 2),
-        "Median wait in the queue, s": number(run["queue_wait_median"], 1),
-    }
-    return list(cells.items())
+def queue_note(row: Mapping[str, Any]) -> str:
+    """Describe the P&L over sampled queue histories. row: of replay/backtests or replay/summary."""
+    if not row["queues"]:
+        return "without sampled queues"
+    median, low, high = (money(row[f"queue_pnl_{name}"], signed=True).text for name in ("median", "low", "high"))
+    won = percent(row["queue_profitable"]).text
+    return f"{row['queues']} sampled queues: median {median}, 5–95 % {low} to {high}, {won} with a profit"
 
 
 def equity_points(equity: pl.DataFrame) -> dict[str, Rows]:

@@ -1,11 +1,11 @@
 """Tables of results as text: the episodes of each agent, and comparisons of agents.
 
-Columns and formats are those of PredictionMarketBench's tables 3 to 6, followed by the band of P&L over unknown queue histories.
+Columns and formats are those of PredictionMarketBench's tables 3 to 6, followed by the P&L in sampled queue histories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,8 +17,8 @@ from bellwether.replay.results.summary import sort_by_pnl
 
 #: Minimum width of a name; names are folded before numbers.
 _NAME = 12
-_EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)", "PnL band ($)")
-_AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)", "PnL band ($)")
+_EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
+_AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)")
 _SPREADS = ("Agent", "n", "Mean PnL ($)", "Range ($)", "Median ($)", "Won (%)", "Sharpe", "Range")
 
 #: Marks of a P&L with limits.
@@ -26,13 +26,7 @@ _UNSETTLED, _DEFAULT = "*", "†"
 _MARKED = f"{_UNSETTLED} a position is unsettled: valued at its mark."
 _BY_DEFAULT = f"{_DEFAULT} the fees of a market are unknown: the venue's general fees were used, which its own may exceed."
 
-BANDS = {
-    "fills": "PnL band (fills): the range over every order of arrival in the queues that the recording allows, for the same calls. It does not bound an agent "
-    "that reacts to its fills.",
-    "rerun": "PnL band (rerun): the range of the agent's own runs under the slowest, the chosen and the fastest queue.",
-    "accounts": "PnL band (accounts, before 0.4): the range of the same calls under the chosen, the pessimistic and the optimistic queue.",
-    "mixed": "PnL band (mixed): episodes with bands of different kinds.",
-}
+_HINT = "--queues 20 repeats each run in 20 sampled queue histories, and shows how much the P&L depends on the place in the queue."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +60,16 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     """
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
-    rows = tuple((name, *_agent_cells(row)) for name, row in _sort_by_pnl(summary, titles))
-    notes = [
-        "Return and Fill: mean over episodes. Max DD: the largest.",
-        *_band_notes(summary.filter(pl.col("episodes") > 0).to_dicts()),
-    ]
+    heads, about = _queue_columns(summary.filter(pl.col("episodes") > 0).to_dicts())
+    rows = tuple((name, *_agent_cells(row), *_queue_cells(row, heads)) for name, row in _sort_by_pnl(summary, titles))
+    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *about]
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
         episodes = f"{most} episode{'' if most == 1 else 's'}"
         notes.append(f"{_UNSETTLED} up to {episodes} with an unsettled position are excluded; --unsettled includes them at their mark.")
     if summary["default_fees"].sum():
         notes.append(_BY_DEFAULT)
-    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, tuple(notes))
+    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", (*_AGENTS, *heads), rows, tuple(notes))
 
 
 def spread_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
@@ -102,15 +94,16 @@ def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> lis
 
 def _agent_table(title: str, rows: pl.DataFrame, total: Mapping[str, Any]) -> Lines:
     failed = rows.filter(pl.col("failure").is_not_null())
-    notes = _band_notes([total])
+    runs = rows.to_dicts()
+    heads, notes = _queue_columns(runs)
     notes += tuple(f"{episode}: ended early: {why}" for episode, why in failed.select("episode", "failure").iter_rows())
     if rows["unsettled"].any():
         notes += (f"{_MARKED} The total covers {total['episodes']} of {rows.height}.",)
     if rows["default_fees"].any():
         notes += (_BY_DEFAULT,)
-    lines = [_line(row["episode"], row, row["return"], row["fill_ratio"]) for row in rows.iter_rows(named=True)]
-    lines.append(_line("Total", total, total["return_mean"], total["fill_ratio_mean"]))
-    return Lines(f"{title} under {total['rules']}", _EPISODES, tuple(lines), notes)
+    lines = [(*_line(row["episode"], row, row["return"], row["fill_ratio"]), *_queue_cells(row, heads)) for row in runs]
+    lines.append((*_line("Total", total, total["return_mean"], total["fill_ratio_mean"]), *_queue_cells(total, heads)))
+    return Lines(f"{title} under {total['rules']}", (*_EPISODES, *heads), tuple(lines), notes)
 
 
 def _line(name: str, row: Mapping[str, Any], earned: float | None, fill_ratio: float | None) -> tuple[str, ...]:
@@ -125,7 +118,6 @@ def _line(name: str, row: Mapping[str, Any], earned: float | None, fill_ratio: f
         percent(row["max_drawdown"], 2, ""),
         _format_contracts(row["contracts"]),
         percent(fill_ratio, 1, ""),
-        format_band(row),
     )
 
 
@@ -144,7 +136,6 @@ def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         _format_contracts(row["contracts"]),
         f"{row['orders']:,}",
         percent(row["fill_ratio_mean"], 1, ""),
-        format_band(row),
     )
 
 
@@ -164,23 +155,28 @@ def _spread(row: Mapping[str, Any], name: str, digits: int) -> str:
     return _range(*(number(row[f"{name}_{end}"], digits) for end in ("min", "max")))
 
 
-def _band_notes(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the notes that explain the kinds of band that appear in rows of replay/summary."""
-    return tuple(BANDS[kind] for kind in sorted({row["band"] for row in rows}) if kind in BANDS)
+def _queue_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the heads of the columns on sampled queue histories, and the notes on them; a hint if no row has any. rows: of
+    replay/backtests or replay/summary.
+    """
+    counts = {row["queues"] for row in rows} - {0}
+    if not counts:
+        return (), (_HINT,) if rows else ()
+    name = f"{counts.pop()} sampled queues" if len(counts) == 1 else "Sampled queues"
+    note = f"{name}: the whole run in queue histories that the recording allows: median and range of 5 to 95 %, no bound. Won: those with a profit."
+    return (f"{name} ($)", "Won (%)"), (note,)
 
 
-def format_band(row: Mapping[str, Any]) -> str:
-    """Format the band of P&L over unknown queue histories, from a row of replay/backtests, replay/results or replay/summary."""
-    if row["band"] == "none":
-        return NOTHING
-    low, high = band_ends(row)
-    return _range(format_signed(low), format_signed(high))
+def _queue_cells(row: Mapping[str, Any], heads: Sequence[str]) -> tuple[str, ...]:
+    if not heads:
+        return ()
+    return (format_queues(row), percent(row["queue_profitable"], 0, "")) if row["queues"] else (NOTHING, NOTHING)
 
 
-def band_ends(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
-    """Return the lower and the upper end of the band of P&L, in dollars; the band is widened to contain the P&L itself."""
-    values = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
-    return min(values), max(values)
+def format_queues(row: Mapping[str, Any]) -> str:
+    """Format the median and the range of the P&L over sampled queue histories. row: of replay/backtests or replay/summary, with queues."""
+    median, low, high = (format_signed(row[f"queue_pnl_{name}"]) for name in ("median", "low", "high"))
+    return f"{median} ({_range(low, high)})"
 
 
 def _range(first: str, last: str) -> str:
@@ -207,8 +203,8 @@ def print_table(lines: Lines, most: int | None = None) -> None:
     table = plain_grid(Text(_plain(lines.title)), padding=(0, 1, 0, 0))
     table.add_column(Text(lines.header[0]), overflow="fold", min_width=_NAME)
     for place, name in enumerate(lines.header[1:], start=1):
-        widest = max(map(len, (*name.split(), *(row[place] for row in lines.rows[:most]))))
-        table.add_column(Text(name), justify="right", width=widest)
+        words = [name, *(row[place] for row in lines.rows[:most])]
+        table.add_column(Text(name), justify="right", width=max(len(word) for text in words for word in text.split()))
     for row in lines.rows[:most]:
         table.add_row(*(Text(_plain(cell)) for cell in row))
     console().print(table)

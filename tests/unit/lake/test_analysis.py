@@ -99,7 +99,7 @@ def _filled(name: str, **given: Any) -> dict[str, Any]:
 
 
 def _backtest(agent: str, episode: str, hours: int, pnl: str) -> dict[str, Any]:
-    money = {"pnl": Decimal(pnl), "pnl_pessimistic": Decimal(pnl) - 1, "pnl_optimistic": Decimal(pnl) + 2}
+    money = {"pnl": Decimal(pnl), "queue_pnl_low": Decimal(pnl) - 1, "queue_pnl_high": Decimal(pnl) + 2}
     return _filled("replay/backtests", agent=agent, episode=episode, settled_at=CLOSE + timedelta(hours=hours), **money)
 
 
@@ -257,7 +257,7 @@ def test_calibration_by_category_is_that_of_the_combined_samples(path: Path) -> 
 def test_pnl_adds_up_over_the_episodes_of_an_agent(path: Path) -> None:
     early, late = ask(path, "pnl_by_agent").rows(named=True)
     assert (early["episode"], early["pnl"], early["pnl_so_far"]) == ("early", Decimal("2.5"), Decimal("2.5"))
-    assert (early["pnl_lowest"], early["pnl_highest"]) == (Decimal("1.5"), Decimal("4.5"))
+    assert (early["queue_pnl_low"], early["queue_pnl_high"]) == (Decimal("1.5"), Decimal("4.5"))
     assert (late["episode"], late["pnl_so_far"]) == ("late", Decimal("1.5"))
 
 

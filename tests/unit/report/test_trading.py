@@ -113,7 +113,7 @@ def test_the_command_prints_a_table_per_agent_and_all_beside_one_another(folder:
     assert "All agents over 1 to 4 episodes" in shown.output
     assert max(map(len, shown.output.splitlines())) <= 80
     line = next(line for line in shown.output.splitlines() if line.startswith("reckless ") and "under" not in line)
-    assert line.split() == ["reckless", "-12.50", "-1.25", "1.00", "10", "3", "100.0", "-13.50…-11.50"]
+    assert line.split() == ["reckless", "-12.50", "-1.25", "1.00", "10", "3", "100.0"]
 
 
 def test_the_command_prints_json_with_exact_amounts(folder: Path) -> None:

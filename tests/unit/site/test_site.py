@@ -160,7 +160,7 @@ def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehou
     found = Reader(site / "trading/index.html").tables["Agents over all their episodes, by P&L"][1:]
     for cells, row in zip(found, summary.iter_rows(named=True), strict=True):
         assert cells[0][0] == row["agent"] and float(str(cells[3][1])) == float(row["pnl"])
-        assert [float(str(cell[1])) for cell in cells[5:8]] == [row[name] for name in ("pnl_mean", "pnl_min", "pnl_max")]
+        assert [float(str(cell[1])) for cell in cells[8:11]] == [row[name] for name in ("pnl_mean", "pnl_min", "pnl_max")]
 
 
 #: Totals of the overview of trading: column and table.

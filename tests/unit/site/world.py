@@ -259,7 +259,8 @@ def _episode(lake: Lake, size: Size, number: int, words: Words) -> None:
         pnl = equity[-1] - 1000
         lake.write(
             table("replay/backtests"), (episode, agent),
-            rows("replay/backtests", 1, **where, bankroll=1000, pnl=pnl, pnl_pessimistic=pnl - 2, pnl_optimistic=pnl + 2, failure=words("failure", 0), rules=words("rules", 0),
+            rows("replay/backtests", 1, **where, bankroll=1000, pnl=pnl, queues=20, queue_pnls=[[pnl] * 20], queue_pnl_median=pnl, queue_pnl_low=pnl - 2, queue_pnl_high=pnl + 2,
+                 queue_profitable=0.5, failure=words("failure", 0), rules=words("rules", 0),
                  known_at=NOW + timedelta(minutes=place)),
             run_id="r",
         )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from statistics import median
 from typing import Any
 
 import polars as pl
@@ -16,8 +17,6 @@ _MONEY = (
     "bankroll",
     "final_equity",
     "pnl",
-    "pnl_pessimistic",
-    "pnl_optimistic",
     "realised",
     "settlement_pnl",
     "fees",
@@ -36,7 +35,6 @@ _PLAIN = {
     "steps": 10,
     "cadence_seconds": 300.0,
     "queue_model": "proportional",
-    "band": "accounts",
     "parameters": "{}",
     "seed": 0,
     "settings_digest": "s",
@@ -49,8 +47,8 @@ _PLAIN = {
 
 
 def backtest(agent: str, episode: str, pnl: float | str, **other: Any) -> dict[str, Any]:
-    """Return one row. The band is 1 dollar to either side and the bankroll 1,000 dollars. Unnamed columns are null if possible."""
-    earned = Decimal(str(pnl))
+    """Return one row with a bankroll of 1,000 dollars. Unnamed columns are null if possible. queues: P&L in each sampled queue history."""
+    earned, profits = Decimal(str(pnl)), [Decimal(str(profit)) for profit in other.pop("queues", ())]
     row = {
         **_PLAIN,
         "agent": agent,
@@ -58,8 +56,10 @@ def backtest(agent: str, episode: str, pnl: float | str, **other: Any) -> dict[s
         "bankroll": 1000,
         "pnl": earned,
         "final_equity": 1000 + earned,
-        "pnl_pessimistic": earned - 1,
-        "pnl_optimistic": earned + 1,
+        "queues": len(profits),
+        "queue_pnls": profits,
+        **({"queue_pnl_median": median(profits), "queue_pnl_low": min(profits), "queue_pnl_high": max(profits)} if profits else {}),
+        "queue_profitable": sum(profit > 0 for profit in profits) / len(profits) if profits else None,
         "realised": earned,
         "settlement_pnl": 0,
         "fees": 0,

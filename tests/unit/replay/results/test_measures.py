@@ -1,8 +1,7 @@
-"""Drawdowns, Sharpe ratios, fill ratios, slippage, markouts and exposure."""
+"""Drawdowns, Sharpe ratios, markouts and the time in market."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from itertools import pairwise
 
@@ -12,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.replay.engine.codes import F_TS
-from bellwether.replay.results.curve import max_drawdown, sharpe
-from bellwether.replay.results.execution import fill_ratio, mean, median, notional, slippage, weighted_mean
-from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import NONE, markouts, tops_of
+from bellwether.replay.results.metrics import max_drawdown, sharpe, time_in_market
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, VALID, VOID, Tape
-from bellwether.replay.units import BUY, MINUTE, NO, SECOND, SELL, YES
+from bellwether.replay.units import MINUTE, NO, SECOND, SELL, YES
 from tests.unit.replay.results.tapes import book, fill, fills, tape
 
 curves = st.lists(st.integers(1, 2_000_000_000), min_size=1, max_size=60).map(lambda values: np.array(values, np.int64))
@@ -47,65 +44,21 @@ def test_the_sharpe_ratio_is_that_of_the_textbook(equity: np.ndarray) -> None:
     values = equity.tolist()
     returns = [(late - early) / early for early, late in pairwise(values)]
     found = sharpe(minutes(len(equity)), equity, MINUTE)
-    assert found.returns == len(returns)
     if len(returns) < 2 or len(set(returns)) == 1:
-        assert found.ratio is None
+        assert found is None
     else:
-        assert found.ratio == pytest.approx(statistics.mean(returns) / statistics.stdev(returns), rel=1e-9, abs=1e-12)
-        assert found.annualised == pytest.approx(found.ratio * math.sqrt(525_960), rel=1e-12)
+        assert found == pytest.approx(statistics.mean(returns) / statistics.stdev(returns), rel=1e-9, abs=1e-12)
 
 
 def test_samples_nearer_than_the_interval_are_left_out() -> None:
     ts = np.array([0, 0, 59, 60, 61, 120, 150]) * SECOND
     equity = np.array([100, 1, 1, 110, 1, 99, 1])
     assert sharpe(ts, equity, MINUTE) == sharpe(minutes(3), np.array([100, 110, 99]), MINUTE)
-    assert sharpe(ts, equity, MINUTE).returns == 2
 
 
 def test_a_return_from_nothing_makes_the_ratio_undefined() -> None:
-    assert sharpe(minutes(4), np.array([100, 0, 50, 60]), MINUTE)[:2] == (None, None)
-    assert sharpe(minutes(3), np.array([100, 50, 0]), MINUTE).ratio is not None
-
-
-# Fill ratios, slippage and means of orders and fills
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-@pytest.mark.parametrize(("requested", "filled", "ratio"), [([10_000], [8_000], 0.8), ([1_000, 3_000], [1_000, 0], 0.25), ([], [], None)])
-def test_fill_ratios(requested: list[int], filled: list[int], ratio: float | None) -> None:
-    assert fill_ratio(ints(*requested), ints(*filled)) == ratio
-
-
-def test_buying_10_at_48_with_the_middle_at_46_and_a_half_slips_15_cents() -> None:
-    assert slippage(ints(BUY), ints(4800), ints(1_000), ints(9300)) == (150_000, 1_000)
-
-
-def test_a_sale_below_the_middle_slips_and_one_above_it_gains() -> None:
-    assert slippage(ints(SELL), ints(4500), ints(5_000), ints(9300)).micros == 750_000
-    assert slippage(ints(SELL), ints(4800), ints(1_000), ints(9300)).micros == -150_000
-
-
-def test_a_sale_turns_over_as_much_as_a_purchase() -> None:
-    assert notional(ints(4800, 4800), ints(1_000, 1_000)) == 2 * 4_800_000
-
-
-def test_the_weighted_mean_is_exact_beyond_64_bits() -> None:
-    large = 10**12
-    assert weighted_mean(ints(large, large + 4), ints(10**9, 3 * 10**9)) == large + 3
-    assert weighted_mean(ints(-5, 3), ints(1, 3)) == 1.0
-
-
-@pytest.mark.parametrize("function", [mean, median])
-def test_of_nothing_there_is_no_mean_and_no_median(function) -> None:
-    assert function(ints()) is None
-
-
-def test_the_median_of_an_even_number_lies_between() -> None:
-    assert median(ints(1, 9, 4, 6)) == 5.0
-    assert mean(ints(1, 9, 4, 6)) == 5.0
+    assert sharpe(minutes(4), np.array([100, 0, 50, 60]), MINUTE) is None
+    assert sharpe(minutes(3), np.array([100, 50, 0]), MINUTE) is not None
 
 
 # Markouts on a book whose states are all known
@@ -231,7 +184,7 @@ def test_every_horizon_looks_up_the_last_row_up_to_it() -> None:
             assert value == (NONE if worth == NONE else worth - 100_000)
 
 
-# Holding times of positions, and their returns
+# Holding times of positions
 
 
 QUIET = tape(end=100)
@@ -258,45 +211,8 @@ BOTH = fills(fill(10, 400), fill(30, 500, side=NO))
     ids=["sold", "sold, apart", "sold in part", "netted", "both sides apart", "short", "settled", "void", "two at once", "no fill"],
 )
 def test_the_share_of_time_with_a_position(on: Tape, held: np.ndarray, apart: bool, expected: float) -> None:
-    assert exposure(on, held, apart=apart).share == pytest.approx(expected)
+    assert time_in_market(on, held, apart=apart) == pytest.approx(expected)
 
 
 def test_a_tape_without_duration_has_no_share() -> None:
-    assert exposure(tape(end=0), fills(), apart=False).share is None
-
-
-@pytest.mark.parametrize(
-    ("on", "traded", "net", "apart"),
-    [
-        (QUIET, [fill(1, 400), fill(2, 500), fill(3, 480, action=SELL)], (30_000, 0), (30_000, 0)),
-        (QUIET, [fill(1, 400), fill(2, 550, side=NO)], (50_000, 0), (0, 0)),
-        (SETTLED, [fill(1, 400, action=SELL)], (0, 400_000), (0, 400_000)),
-        (SETTLED, [fill(1, 400, action=SELL), fill(2, 300, lots=300)], (100_000, -600_000), (100_000, -600_000)),
-    ],
-    ids=["sale over the average cost", "other side", "sale of nothing held", "short that flips"],
-)
-def test_what_trading_and_settlement_realise(on: Tape, traded: list[list[int]], net: tuple[int, int], apart: tuple[int, int]) -> None:
-    assert exposure(on, fills(*traded), apart=False)[1:] == net
-    assert exposure(on, fills(*traded), apart=True)[1:] == apart
-
-
-def test_a_settlement_pays_each_side_its_value_and_a_void_pays_nothing_beyond_the_cost() -> None:
-    scalar = tape((60, SETTLE, 0, 0, 0, 250_000), end=100)
-    assert exposure(scalar, fills(fill(1, 400)), apart=False).settled == -150_000
-    assert exposure(scalar, fills(fill(1, 600, side=NO)), apart=False).settled == 150_000
-    assert exposure(SETTLED, fills(fill(1, 400, ticker=1)), apart=False).settled == 0
-
-
-def test_a_share_of_a_cent_is_rounded_against_the_holder() -> None:
-    odd = tape((60, SETTLE, 0, 0, 0, 333_333), end=100)
-    assert exposure(odd, fills(fill(1, 400, lots=1)), apart=False).settled == 3_333 - 4_000
-    assert exposure(odd, fills(fill(1, 400, lots=1, action=SELL)), apart=True).settled == 4_000 - 3_334
-
-
-@pytest.mark.parametrize("apart", [False, True])
-def test_the_cost_of_millions_of_contracts_is_parted_exactly(apart: bool) -> None:
-    many = 900_000_000
-    bought = fills(fill(1, 500, lots=many), fill(2, 333, lots=many // 3), fill(3, 480, lots=many - 1, action=SELL))
-    cost = 10 * (500 * many + 333 * (many // 3))
-    removed = cost * (many - 1) // (many + many // 3)
-    assert exposure(QUIET, bought, apart=apart).traded == 10 * 480 * (many - 1) - removed
+    assert time_in_market(tape(end=0), fills()) is None

@@ -18,12 +18,11 @@ from bellwether.replay import Agent, Backtest, BacktestSettings, run
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Role, Status
-from bellwether.replay.results.exposure import exposure, settlements_of
-from bellwether.replay.results.frames import backtests, equity, fills, frames, orders
-from bellwether.replay.results.market_pnl import market_pnl
+from bellwether.replay.results.frames import backtests, equity, fills, frames, market_pnl, orders
 from bellwether.replay.results.markouts import NONE, markouts
-from bellwether.replay.results.metrics import HORIZONS, metrics, sampled_curve
-from bellwether.replay.units import CONTRACT, MICROS, SECOND, SELL
+from bellwether.replay.results.metrics import HORIZONS, metrics
+from bellwether.replay.tape.layout import SETTLE, VOID, unpack
+from bellwether.replay.units import BUY, CONTRACT, DOLLAR, MICROS, SECOND, SELL, YES
 from bellwether.tables import table
 from bellwether.tables.replay import HORIZONS_S
 from tests.reference.replay.random_tapes import Shape, random_tape
@@ -52,10 +51,58 @@ def test_money_is_exact_and_adds_up(backtest: Backtest) -> None:
     assert -row["fees"] * MICROS == -sum(fee for (fee,) in rows_of(backtest, "fills", codes.F_FEE))
 
 
+def payouts(backtest: Backtest) -> list[tuple[int, int, int | None]]:
+    """Return time, market and payout of YES in micro-dollars of each market's first settlement; None for a void."""
+    found: dict[int, tuple[int, int, int | None]] = {}
+    for at, event in zip(backtest.tape.ts.tolist(), backtest.tape.event.tolist(), strict=True):
+        kind, market, _, _, value = unpack(event)
+        if kind in (SETTLE, VOID):
+            found.setdefault(market, (at, market, value if kind == SETTLE else None))
+    return sorted(found.values())
+
+
+def account(backtest: Backtest) -> tuple[dict[int, list[int]], float]:
+    """Return what trading and settlement earned in each market, with average costs kept fill by fill, and the share of time with a position."""
+    lots, cost = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    earned: dict[int, list[int]] = {market: [0, 0] for market in range(len(backtest.tape.tickers))}
+    columns = (codes.F_TS, codes.F_TICKER, codes.F_SIDE, codes.F_ACTION, codes.F_PRICE, codes.F_LOTS)
+    events: list[tuple[int, int, tuple[int, ...]]] = [(row[0], 0, row[1:]) for row in rows_of(backtest, "fills", *columns)]
+    events += [(at, 1, (market, -1 if value is None else value)) for at, market, value in payouts(backtest)]
+    end = max(backtest.tape.end, int(backtest.tape.ts[-1]))
+    held, since = 0, backtest.tape.start
+    for at, kind, rest in [*sorted(events, key=lambda event: event[:2]), (end, 2, ())]:
+        held += at - since if any(lots.values()) else 0
+        since = at
+        if kind == 0:
+            market, side, action, price, size = rest
+            bid, at_price = (side, price) if action == BUY else (1 - side, DOLLAR - price)
+            pairs = min(lots[market, 1 - bid], size)
+            if pairs:
+                removed = cost[market, 1 - bid] * pairs // lots[market, 1 - bid]
+                earned[market][0] += (DOLLAR - at_price) * pairs - removed
+                cost[market, 1 - bid] -= removed
+                lots[market, 1 - bid] -= pairs
+            lots[market, bid] += size - pairs
+            cost[market, bid] += at_price * (size - pairs)
+        elif kind == 1:
+            market, value = rest
+            for side in range(2):
+                pays = value if side == YES else MICROS - value
+                earned[market][1] += 0 if value < 0 else pays * lots[market, side] // CONTRACT - cost[market, side]
+                lots[market, side] = cost[market, side] = 0
+    return earned, held / (end - backtest.tape.start)
+
+
 def test_what_was_realised_came_by_trading_or_by_settlement_to_the_last_micro_dollar(backtest: Backtest) -> None:
-    held = exposure(backtest.tape, backtest.outcome.fills, apart=backtest.rules.netting == "apart")
-    assert held.traded + held.settled == backtest.outcome.realised
-    assert 0 <= held.share <= 1
+    earned, share = account(backtest)
+    outcome = backtest.outcome
+    assert {market: [traded + settled, settled] for market, (traded, settled) in earned.items()} == {
+        market: [int(outcome.earned[market]), int(outcome.settled[market])] for market in earned
+    }
+    assert int(outcome.earned.sum()) == outcome.realised
+    row = metrics(backtest)
+    assert row["settlement_pnl"] * MICROS == sum(settled for _, settled in earned.values())
+    assert row["time_in_market"] == share
 
 
 def test_slippage_is_the_cost_beyond_the_middle_of_fills_as_taker(backtest: Backtest) -> None:
@@ -96,8 +143,9 @@ def test_counts_shares_and_waits(backtest: Backtest) -> None:
 
 
 def test_drawdown_and_sharpe_are_of_the_sampled_curve_that_begins_with_the_bankroll(backtest: Backtest) -> None:
-    ts, equity = (column.tolist() for column in sampled_curve(backtest))
-    assert equity[0] == backtest.bankroll
+    samples = backtest.outcome.samples
+    ts = [backtest.tape.start, *samples[:, codes.S_TS].tolist()]
+    equity = [backtest.bankroll, *samples[:, codes.S_EQUITY].tolist()]
     row, peak, worst = metrics(backtest), 0, 0.0
     for value in equity:
         peak = max(peak, value)
@@ -235,8 +283,7 @@ def test_the_markets_add_up_to_the_backtest(backtest: Backtest) -> None:
 
 def test_a_settled_market_earned_the_cash_that_it_moved(backtest: Backtest) -> None:
     """Purchases, sales, fees and payouts of remaining contracts, as Decimal sums over the rows of fills without a cost basis."""
-    found = settlements_of(backtest.tape)
-    paid = {backtest.tape.tickers[market]: Decimal(int(value)).scaleb(-6) for _, market, value in zip(*found, strict=True) if value >= 0}
+    paid = {backtest.tape.tickers[market]: Decimal(value).scaleb(-6) for _, market, value in payouts(backtest) if value is not None}
     settled = market_pnl(backtest).filter(pl.col("ticker").is_in(list(paid)))
     assert settled.height
     for row in settled.iter_rows(named=True):

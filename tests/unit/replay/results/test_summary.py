@@ -19,7 +19,7 @@ from bellwether.pages.model import Chart, Page
 from bellwether.pages.values import earning
 from bellwether.replay import Backtest
 from bellwether.replay.results.reality_check import reality_check
-from bellwether.replay.results.summary import summarise
+from bellwether.replay.results.summary import histories, summarise
 from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.results.text_tables import Lines, agent_tables, comparison_table
 from bellwether.tables.replay import SUMMARY
@@ -44,7 +44,7 @@ def test_a_table_has_its_episodes_in_order_and_the_total_last() -> None:
 
 def test_sums_of_the_largest_amounts_are_exact() -> None:
     money, size = "999999990000.000001", "9999999999999999.99"
-    amounts = {"fees": money, "slippage": money, "contracts": size, "pnl_pessimistic": money, "pnl_optimistic": money}
+    amounts = {"fees": money, "slippage": money, "contracts": size}
     every = backtests(*(backtest("a", f"E{number}", money, **amounts) for number in range(3)))
     sums = {name: 3 * Decimal(value) for name, value in {"pnl": money, **amounts}.items()}
     (summary,) = SUMMARY.validate(summarise(every)).to_dicts()
@@ -61,7 +61,6 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
     assert chaser["max_drawdown"] == 0.3125
     assert chaser["fill_ratio_mean"] == 0.625  # of the two episodes with a value
     assert (chaser["contracts"], chaser["orders"]) == (Decimal("1500.50"), 10)
-    assert (chaser["pnl_pessimistic"], chaser["pnl_optimistic"]) == (Decimal("-90.66"), Decimal("-84.66"))
     assert chaser["slippage"] == Decimal("2.5")
     assert chaser["profitable"] == pytest.approx(1 / 3)
     assert chaser["maker_share"] == pytest.approx(250 / 1500.5)
@@ -73,9 +72,10 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
 
 def test_duckdb_gives_the_same_summary() -> None:
     query = files("sql").joinpath("replay/summary.sql").read_text().replace("$unsettled", "false")
-    for every in (FOUR, MIXED):
+    for every in (FOUR, MIXED, QUEUES):
         with duckdb.connect() as connection:
-            connection.register("backtests", every.to_arrow())
+            connection.register("backtests", every.drop("queue_pnls").to_arrow())
+            connection.register("histories", histories(every).to_arrow())
             found = connection.execute(query).pl()
         assert found.cast(pl.Schema(SUMMARY.schema)).select(SUMMARY.names).equals(summarise(every))
 
@@ -86,19 +86,37 @@ def test_a_line_reads_as_in_the_published_tables() -> None:
     assert table.header[:6] == ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
     assert table.rows[0][:6] == ("A-1", "-100.00", "-10.00", "31.25", "500", "–")
     assert table.rows[2][:6] == ("C-1", "+12.34", "+1.23", "2.00", "1,000.50", "50.0")
-    assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "62.5", "-90.66…-84.66")
+    assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "62.5")
 
 
-def test_tables_say_where_their_bands_come_from() -> None:
-    kinds = [{"band": "accounts"}, {"band": "rerun"}]
-    mixed, again = (
-        backtests(*(backtest("a", episode, 1, **kind) for episode, kind in zip("EF", pair, strict=True)))
-        for pair in (kinds, [kinds[1]] * 2)
-    )
-    for frame, kind in ((mixed, "mixed"), (again, "rerun")):
-        assert summarise(frame)["band"].to_list() == [kind]
-        for table in (comparison_table(summarise(frame)), *tables(frame)):
-            assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
+QUEUES = backtests(
+    backtest("a", "E", 5, queues=[*range(-3, 17)]),
+    backtest("a", "F", -2, queues=[*range(20)]),
+    backtest("a", "G", 900, unsettled=True),
+    backtest("b", "E", 1, queues=[7, 7]),
+    backtest("b", "F", 2),
+)
+
+
+def test_sampled_queues_are_summed_over_episodes_history_by_history() -> None:
+    a, b = summarise(QUEUES).to_dicts()
+    sums = sorted(first + second for first, second in zip(range(-3, 17), range(20), strict=True))
+    assert (a["queues"], a["queue_pnl_low"], a["queue_pnl_median"], a["queue_pnl_high"]) == (20, sums[1], 16, sums[18])
+    assert a["queue_profitable"] == sum(total > 0 for total in sums) / 20
+    assert (b["queues"], b["queue_pnl_median"], b["queue_profitable"]) == (0, None, None), "F has no histories"
+
+
+def test_tables_name_the_sampled_queues_or_the_option_that_adds_them() -> None:
+    table, other = tables(QUEUES)
+    assert table.header[-2:] == ("20 sampled queues ($)", "Won (%)")
+    assert [row[-2:] for row in table.rows][:2] == [("+6.50 (-3.00…+16.00)", "80"), ("+9.50 (+0.00…+19.00)".replace("+0.00", "0.00"), "95")]
+    assert table.rows[-1][-2:] == ("+16.00 (-1.00…+33.00)", "90")
+    assert other.rows[-1][-2:] == ("–", "–")
+    assert comparison_table(summarise(QUEUES)).header[-2] == "20 sampled queues ($)"
+    assert any("no bound" in note for note in table.notes)
+    (plain,) = tables(backtests(backtest("a", "E", 1)))
+    assert plain.header[-1] == "Fill (%)"
+    assert any("--queues 20" in note for note in plain.notes)
 
 
 MIXED = backtests(
