@@ -21,8 +21,8 @@ from bellwether.lake.verification import verify as verify_lake
 from bellwether.places import failures, is_stored
 from bellwether.progress import shown
 from bellwether.recordings.capture_import import import_captures
-from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
 from bellwether.recordings.gaps import store_gap_summary, summarize_gaps
+from bellwether.recordings.recording import find_recording, list_recordings, store_finished
 from bellwether.settings import Settings, World, settings
 from bellwether.untrusted_text import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL

@@ -11,8 +11,7 @@ import click
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
 from bellwether.places import place
-from bellwether.recordings.catalogue import find_recording
-from bellwether.recordings.recording import check_name
+from bellwether.recordings.recording import check_name, find_recording
 from bellwether.replay.episode.listing import COLUMNS, build_row, describe_single_market, list_episodes
 from bellwether.replay.episode.model import METADATA, read_json
 from bellwether.settings import settings

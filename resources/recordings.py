@@ -13,8 +13,7 @@ from pydantic import Field
 
 from bellwether.errors import BellwetherError
 from bellwether.places import place
-from bellwether.recordings.catalogue import find_recording, list_recordings
-from bellwether.recordings.recording import RecordingStatus
+from bellwether.recordings.recording import RecordingStatus, find_recording, list_recordings
 
 if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording

@@ -16,11 +16,20 @@ from bellwether.errors import ConfigError
 from bellwether.files import write_durably
 from bellwether.places import is_stored
 from bellwether.recordings.captures import Capture, event_ticker, find_captures
-from bellwether.recordings.catalogue import store_recording
 from bellwether.recordings.exchange_times import format_time, read_exchange_time
 from bellwether.recordings.framing import CapturedMessage
 from bellwether.recordings.recorder import Recorder, WriteSchedule
-from bellwether.recordings.recording import ABOUT, DONE, Recording, RecordingRequest, RecordingStatus, check_name, dump_about, is_locked
+from bellwether.recordings.recording import (
+    ABOUT,
+    DONE,
+    Recording,
+    RecordingRequest,
+    RecordingStatus,
+    check_name,
+    dump_about,
+    is_locked,
+    store_recording,
+)
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_ticker
 from bellwether.venues.kalshi.stream.protocol import CHANNELS
 

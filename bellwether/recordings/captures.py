@@ -6,16 +6,17 @@ A message has a subscription (`sid`) and a sequence number (`seq`) within its su
 from __future__ import annotations
 
 import hashlib
-import heapq
 import os
 import re
 import zlib
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,10 @@ def _find_ticker(path: Path) -> str:
     return next((ticker for line in read_lines(path) if (ticker := read_ticker(read_body(parse_message(line))))), _remove_suffixes(path))
 
 
+#: Exchange time, subscription and sequence number of a message; -1 if it is not numbered.
+_Head = tuple[int, int, int]
+
+
 class _Index:
     """Index of one market's file: connection, subscription, sequence number and exchange time of each message, as columns."""
 
@@ -270,88 +275,45 @@ class _Index:
             begun.add(sid)
         return True
 
-    def places(self, connection: int) -> range:
-        """Return the positions of a connection's messages, which are contiguous."""
-        count = self.connections.count(connection)
-        start = self.connections.index(connection) if count else 0
-        return range(start, start + count)
-
-
-class _Merge:
-    """Merge of the messages of one connection from several files, in order of arrival.
-
-    The next message is the head of a file with the lowest remaining number of its subscription; of several such heads, the oldest.
-    """
-
-    def __init__(self, indexes: list[_Index], connection: int) -> None:
-        self._indexes = indexes
-        self._places = [index.places(connection) for index in indexes]
-        self._at = [0] * len(indexes)
-        self._remaining = [self._by_sid(index, places) for index, places in zip(indexes, self._places, strict=True)]
-        self._lowest: dict[int, list[tuple[int, int]]] = {}
-        for file, remaining in enumerate(self._remaining):
-            for sid, seqs in remaining.items():
-                heapq.heappush(self._lowest.setdefault(sid, []), (seqs[-1], file))
-
-    @staticmethod
-    def _by_sid(index: _Index, places: range) -> dict[int, list[int]]:
-        """Return the sequence numbers of each subscription in a file, in reverse, so that the next one can be popped."""
-        seqs: dict[int, list[int]] = {}
-        for place in reversed(places):
-            if index.sids[place] >= 0:
-                seqs.setdefault(index.sids[place], []).append(index.seqs[place])
-        return seqs
-
-    def _head(self, file: int) -> tuple[int, int, int] | None:
-        """Return exchange time, subscription and sequence number of a file's next message; None at its end."""
-        if self._at[file] == len(self._places[file]):
-            return None
-        place = self._places[file][self._at[file]]
-        index = self._indexes[file]
-        return index.times[place], index.sids[place], index.seqs[place]
-
-    def _is_next(self, file: int, sid: int) -> bool:
-        """Return True if a file has the lowest remaining number of a subscription, or the subscription has no numbers."""
-        return sid not in self._lowest or self._lowest[sid][0][1] == file
-
-    def __iter__(self) -> Iterator[int]:
-        """Yield the index of the file that contains the next message, once for each message."""
-        heads = {file: (*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None}
-        while heads:
-            # Conflicting files have no next head: the oldest is taken, and the gap report shows the inversion.
-            _, sid, seq, file = min([head for head in heads.values() if self._is_next(head[3], head[1])] or heads.values())
-            self._take(file, sid, seq)
-            yield file
-            head = self._head(file)
-            if head is None:
-                del heads[file]
-            else:
-                heads[file] = (*head, file)
-
-    def _take(self, file: int, sid: int, seq: int) -> None:
-        """Advance a file past its next message. sid, seq: subscription and sequence number of the message."""
-        self._at[file] += 1
-        if sid not in self._lowest:
-            return
-        lowest, remaining = self._lowest[sid], self._remaining[file][sid]
-        remaining.pop()
-        if lowest[0] == (seq, file):
-            heapq.heappop(lowest)
-        else:
-            lowest.remove((seq, file))
-            heapq.heapify(lowest)
-        if remaining:
-            heapq.heappush(lowest, (remaining[-1], file))
+    def heads(self, connection: int) -> list[_Head]:
+        """Return the messages of a connection, which are contiguous, in order."""
+        places = [place for place, own in enumerate(self.connections) if own == connection]
+        return [(self.times[place], self.sids[place], self.seqs[place]) for place in places]
 
 
 def _merge(files: tuple[Path, ...]) -> Iterator[CapturedMessage]:
     """Yield the messages of one event's files in order of arrival."""
     indexes = [_Index(path) for path in files]
-    last = max((index.connections[-1] for index in indexes if index.connections), default=0)
     lines = [read_lines(path) for path in files]
+    last = max((index.connections[-1] for index in indexes if index.connections), default=0)
     for connection in range(1, last + 1):
-        for file in _Merge(indexes, connection):
+        for file in _order_files([index.heads(connection) for index in indexes]):
             yield CapturedMessage(None, connection, next(lines[file]))
+
+
+def _order_files(messages: list[list[_Head]]) -> Iterator[int]:
+    """Yield the file of the next message in order of arrival, once for each message. messages: of each file, in order.
+
+    The next message is the head of a file with the lowest remaining number of its subscription; of several such heads, the oldest.
+    """
+    numbered = sorted((sid, seq, file) for file, own in enumerate(messages) for _, sid, seq in own if sid >= 0)
+    expected = {sid: deque(file for _, _, file in group) for sid, group in groupby(numbered, itemgetter(0))}
+    rest = [iter(own) for own in messages]
+    heads = {file: (*head, file) for file, own in enumerate(rest) if (head := next(own, None)) is not None}
+    while heads:
+        # Conflicting files have no next head: the oldest is taken, and the gap report shows the inversion.
+        ready = [head for head in heads.values() if head[1] not in expected or expected[head[1]][0] == head[3]]
+        _, sid, _, file = min(ready or heads.values())
+        if sid in expected:
+            expected[sid].remove(file)
+            if not expected[sid]:
+                del expected[sid]
+        yield file
+        head = next(rest[file], None)
+        if head is None:
+            del heads[file]
+        else:
+            heads[file] = (*head, file)
 
 
 _FORMS: dict[str, Callable[[list[Path]], Iterator[Capture]]] = {

@@ -18,6 +18,7 @@ import orjson
 
 from bellwether.errors import LakeError
 from bellwether.files import open_bytes
+from bellwether.recordings.exchange_times import format_time
 from bellwether.venues.kalshi.stream.frame import Frame
 
 _LINE = re.compile(rb'\{"received_at":(\d+|null),"connection":(\d+),"ordinal":(\d+),"(frame|text|base64)":')
@@ -74,3 +75,16 @@ def read_lines(path: Path) -> Iterator[bytes]:
                     yield text
     except (EOFError, gzip.BadGzipFile) as error:
         raise LakeError(f"importing {path}: the file is truncated or damaged ({error}); copy it again") from None
+
+
+#: Type of the frame in which the recorder stores the close that a market announced at the time of recording.
+WATCHED = "watch_market"
+
+
+def watch_frame(ticker: str, close: int) -> bytes:
+    """Return the frame with the announced close of a market, in ns since 1970, UTC.
+
+    The venue overwrites the close of a market that ends early, so the earlier value is not available later.
+    """
+    body = {"market_ticker": ticker, "close_time": format_time(close).replace("+00:00", "Z")}
+    return orjson.dumps({"type": WATCHED, "msg": body})

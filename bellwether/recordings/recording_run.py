@@ -13,13 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.recordings.exchange_times import SECOND
+from bellwether.recordings.framing import watch_frame
 from bellwether.recordings.recorder import Recorder, StreamStart, WriteSchedule
-from bellwether.recordings.recorder_frames import watch_frame
 from bellwether.recordings.recording import Recording, RecordingRequest, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
@@ -129,7 +127,7 @@ def _write_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> St
     start = recorder.next
     for ticker, close in markets.items():
         if close is not None:
-            note = orjson.dumps(watch_frame(ticker, int(close.timestamp()) * SECOND))
+            note = watch_frame(ticker, int(close.timestamp()) * SECOND)
             recorder.write(Frame(time.time_ns(), start.connection, start.ordinal, note))
             start = start._replace(ordinal=start.ordinal + 1)
     return start

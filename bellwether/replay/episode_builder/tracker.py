@@ -11,8 +11,8 @@ from typing import Any
 
 from bellwether.recordings.books import FrameReader, UnusableFrame, convert_no_prices, read_last_price, read_polled_trades
 from bellwether.recordings.exchange_times import MILLISECOND, read_exchange_time
+from bellwether.recordings.framing import WATCHED
 from bellwether.recordings.gaps import BookValidator
-from bellwether.recordings.recorder_frames import WATCHED
 from bellwether.replay.episode_builder.books import Books, TrackedMarket
 from bellwether.replay.episode_builder.columns import TRADES, Rows, Texts
 from bellwether.replay.episode_builder.gaps import BookLoss

@@ -16,9 +16,8 @@ from bellwether.forecasting.registry import forecasters
 from bellwether.places import place
 from bellwether.publish import export
 from bellwether.publish.card import is_export
-from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
 from bellwether.recordings.recorder import Recorder
-from bellwether.recordings.recording import Recording
+from bellwether.recordings.recording import Recording, find_recording, list_recordings, store_finished
 from bellwether.replay.agents.llm import Trajectory
 from bellwether.settings import World, settings
 from bellwether.submissions import Submissions

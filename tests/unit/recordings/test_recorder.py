@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.recordings import framing
-from bellwether.recordings.catalogue import find_recording, list_recordings
 from bellwether.recordings.recorder import Recorder, WriteSchedule
-from bellwether.recordings.recording import Recording, RecordingStatus, TornSegment
+from bellwether.recordings.recording import Recording, RecordingStatus, TornSegment, find_recording, list_recordings
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.recordings.frames import ABOUT, AT_ONCE, frames, recorded
 from tests.unit.venues.stream_peer import A, delta, snapshot
