@@ -11,9 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.rules.fees import OrderFees
-from bellwether.replay.rules.ruleset import rule_set, rules_for
-from bellwether.replay.rules.terms import fee_terms
+from bellwether.replay.rules import OrderFees, fee_terms, rule_set, rules_for
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Side
 

@@ -161,6 +161,7 @@ def _run_original(prepared: Prepared, agent: Agent | type[Agent] | AgentSource, 
     kind, name, create = _find_factory(agent)
     check_complete(kind)
     pmb.check(kind, settings)
+    settings = replace(settings, queues=0)
     with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
         instance = call_guarded(limit, create, -1, prepared.info.start_ns)
         result = pmb.replay(prepared, instance, settings, limit)

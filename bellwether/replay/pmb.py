@@ -30,13 +30,12 @@ from bellwether.replay.agents.runner import PhaseCaller, call_locally
 from bellwether.replay.engine import ReplayOutcome, codes
 from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.preparation import Prepared
-from bellwether.replay.rules import PMB, fee_terms, rule_set
+from bellwether.replay.rules import PMB, PMB_RULES, fee_terms
 from bellwether.replay.run_record import BacktestSettings
 from bellwether.replay.tape.layout import LEVEL, unpack
 from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, DOLLAR, MICROS, YES, dollars
 from bellwether.units import MicroDollars
 
-RULES = rule_set(PMB)
 QUEUES = ("trade_only", "reconciled")
 _RATES = {Role.TAKER: 0.07, Role.MAKER: 0.0175}
 _FIFTY = DOLLAR // 2
@@ -57,8 +56,9 @@ def check(kind: type[Agent], settings: BacktestSettings) -> None:
         raise ConfigError(f"replaying under {PMB}: the agent {kind.name} {reason}; these rules only call `act` of Python agents")
     if settings.queue not in QUEUES:
         raise ConfigError(f"replaying under {PMB}: queue is {settings.queue}; choose one of {', '.join(QUEUES)}")
-    if settings.order_latency or settings.data_latency:
-        raise ConfigError(f"replaying under {PMB}: these rules have no latency; set order_latency and data_latency to 0")
+    for name in ("order_latency", "data_latency", "queues"):
+        if getattr(settings, name):
+            raise ConfigError(f"replaying under {PMB}: {name} is {getattr(settings, name)}, which these rules do not have; leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,8 +459,8 @@ class _Simulation:
         return rows
 
     def conditions(self) -> Conditions:
-        fees, cents = np.tile(fee_terms(RULES, None), (self._count, 1)), np.arange(CENT, DOLLAR, CENT)
-        return Conditions(RULES, self._settings.engine(), fees, (cents,) * self._count, tape_digest=self._prepared.tape.digest)
+        fees, cents = np.tile(fee_terms(PMB_RULES, None), (self._count, 1)), np.arange(CENT, DOLLAR, CENT)
+        return Conditions(PMB_RULES, self._settings.engine(), fees, (cents,) * self._count, tape_digest=self._prepared.tape.digest)
 
     def place_many(self, requests: np.ndarray, tag: str) -> np.ndarray:
         return np.array([self.place(*(*row, tag)) for row in requests.tolist()], np.int64)

@@ -15,8 +15,7 @@ import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
-from bellwether.replay.rules import PMB, RuleSet, rule_set, rules_for
-from bellwether.replay.rules.combination import combine_rules
+from bellwether.replay.rules import PMB, PMB_RULES, RuleSet, combine_rules, rule_set, rules_for
 from bellwether.replay.tape import Tape, load_tape
 from bellwether.replay.tape.layout import KIND_MASK, PRINT, freeze, unpack
 from bellwether.replay.tape.merge import merge_tapes, replace_units
@@ -133,8 +132,8 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
     about = episode.metadata
     day = datetime.fromtimestamp(about.start // SECOND, UTC).date()
     wanted = rules or about.rules or rules_for(about.venue, day)
-    chosen = rule_set(wanted) if isinstance(wanted, str) else wanted
-    is_original = chosen.name == PMB
+    is_original = wanted in (PMB, PMB_RULES)
+    chosen = PMB_RULES if is_original else rule_set(wanted) if isinstance(wanted, str) else wanted
     # Under these rules only the results use the tape.
     tape = load_tape(episode, rules_for(about.venue, day) if is_original else chosen, cache)
     exogenous = {} if is_original else episode.exogenous
@@ -156,7 +155,7 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
         exogenous=tuple(exogenous),
         observation_depth=about.observation_depth,
     )
-    default_fees = chosen.uses_fee_terms and any(market.has_default_fee for market in about.markets)
+    default_fees = not is_original and chosen.uses_fee_terms and any(market.has_default_fee for market in about.markets)
     return Prepared(
         info,
         episode.digest,
@@ -188,12 +187,12 @@ def _combine(episodes: Sequence[Prepared], bankroll: int | None) -> Prepared:
         raise ConfigError("preparing a run: the list of episodes is empty; name at least one")
     parts = sorted(episodes, key=lambda part: (part.info.start_ns, part.info.id))
     _check_markets(parts)
-    rules = combine_rules([part.rules for part in parts])
-    if rules.trade_after_settlement:
+    if original := next((part.info.id for part in parts if part.content is not None), None):
         raise ConfigError(
-            f"preparing a run: under {rules.name} markets are traded after their end; replay the episodes separately, or name other rules "
+            f"preparing a run: {original} has the rules {PMB}, which replay one episode; replay the episodes separately, or name other rules "
             "with --rules"
         )
+    rules = combine_rules([part.rules for part in parts])
     exogenous: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for part in parts:
         for name, points in part.exogenous.items():

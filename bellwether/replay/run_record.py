@@ -14,6 +14,7 @@ from bellwether.replay.agents.failures import Failure
 from bellwether.replay.agents.limits import Limits
 from bellwether.replay.engine import ReplayOutcome
 from bellwether.replay.engine import ReplaySettings as EngineSettings
+from bellwether.replay.engine.settings import DEFAULT_QUEUE
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import MINUTE
@@ -39,7 +40,7 @@ class BacktestSettings:
         data_latency: Time until the agent sees an event.
         execution: maker_taker or taker_only. Default: that of the episode.
         queue: Queue model: trade_only, proportional (with an exponent: proportional:3), optimistic, or sampled:K with the number of a
-            history. Default: that of the rules.
+            history; reconciled under PredictionMarketBench's rules only. Default: proportional, or trade_only under these rules.
         queues: Number of sampled queue histories in which the run is repeated. Default: 20 for agents that ship with Bellwether and for
             compiled agents; 0 for isolated agents and other Python agents, which may call paid services.
         self_trade: cancel_taker or cancel_maker.
@@ -84,7 +85,7 @@ class BacktestSettings:
             self,
             rules=prepared.rules.name,
             execution=self.execution or prepared.execution,
-            queue=self.queue or prepared.rules.queue,
+            queue=self.queue or (DEFAULT_QUEUE if prepared.content is None else "trade_only"),
             bankroll=prepared.info.bankroll if self.bankroll is None else self.bankroll,
         )
 

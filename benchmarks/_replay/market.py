@@ -47,15 +47,12 @@ def synthetic(seed: int = 5, *, prints: int = PRINTS, changes: int = LEVEL_CHANG
     ts = np.concatenate([ts, np.full(len(ends), length, np.int64)]) + START
     event = np.concatenate([event, ends])
     terms = fee_terms(rule_set(RULES), {"type": "quadratic_with_maker_fees", "multiplier": 1})
-    rows = np.flatnonzero((event & 0xF) == LEVEL)
     return Tape(
         ts=ts,
         event=event,
         tickers=tuple(f"SYN-{code}" for code in range(tickers)),
         start=START,
         end=START + length,
-        rows_ts=ts[rows],
-        rows_end=rows + 1,
         fees=np.tile(terms, (tickers, 1)),
         levels=(np.arange(0, DOLLAR + 1, MILL),) * tickers,
         digest=hashlib.sha256(ts.tobytes() + event.tobytes()).hexdigest(),

@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.replay import Prepared, prepare
 from bellwether.replay.engine import ReplaySettings
-from bellwether.replay.rules.combination import combine_rules
+from bellwether.replay.rules import combine_rules
 from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
 from bellwether.replay.tape.merge import merge_tapes, replace_units
 from bellwether.replay.units import MICROS, SECOND
@@ -52,8 +52,8 @@ def test_both_engines_agree_on_recorded_books(captures: Captures, folder: str, s
 def beginning(tape: Tape, events: int) -> Tape:
     """Return the first events of a tape and the ends of its markets. Without ends there would be decisions until the end of the portfolio."""
     ends = [index for index in range(events, len(tape)) if unpack(int(tape.event[index]))[0] in (CLOSE, SETTLE, VOID)]
-    kept, rows = np.array([*range(events), *ends]), tape.rows_end <= events
-    return replace(tape, ts=tape.ts[kept], event=tape.event[kept], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
+    kept = np.array([*range(events), *ends])
+    return replace(tape, ts=tape.ts[kept], event=tape.event[kept])
 
 
 def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from bellwether.replay.agents.agent import Callbacks
 from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, News, Row, store_tag
 from bellwether.replay.engine import codes
-from bellwether.replay.engine.marks import unrealised_pnl
 from bellwether.replay.tape.layout import Tape, cache_per_tape
 from bellwether.units import CentiCents, Lots
 
@@ -202,9 +201,10 @@ class LocalPort:
     def _ledger(self, market: int) -> list[list[Any]]:
         session = self._session
         chosen = slice(None) if market < 0 else slice(market, market + 1)
-        missing = CentiCents(0)
         columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
-        return [[*lots, *money, unrealised_pnl(lots, money[:2], bids, missing)] for lots, money, bids in zip(*columns, strict=True)]
+        return [
+            [*lots, *money, lots[0] * bids[0] + lots[1] * bids[1] - money[0] - money[1]] for lots, money, bids in zip(*columns, strict=True)
+        ]
 
     def _conditions(self) -> Conditions:
         session, tape = self._session, self._session.tape

@@ -14,7 +14,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine.codes import Queue, TickerStatus
 from bellwether.replay.engine.requests import engine_address
 from bellwether.replay.engine.schedule import DECISION
-from bellwether.replay.engine.settings import ReplaySettings, parse_queue
+from bellwether.replay.engine.settings import DEFAULT_QUEUE, ReplaySettings, parse_queue
 from bellwether.replay.engine.state import (
     ARRAYS,
     ENTRY_WORD,
@@ -186,14 +186,7 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarra
     state["expiry"] = state["timer"] = state["budget"] = NEVER
     state["expiry_at"] = state["timer_at"] = -1
     state["cash"] = settings.bankroll
-    for name in ("consume", "remainder_rests", "gtd_rests", "through", "crossing", "collateral"):
-        state[name] = getattr(rules, name)
-    state["behind_own"], state["net"] = rules.join == "behind_own", rules.netting == "net"
-    state["fifty"], state["trade_after"] = rules.mark_missing == "fifty", rules.trade_after_settlement
-    state["canonical_sell"], state["self_trade"] = rules.maker_sell_price == "canonical", rules.self_trade_allowed
-    state["final_cash"], state["by_rows"] = rules.final_curve == "cash", rules.decisions == "book_rows"
-    state["listed"] = rules.observations == "frozen"
-    state["queue"], state["queue_number"] = parse_queue(settings.queue or rules.queue)
+    state["queue"], state["queue_number"] = parse_queue(settings.queue or DEFAULT_QUEUE)
     if state["queue"] == Queue.RECONCILED:
         raise ConfigError(f"replaying under {rules.name}: the queue model reconciled exists under pmb-2026-01 only; choose another")
     state["cancel_maker"], state["taker_only"] = settings.self_trade == "cancel_maker", settings.execution == "taker_only"

@@ -47,8 +47,6 @@ def lower_best(sim, s, level):
 @compiled
 def consume(sim, s, level, lots):
     """Subtract lots that the agent took from a displayed level; they return when its recorded size next changes."""
-    if state_of(sim).consume == 0:
-        return
     shown, taken, at = shown_of(sim), taken_of(sim), sides_of(sim)[s].book + level
     if taken[at] == 0:
         marks_of(sim)[at] += 1

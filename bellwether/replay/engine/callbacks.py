@@ -117,9 +117,7 @@ def _new_batch(sim):
         has_news |= state.update_head < state.update_end
     if _has_callback(state, ON_TRADE):
         end = state.trades_end
-        # Decisions that precede the prints of their instant do not know these yet.
-        last = state.time - (1 if state.by_rows == 1 and state.at_news == 0 else 0)
-        while end < len(trades) and trades[end].ts <= last:
+        while end < len(trades) and trades[end].ts <= state.time:
             end += 1
         state.trades_end = end
         has_news |= state.trades_at < end

@@ -140,7 +140,7 @@ def _run_scheduled_stop(sim, row, time):
     decides, wakes = stop.kind == DECISION, stop.kind == WAKE
     state.stop, state.time = row + 1, time
     if not (decides or wakes):
-        _record_sample(sim, time, row + 1 == len(schedule_of(sim)))
+        _record_sample(sim, time)
         return 0
     state.at_news = 1 if wakes else 0
     state.now = time + state.data_latency
@@ -184,13 +184,10 @@ def _deliver_messages(sim, time):
 
 
 @compiled
-def _record_sample(sim, time, final):
-    """Append a sample of cash and equity. final: last sample, which contains only cash under some rules."""
+def _record_sample(sim, time):
+    """Append a sample of cash and equity."""
     state, sides = state_of(sim), sides_of(sim)
     value_account(state, sides)
     sample = samples_of(sim)[state.samples]
     state.samples += 1
-    cash_only = final and state.final_cash == 1
-    sample.ts, sample.cash = time, state.cash
-    sample.equity = state.cash if cash_only else state.equity
-    sample.mid_equity = state.cash if cash_only else state.mid_equity
+    sample.ts, sample.cash, sample.equity, sample.mid_equity = time, state.cash, state.equity, state.mid_equity

@@ -17,7 +17,7 @@ from numba.core import config
 from platformdirs import user_cache_path
 
 from bellwether.replay import units
-from bellwether.replay.rules import terms
+from bellwether.replay.rules import fees as fee_formulas
 from bellwether.replay.tape import layout
 
 #: Without the GIL and without reference counts: the engine allocates nothing.
@@ -26,7 +26,7 @@ _PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 def _digest() -> str:
     """Compute the SHA-256, in hex, of all sources that the engine's compiled code contains."""
-    files = [*sorted(Path(__file__).parent.glob("*.py")), *(Path(str(module.__file__)) for module in (terms, layout, units))]
+    files = [*sorted(Path(__file__).parent.glob("*.py")), *(Path(str(module.__file__)) for module in (fee_formulas, layout, units))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

@@ -171,12 +171,9 @@ def check_crossings(sim, i, ts):
 
 @compiled
 def _flag_crossing(sim, m):
-    """Request a crossing check of a market at the end of the instant. Returns False if the rules have no such checks."""
-    state = state_of(sim)
-    if state.crossing == 0:
-        return False
+    """Request a crossing check of a market at the end of the instant. Returns True."""
     markets_of(sim)[m].flagged = 1
-    state.flagged = 1
+    state_of(sim).flagged = 1
     return True
 
 
@@ -199,14 +196,11 @@ def _change_status(sim, m, kind, value, ts):
     elif kind == GRID:
         market.grid = value * state.grid_width
     elif kind == CLOSE:
-        if state.trade_after == 0:
-            market.status |= _CLOSED_BIT
-            end_all_orders(sim, m, _CLOSED, ts)
+        market.status |= _CLOSED_BIT
+        end_all_orders(sim, m, _CLOSED, ts)
     elif kind in (SETTLE, VOID) and market.status & _PAID_BIT == 0:
         end_all_orders(sim, m, _CLOSED, ts)
         pay_positions(sim, m, value, kind == VOID)
         update_reserves(sim, m)
-        market.status |= _PAID_BIT
-        if state.trade_after == 0:
-            market.status |= _CLOSED_BIT | _SETTLED_BIT
+        market.status |= _PAID_BIT | _CLOSED_BIT | _SETTLED_BIT
     return False

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from math import ceil, sqrt
+from math import sqrt
 
 from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.compilation import compiled
-from bellwether.replay.rules.terms import (
+from bellwether.replay.rules.fees import (
     BY_SHARES_0,
     BY_SHARES_2,
     BY_SHARES_HALF,
@@ -17,12 +17,11 @@ from bellwether.replay.rules.terms import (
     BY_VALUE_0,
     BY_VALUE_2,
     BY_VALUE_HALF,
-    FLOAT,
     FREE,
     QUADRATIC,
 )
 from bellwether.replay.tape.layout import MAKER_KIND, TAKER_KIND, WAIVER_UNTIL
-from bellwether.replay.units import CENT, CENT_MICROS, DOLLAR
+from bellwether.replay.units import DOLLAR
 
 _TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
 _DIGIT, _MASK = 2**31 - 1, 2**62 - 1
@@ -37,9 +36,6 @@ def trade_fee(market, role, price, lots):
     kind, num, den, unit = market.fees[at], market.fees[at + 1], market.fees[at + 2], market.fee_unit
     if kind == FREE:
         return 0
-    if kind == FLOAT:
-        cents = price / CENT
-        return ceil(num / den * (lots / 100.0) * (cents / 100.0) * (1 - cents / 100.0) * 100) * CENT_MICROS
     if kind == QUADRATIC:
         value, step = lots * price * (DOLLAR - price), den * DOLLAR * unit
         if value < _SMALL and num < 1024:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from bellwether.replay.engine.accounts import (
     book_fill,
-    booked_price,
     compute_reserve,
     compute_reserved_fee,
+    own_price,
     update_reserve,
     update_reserves,
 )
@@ -113,12 +113,12 @@ def set_bid_price(sim, order):
 
 @inlined
 def is_crossing(sim, order):
-    """Return True if an order would trade at once with a displayed bid, or with an own order where rules forbid self-trades."""
+    """Return True if an order would trade at once with a displayed bid, or with an own order."""
     s = 2 * order.market + 1 - order.bid_side
     limit = markets_of(sim)[order.market].levels + 1 - order.level
     if sides_of(sim)[s].best >= limit:
         return True
-    if state_of(sim).self_trade == 1 or sides_of(sim)[s].own == 0:
+    if sides_of(sim)[s].own == 0:
         return False
     return orders_of(sim)[sides_of(sim)[s].head].level >= limit
 
@@ -146,7 +146,7 @@ def execute_order(sim, o, lots, ts):
     fee = compute_reserved_fee(sim, order, rest) if rests else 0
     if rests and not crossing:
         return _rest_order(sim, o, rest, fee, ts)
-    if state.collateral == 1 and not _is_affordable(sim, order, filled, change, rest if rests else 0, fee, reached):
+    if not _is_affordable(sim, order, filled, change, rest if rests else 0, fee, reached):
         return _INSUFFICIENT_CASH
     if order.tif == _FOK and rest > 0:
         return _FOK_UNFILLED
@@ -171,13 +171,12 @@ def _rest_order(sim, o, lots, fee, ts):
     state, order = state_of(sim), orders_of(sim)[o]
     s = 2 * order.market + order.bid_side
     side, other = sides_of(sim)[s], sides_of(sim)[s ^ 1]
-    if state.collateral == 1:
-        yes, no = (side.position, other.position) if order.bid_side == 0 else (other.position, side.position)
-        reserve = compute_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, order.action, DOLLAR)
-        reserved = state.reserved + reserve - side.reserve
-        if state.cash < reserved:
-            return _INSUFFICIENT_CASH
-        state.reserved, side.reserve = reserved, reserve
+    yes, no = (side.position, other.position) if order.bid_side == 0 else (other.position, side.position)
+    reserve = compute_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, DOLLAR)
+    reserved = state.reserved + reserve - side.reserve
+    if state.cash < reserved:
+        return _INSUFFICIENT_CASH
+    state.reserved, side.reserve = reserved, reserve
     order.reserved_fee = fee
     join_queue(sim, o, ts)
     return _NO_REASON
@@ -185,14 +184,10 @@ def _rest_order(sim, o, lots, fee, ts):
 
 @inlined
 def _may_rest(state, tif, crossing, stopped):
-    """Return True if the rules allow the unfilled lots of an order to rest. stopped: matching stopped at an own order."""
+    """Return True if the unfilled lots of an order may rest. stopped: matching stopped at an own order."""
     if tif in (_IOC, _FOK) or state.taker_only == 1:
         return False
-    if tif == _GTD and state.gtd_rests == 0:
-        return False
-    if not crossing:
-        return True
-    return tif != _POST_ONLY and state.remainder_rests == 1 and not stopped
+    return not crossing or (tif != _POST_ONLY and not stopped)
 
 
 @compiled
@@ -206,7 +201,7 @@ def _walk_book(sim, o, lots, ts, commit):
     m, market = order.market, markets_of(sim)[order.market]
     s = 2 * m + 1 - order.bid_side
     side, shown, limit = sides_of(sim)[s], shown_of(sim), market.levels + 1 - order.level
-    guarded = state.self_trade == 0 and side.own > 0
+    guarded = side.own > 0
     q = side.best
     if guarded:
         q = max(q, orders[side.head].level)
@@ -227,7 +222,7 @@ def _walk_book(sim, o, lots, ts, commit):
             if commit:
                 _take_level(sim, o, s, q, price, size, ts)
             else:
-                booked = booked_price(state, order, price, _TAKER)
+                booked = own_price(order, price)
                 fee, rounding = fill_fee(market, _TAKER, order.action, booked, size, ts, rounding)
                 change += (booked if order.action == 1 else -booked) * size - fee
             remaining -= size
@@ -243,8 +238,6 @@ def _take_level(sim, o, s, q, price, size, ts):
     orders = orders_of(sim)
     book_fill(sim, o, price, size, _TAKER, ts)
     consume(sim, s, q, size)
-    if state_of(sim).self_trade == 1:
-        return
     i = sides_of(sim)[s].head
     while i >= 0 and orders[i].level >= q:
         if orders[i].level == q:
@@ -271,21 +264,16 @@ def _is_affordable(sim, order, filled, change, rest, fee, reached):
     own, opposite = sides[s].position, sides[s ^ 1].position
     cash, reserved = state.cash, state.reserved
     if filled > 0:
-        if state.net == 1:
-            pairs = min(opposite, filled)
-            # A sale as sent earns its price; after netting, the opposite lots still pay a dollar for lots not held.
-            change -= DOLLAR * (filled - pairs) if order.action == 1 else -DOLLAR * pairs
-            own, opposite = own + filled - pairs, opposite - pairs
-        elif order.action == 0:
-            own += filled
-        else:
-            opposite -= filled
+        pairs = min(opposite, filled)
+        # A sale as sent earns its price; after netting, the opposite lots still pay a dollar for lots not held.
+        change -= DOLLAR * (filled - pairs) if order.action == 1 else -DOLLAR * pairs
+        own, opposite = own + filled - pairs, opposite - pairs
         cash += change
     yes, no = (own, opposite) if order.bid_side == 0 else (opposite, own)
     if rest > 0 or filled > 0:
-        reserved += compute_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, order.action, DOLLAR) - sides[s].reserve
+        reserved += compute_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, DOLLAR) - sides[s].reserve
     if filled > 0 or reached < DOLLAR:
-        reserved += compute_reserve(sim, s ^ 1, yes, no, 0, 0, 0, 0, 0, reached) - sides[s ^ 1].reserve
+        reserved += compute_reserve(sim, s ^ 1, yes, no, 0, 0, 0, 0, reached) - sides[s ^ 1].reserve
     return cash - reserved >= 0
 
 

@@ -12,8 +12,8 @@ from bellwether.replay.engine.matching import amend_now, cancel_now, process_arr
 from bellwether.replay.engine.memory import messages_of, orders_of, state_of, ts_of
 from bellwether.replay.engine.state import AMEND_MESSAGE, CANCEL_MESSAGE, PLACE_MESSAGE
 
-_PENDING, _RESTING, _FILLED, _REJECTED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.REJECTED)
-_AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Reason.NOT_RESTING)
+_PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
+_AGENT, _NOT_RESTING = int(Reason.AGENT), int(Reason.NOT_RESTING)
 
 
 @inlined
@@ -66,20 +66,14 @@ def place_order(sim, m, side, action, price, lots, tif, expires):
         send_message(sim, PLACE_MESSAGE, o, 0, 0)
         return o
     process_arrival(sim, o, state.now)
-    if state.trade_after == 1 and order.status == _REJECTED and order.reason == _NO_BOOK:
-        state.orders = o
-        return NONE
     return o
 
 
 @compiled
 def cancel_order(sim, o):
     """Cancel an order. Returns 1 if it rested (with latency: may rest on arrival), else 0."""
-    state, order = state_of(sim), orders_of(sim)[o]
-    if state.listed == 1 and order.status == _FILLED and order.queued >= 0:
-        return 1
     if is_immediate(sim):
-        return 1 if cancel_now(sim, o, _AGENT, state.now) else 0
+        return 1 if cancel_now(sim, o, _AGENT, state_of(sim).now) else 0
     if not is_live(sim, o):
         return 0
     send_message(sim, CANCEL_MESSAGE, o, 0, 0)

@@ -9,10 +9,8 @@ import numpy as np
 
 from bellwether.replay.engine.arrays import MARKET_AT, SIDE_AT, STATE_AT
 from bellwether.replay.engine.codes import O_STATUS, Status
-from bellwether.replay.engine.marks import unrealised_pnl
 from bellwether.replay.engine.settings import ReplaySettings
-from bellwether.replay.units import DOLLAR
-from bellwether.units import CentiCents, MicroDollars
+from bellwether.units import MicroDollars
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +82,7 @@ def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> Re
         mid_equity=money("mid_equity"),
         positions=positions,
         basis=basis,
-        unrealised=_unrealised_pnl(positions, basis, bids, fifty=bool(state[STATE_AT.fifty])),
+        unrealised=(positions * bids - basis).sum(axis=1),
         earned=arrays["markets"][:, MARKET_AT.realised].copy(),
         settled=arrays["markets"][:, MARKET_AT.settled].copy(),
         steps=int(state[STATE_AT.step]),
@@ -93,10 +91,3 @@ def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> Re
         fills=rows("fills"),
         samples=rows("samples"),
     )
-
-
-def _unrealised_pnl(positions: np.ndarray, basis: np.ndarray, bids: np.ndarray, *, fifty: bool) -> np.ndarray:
-    """Compute the value less the cost of each market's remaining position, int64[T], micro-dollars. fifty: 0.50 without a quote."""
-    missing = CentiCents(DOLLAR // 2 if fifty else 0)
-    columns = zip(positions.tolist(), basis.tolist(), bids.tolist(), strict=True)
-    return np.array([unrealised_pnl(lots, costs, best, missing) for lots, costs, best in columns], np.int64)

@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 
 from bellwether.replay.engine.accounts import book_fill, compute_reserved_fee, update_reserve, update_reserves
-from bellwether.replay.engine.book import consume, count_at_level, first_order_at, link, unlink
+from bellwether.replay.engine.book import consume, count_at_level, link, unlink
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
@@ -31,8 +31,7 @@ def set_ended(order, status, reason, ts):
 def join_queue(sim, o, ts):
     """Add an order at the back of its queue."""
     state, order, side = state_of(sim), orders_of(sim)[o], sides_of(sim)[2 * orders_of(sim)[o].market + orders_of(sim)[o].bid_side]
-    first = first_order_at(sim, 2 * order.market + order.bid_side, order.level) if state.behind_own == 1 else -1
-    order.ahead = orders_of(sim)[first].ahead if first >= 0 else shown_of(sim)[side.book + order.level]
+    order.ahead = shown_of(sim)[side.book + order.level]
     order.status, order.reason, order.queued = _RESTING, _NO_REASON, ts
     side.own += 1
     if order.tif == _GTD and order.expires < state.expiry:
@@ -212,9 +211,8 @@ def apply_print(sim, s, level, lots, ts):
         first.ahead -= lots
         return
     while i >= 0 and orders[i].level > level:
-        if state.through == 1:
-            orders[i].ahead = 0
-            lots -= _fill_resting(sim, i, lots, ts)
+        orders[i].ahead = 0
+        lots -= _fill_resting(sim, i, lots, ts)
         i = orders[i].next
     _fill_at_level(sim, i, level, lots, ts)
     if state.sweep == 1:

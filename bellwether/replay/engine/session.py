@@ -37,7 +37,6 @@ from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.replay.engine.state import CALLBACK_WORDS, NEVER, PARAMS_WORD, WATCH_FILLS, WATCH_ORDERS
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
-from bellwether.replay.tape.levels import allow_every_mill
 from bellwether.units import CentiCents, Lots, MicroDollars
 
 #: Arrays restored when a compiled strategy restarts.
@@ -57,17 +56,16 @@ class Session(Arrays):
     """
 
     def __init__(self, tape: Tape, rules: RuleSet, settings: ReplaySettings) -> None:
-        tape = tape if rules.grid == "market" else allow_every_mill(tape)
         self.tape, self.rules, self.settings = tape, rules, settings
-        schedule = build_schedule(tape, rules, settings)
+        schedule = build_schedule(tape, settings)
         #: Number of decisions.
         self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
         super().__init__(tape, rules, schedule, settings)
-        self._state[STATE_AT.last] = last_time(tape, rules)
+        self._state[STATE_AT.last] = last_time(tape)
         sides = self._arrays["sides"]
         #: Best displayed bids in $0.0001, int64[T, 2], 0 for none.
         self.best = _read_only(sides[:, SIDE_AT.price].reshape(-1, 2))
-        #: Lots held, int64[T, 2]; below 0 for a short, which only some rules allow.
+        #: Lots held, int64[T, 2].
         self.positions = _read_only(sides[:, SIDE_AT.position].reshape(-1, 2))
         #: Last uncancelled orders of `quote` by market and side, int64[2 x T], -1 for none; they may have ended since.
         self.quoted = _read_only(sides[:, SIDE_AT.quote])
@@ -235,7 +233,7 @@ class Session(Arrays):
         """Send an order and return its number. price: 0 for a market order. expires: end of a GTD order, ns UTC.
 
         The number is returned also if the order is rejected (its row contains the reason). Returns -1 when the order limit is reached, the
-        replay is over, or the rules log nothing of a market without a book.
+        replay is over.
         """
         return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 

@@ -12,6 +12,7 @@ from bellwether.replay.engine.codes import Queue
 from bellwether.replay.units import MICROS, MINUTE, SECOND
 from bellwether.units import MicroDollars
 
+DEFAULT_QUEUE = "proportional"
 Execution = Literal["maker_taker", "taker_only"]
 SelfTradeRule = Literal["cancel_taker", "cancel_maker"]
 
@@ -26,7 +27,7 @@ class ReplaySettings:
 
     cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders.
     data_latency: age of the market data that a decision sees. execution: whether orders may rest. queue: queue model, see
-    `parse_queue`; None: that of the rule set. self_trade: which order is cancelled when both sides are the agent's. max_orders: per
+    `parse_queue`; None: DEFAULT_QUEUE. self_trade: which order is cancelled when both sides are the agent's. max_orders: per
     run. max_resting: per ticker and side.
     """
 

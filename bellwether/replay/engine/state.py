@@ -30,13 +30,12 @@ STATE = _record(
     # flagged: a crossing check is due. sweep: a filled order is still linked. stirred: own orders may have changed in this instant.
     "flagged sweep stirred expiry expiry_at",
     "cash fees realised reserved equity mid_equity",
-    # Rules and settings.
-    "consume remainder_rests gtd_rests through crossing behind_own net collateral fifty trade_after canonical_sell self_trade",
-    "final_cash listed queue queue_number cancel_maker taker_only order_latency data_latency max_orders max_resting",
+    # Settings.
+    "queue queue_number cancel_maker taker_only order_latency data_latency max_orders max_resting",
     # Quotes: calls left, and markets done in a batch.
     "budget quoted",
     # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.
-    "watch fills_reported fills_before fills_then at_news by_rows",
+    "watch fills_reported fills_before fills_then at_news",
     # Updates are rows [update_head, update_tail); noted: orders recorded so far, of which `open` were open.
     "update_head update_tail updates_reported noted open",
     # Callbacks of compiled agents: which exist, and the next item of each kind in the current batch.

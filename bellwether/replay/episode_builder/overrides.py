@@ -58,7 +58,7 @@ def _parse_fee(text: str) -> dict[str, Any]:
         multiplier = Decimal(-1)
     if not kind or not multiplier.is_finite() or multiplier < 0:
         raise ConfigError(f"reading --fee: {text!r:.80} is not TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees or quadratic:0.5")
-    types = sorted({name for rules in rule_sets().values() for name in rules.fees if name != "*"})
+    types = sorted({name for rules in rule_sets().values() for name in rules.fees})
     if kind not in types:
         raise ConfigError(f"reading --fee: unknown fee type {kind!r:.60}; give one of {', '.join(types)}")
     return {"type": kind, "multiplier": f"{multiplier.normalize():f}", "waiver_until": None, "source": "stated"}

@@ -1,17 +1,18 @@
 """Rule sets and fees of the venues: versioned data, exact integers."""
 
-from bellwether.replay.rules.fees import Accumulator, FillFee, OrderFees, kalshi_fee, trade_fee
-from bellwether.replay.rules.ruleset import PMB, FeeRates, RuleSet, rule_set, rule_sets, rules_for
-from bellwether.replay.rules.terms import FEE_COLS, fee_terms
+from bellwether.replay.rules.fees import FEE_COLS, Accumulator, FillFee, OrderFees, fee_terms, kalshi_fee, trade_fee
+from bellwether.replay.rules.ruleset import PMB, PMB_RULES, FeeRates, RuleSet, combine_rules, rule_set, rule_sets, rules_for
 
 __all__ = [
     "FEE_COLS",
     "PMB",
+    "PMB_RULES",
     "Accumulator",
     "FeeRates",
     "FillFee",
     "OrderFees",
     "RuleSet",
+    "combine_rules",
     "fee_terms",
     "kalshi_fee",
     "rule_set",

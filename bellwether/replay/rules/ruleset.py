@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal
 
 from bellwether.errors import ConfigError
-from bellwether.replay.rules.choices import (
-    Decisions,
-    FillRatio,
-    FinalCurve,
-    Grid,
-    Join,
-    MakerSellPrice,
-    MarkMissing,
-    Netting,
-    Observations,
-    Queue,
-    Samples,
-    Tie,
-    Venue,
-)
 from bellwether.units import Lots, MicroDollars
 
-#: Name of PredictionMarketBench's own rules, which are not data but code: `bellwether.replay.pmb`.
+#: Name of PredictionMarketBench's own rules, which are code and not in `rules.toml`.
 PMB = "pmb-2026-01"
 _DATA = Path(__file__).with_name("rules.toml")
+
+Venue = Literal["kalshi", "polymarket"]
 
 
 #: Fields that may differ between the markets of a run, in the order of the columns of `Tape.units`.
@@ -47,28 +34,17 @@ class FeeRates:
     maker: Fraction
 
 
-#: Rates of rules without fees.
-_FREE: Mapping[str, FeeRates] = MappingProxyType({"*": FeeRates(Fraction(0), Fraction(0))})
 _POLYMARKET_FEES_SINCE = 2026
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules of one venue from a day on. Units: lots, micro-dollars.
+    """Rules of one venue from a day on that differ between venues or days: fees, their rounding, and sizes. Units: lots, micro-dollars.
 
     name: `<venue>-<day>`, stored in every result. since: first day in force. default: whether `rules_for` chooses it; variants are chosen
-    by name. decisions, samples: when the agent acts and equity is sampled: on a fixed time grid, or at book rows and events as in the
-    original. tie: order of books and prints within an instant. consume: own taker fills reduce the displayed size until the level changes.
-    remainder_rests: the rest of a crossing GTC order rests. gtd_rests: a GTD order may rest at all. through: prints beyond a resting
-    order's price fill it. crossing: a book that crosses a resting order fills it. join: what an order queues behind. netting: whether YES
-    and NO of a market net to a dollar. collateral: orders reserve their maximum cost. mark_missing: mark of a position without a quote.
-    trade_after_settlement, self_trade_allowed: whether that is possible. maker_sell_price: price at which a maker's sale is booked. grid:
-    prices allowed for orders. min_lots, lot_step: sizes allowed for orders. fee_unit: trade fees are rounded up to it. balance_unit:
-    changes of the balance are rounded down to it at the trader's cost, with an accumulator per order; 0: no rounding. rebate_unit: unit of
-    the accumulator's rebates; rebate_above: only when it exceeds the unit. queue: default queue model. general: version of the rules common
-    to all sets of the venues. observations: the agent sees cash, equity and resting orders live, or as of its step, with filled orders
-    still listed. fill_ratio, final_curve: definitions of the metrics. fees: rates by the fee type of a market, `*` for every other.
-    sources: sources of the rules.
+    by name. min_lots, lot_step: sizes allowed for orders. fee_unit: trade fees are rounded to it. balance_unit: changes of the balance are
+    rounded down to it at the trader's cost, with an accumulator per order; 0: no rounding. rebate_unit: unit of the accumulator's rebates;
+    rebate_above: only when it exceeds the unit. fees: rates by the fee type of a market. sources: sources of the rules.
     """
 
     name: str
@@ -76,33 +52,12 @@ class RuleSet:
     title: str
     since: date
     default: bool
-    decisions: Decisions
-    samples: Samples
-    tie: Tie
-    consume: bool
-    remainder_rests: bool
-    gtd_rests: bool
-    through: bool
-    crossing: bool
-    join: Join
-    netting: Netting
-    collateral: bool
-    mark_missing: MarkMissing
-    trade_after_settlement: bool
-    maker_sell_price: MakerSellPrice
-    grid: Grid
-    self_trade_allowed: bool
     min_lots: Lots
     lot_step: Lots
     fee_unit: MicroDollars
     balance_unit: MicroDollars
     rebate_unit: MicroDollars
     rebate_above: bool
-    queue: Queue
-    general: int
-    observations: Observations
-    fill_ratio: FillRatio
-    final_curve: FinalCurve
     fees: Mapping[str, FeeRates]
     sources: tuple[str, ...]
 
@@ -112,14 +67,27 @@ class RuleSet:
         return tuple(int(getattr(self, name)) for name in UNITS)
 
     @property
-    def is_free(self) -> bool:
-        """True if all fees are zero."""
-        return self.fees == _FREE
-
-    @property
     def uses_fee_terms(self) -> bool:
-        """True if fees depend on a market's fee terms. False if all markets pay the same, or the rules are older than fee terms."""
-        return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
+        """True if fees depend on a market's fee terms. False if the rules are older than these."""
+        return self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE
+
+
+#: PredictionMarketBench's own rules: what results and language models read of them. Their fees are floats, computed in `bellwether.replay.pmb`.
+PMB_RULES = RuleSet(
+    name=PMB,
+    venue="kalshi",
+    title="PredictionMarketBench of January 2026, with its quirks and float fees",
+    since=date(2026, 1, 1),
+    default=False,
+    min_lots=Lots(1),
+    lot_step=Lots(1),
+    fee_unit=MicroDollars(10_000),
+    balance_unit=MicroDollars(0),
+    rebate_unit=MicroDollars(0),
+    rebate_above=False,
+    fees=MappingProxyType({"quadratic": FeeRates(Fraction("0.07"), Fraction("0.0175"))}),
+    sources=("The benchmark's published simulator (fee model kalshi_oct_2025).",),
+)
 
 
 def rule_set(name: str) -> RuleSet:
@@ -161,13 +129,26 @@ def _inherit_values(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule_set(name: str, values: dict[str, Any]) -> RuleSet:
-    """Build a rule set from its values in `rules.toml`. Raises `ConfigError` for a text that a field does not allow."""
+    """Build a rule set from its values in `rules.toml`."""
     rates = {kind: FeeRates(Fraction(rate["taker"]), Fraction(rate["maker"])) for kind, rate in values.pop("fees").items()}
     sources = tuple(values.pop("sources"))
-    rules = RuleSet(name=name, fees=MappingProxyType(rates), sources=sources, **values)
-    types = get_type_hints(RuleSet)
-    for field in fields(RuleSet):
-        choices, value = get_args(types[field.name]), getattr(rules, field.name)
-        if choices and isinstance(value, str) and value not in choices:
-            raise ConfigError(f"reading {_DATA.name}: {name} has {field.name} = {value!r}; choose one of {', '.join(map(str, choices))}")
-    return rules
+    return RuleSet(name=name, fees=MappingProxyType(rates), sources=sources, **values)
+
+
+def combine_rules(sets: Sequence[RuleSet]) -> RuleSet:
+    """Combine rule sets into one for a replay of all their markets. If all are the same set, it is returned unchanged.
+
+    The name joins theirs with `+` in order of first appearance. Fees and units are those of each market (`Tape.fees`, `Tape.units`).
+    """
+    different = list({rules.name: rules for rules in sets}.values())
+    if len(different) == 1:
+        return different[0]
+    return replace(
+        different[0],
+        name="+".join(rules.name for rules in different),
+        title="; ".join(rules.title for rules in different),
+        since=max(rules.since for rules in different),
+        default=False,
+        fees=MappingProxyType({f"{rules.name}: {kind}": rates for rules in different for kind, rates in rules.fees.items()}),
+        sources=tuple(dict.fromkeys(source for rules in different for source in rules.sources)),
+    )

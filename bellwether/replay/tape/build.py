@@ -1,12 +1,10 @@
 """Conversion of an episode to its tape: book changes, prints, halts, closes and settlements in the order of processing.
 
-A *print* is a recorded trade. The rule for ties (`tie`) orders the events of one instant: `aligned` puts each print directly before the
-level changes that it caused, `books_first` follows PredictionMarketBench.
+A *print* is a recorded trade. Each print directly precedes the level changes of its instant that it caused.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,35 +39,29 @@ if TYPE_CHECKING:
     from bellwether.replay.episode.reader import Episode
     from bellwether.replay.rules import RuleSet
 
-ALIGNED = "aligned"
 _PHASES = {"open": OPEN, "halt": HALT}
 #: Times and packed words in the order of processing.
 Events = list[tuple[int, int]]
 
 
 def load_tape(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
-    """Load an episode's tape, its events ordered by the rule set's rule for ties, with the fee terms of its markets under the rule set.
+    """Load an episode's tape, with the fee terms of its markets under the rule set.
 
     cache: folder of tapes by content; a missing tape is built and stored there. Raises `ConfigError` for fee terms that the rules do not
     have.
     """
     fees = np.stack([fee_terms(rules, market.fee) for market in episode.metadata.markets])
-    path = None if cache is None else cache_path(cache, episode.digest, rules.tie)
-    tape = None if path is None else read_tape(path, tape_digest(episode.digest, rules.tie))
+    path = None if cache is None else cache_path(cache, episode.digest)
+    tape = None if path is None else read_tape(path, episode.digest)
     if tape is None:
-        tape = build_tape(episode.content, episode.digest, rules.tie)
+        tape = build_tape(episode.content, episode.digest)
         if path is not None:
             write_tape(path, tape)
     return replace(tape, fees=fees)
 
 
-def tape_digest(digest: str, tie: str) -> str:
-    """Compute a tape's digest (SHA-256, hex) from the digest of its episode and the rule for ties."""
-    return hashlib.sha256(f"{digest}:{tie}".encode()).hexdigest()
-
-
-def build_tape(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
-    """Build the tape of an episode's content, without fees. digest: SHA-256 of the content. tie: `aligned` or `books_first`."""
+def build_tape(content: Content, digest: str) -> Tape:
+    """Build the tape of an episode's content, without fees. digest: SHA-256 of the content."""
     metadata = content.metadata
     grids = [market.price_grids() for market in metadata.markets]
     prices = [[grid for _, grid in own] for own in grids]
@@ -78,19 +70,16 @@ def build_tape(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
     prints = pack(PRINT, trades.ticker.astype(np.int64), *trades.passive, 0)
     numbered, levels = level_words(np.concatenate([words, prints]), prices)
     content = replace(content, book=_add_first_books(replace(content.book, words=numbered[: len(words)])))
-    order = _merge_aligned if tie == ALIGNED else _merge_books_first
-    ts, event, rows_ts, rows_end = order(content, numbered[len(words) :], _grid_changes(grids), max(map(len, levels), default=0))
+    ts, event = _merge_events(content, numbered[len(words) :], _grid_changes(grids), max(map(len, levels), default=0))
     return Tape(
         ts=ts,
         event=event,
         tickers=metadata.tickers,
         start=metadata.start,
         end=metadata.end,
-        rows_ts=rows_ts,
-        rows_end=rows_end,
         levels=levels,
         grids=allowed_levels(levels, prices),
-        digest=tape_digest(digest, tie),
+        digest=digest,
     )
 
 
@@ -125,10 +114,11 @@ def _is_only_lost(book: BookColumns) -> np.ndarray:
     return only_lost
 
 
-def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events, each print directly before the level reductions that it caused. Returns (ts, event, rows_ts, rows_end).
+def _merge_events(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Merge the events by time, each print directly before the level reductions that it caused. Returns (ts, event).
 
-    A print is never moved to a later time than recorded. No event of a market follows its close.
+    A print is never moved to a later time than recorded. No event of a market follows its close. prints: words without lots. changes: of
+    the price grids. levels: maximum number of levels of a market.
     """
     metadata, book, trades = content.metadata, content.book, content.trades
     tickers = len(metadata.markets)
@@ -149,46 +139,17 @@ def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels
         for m in zip(range(tickers), metadata.markets, content.settlements, closes, strict=True)
         for event in _lifecycle_events(metadata.start, *m)
     ]
-    matches = match_word[order], match_print[order], match_lots[order]
-    return _merge_events((book.ts, end, words), (prints, trades.ts, remaining), matches, life + changes, (tickers, levels))
-
-
-def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events in PredictionMarketBench's order: at each instant book rows, prints, then settlements.
-
-    Halts, openings, closes and gaps are omitted. Returns (ts, event, rows_ts, rows_end).
-    """
-    book, trades = content.book, content.trades
-    is_level = book.words & KIND_MASK == LEVEL
-    counts = np.concatenate([[0], np.cumsum(is_level)])
-    only_lost = _is_only_lost(book)
-    ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
-    settled = [_settlement_event(code, settlement) for code, settlement in enumerate(content.settlements) if settlement.is_known]
-    nothing = np.zeros(0, np.int64)
-    size = len(content.metadata.markets), levels
-    return _merge_events((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, size)
-
-
-def _merge_events(
-    rows: kernels.Columns, prints: kernels.Columns, matches: kernels.Columns, life: Events, size: tuple[int, int]
-) -> tuple[np.ndarray, ...]:
-    """Merge book rows, prints and `life` (halts to grid changes) by time. Returns the columns ts, event, rows_ts and rows_end of a tape.
-
-    rows: ts, end, words. prints: words without lots, ts, unmatched lots. matches: word, print, lots, by word. size: number of markets, and
-    maximum levels of a market.
-    """
-    ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK))
-    life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
-    ts, event, rows_end = kernels.merge_events(
-        _freeze_columns(rows), _freeze_columns(prints), _freeze_columns(matches), freeze(life_ts), freeze(life_words), *size
+    life = sorted(life + changes, key=lambda event: (event[0], event[1] & KIND_MASK))
+    life_ts, life_words = (np.array([event[column] for event in life], np.int64) for column in (0, 1))
+    return kernels.merge_events(
+        (freeze(book.ts), freeze(end), freeze(words)),
+        (freeze(prints), freeze(trades.ts), freeze(remaining)),
+        (freeze(match_word[order]), freeze(match_print[order]), freeze(match_lots[order])),
+        freeze(life_ts),
+        freeze(life_words),
+        tickers,
+        levels,
     )
-    return ts, event, rows[0], rows_end
-
-
-def _freeze_columns(columns: kernels.Columns) -> kernels.Columns:
-    """Return read-only copies or views of three columns."""
-    first, second, third = map(freeze, columns)
-    return first, second, third
 
 
 def closing_time(market: Market, settlement: Settlement, end: int) -> int:

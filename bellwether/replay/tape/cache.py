@@ -12,12 +12,12 @@ from bellwether.files import atomic_file, checked, with_checksum
 from bellwether.replay.arrow import array_of, values_of
 from bellwether.replay.tape.layout import LAYOUT_VERSION, Tape
 
-_COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grids", "prices")
+_COLUMNS = ("ts", "event", "grids", "prices")
 
 
-def cache_path(cache: Path, digest: str, tie: str) -> Path:
-    """Return the path of a tape's file in the folder `cache`. digest: of the episode's content. tie: rule for events of one instant."""
-    return cache / f"{digest}-{tie}-{LAYOUT_VERSION}.arrow"
+def cache_path(cache: Path, digest: str) -> Path:
+    """Return the path of a tape's file in the folder `cache`. digest: of the episode's content."""
+    return cache / f"{digest}-{LAYOUT_VERSION}.arrow"
 
 
 def write_tape(path: Path, tape: Tape) -> None:

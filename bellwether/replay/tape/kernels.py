@@ -161,8 +161,8 @@ def merge_events(
     life_words: np.ndarray,
     tickers: int,
     levels: int,
-) -> Columns:
-    """Merge book rows, prints and lifecycle events by time. Returns each event's ts and word, and the index after each row's last event.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merge book rows, prints and lifecycle events by time. Returns each event's ts and word.
 
     In an instant: book rows, then prints with unmatched lots, then lifecycle (halts, closes, settlements and the like).
 
@@ -174,7 +174,7 @@ def merge_events(
     prints, print_ts, remaining = printed
     match_word, match_print, match_lots = matches
     room = len(words) + 2 * len(match_word) + len(prints) + len(life_words)
-    ts, event, rows_end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(len(row_ts), np.int64)
+    ts, event = np.empty(room, np.int64), np.empty(room, np.int64)
     book = np.zeros((tickers, 2, levels), np.int64)
     n, at, match, row, j, life = 0, 0, 0, 0, 0, 0
     while row < len(row_ts) or j < len(prints) or life < len(life_ts):
@@ -198,7 +198,6 @@ def merge_events(
                 if kind == LEVEL:
                     book[t, s, p] = size
                 at += 1
-            rows_end[row] = n
             row += 1
         elif j < len(prints) and (life >= len(life_ts) or print_ts[j] <= life_ts[life]):
             if remaining[j] > 0:
@@ -209,4 +208,4 @@ def merge_events(
             ts[n], event[n] = life_ts[life], life_words[life]
             n += 1
             life += 1
-    return ts[:n].copy(), event[:n].copy(), rows_end
+    return ts[:n].copy(), event[:n].copy()

@@ -21,7 +21,7 @@ from bellwether.replay.units import CENT, DOLLAR
 Result = TypeVar("Result")
 
 #: Incremented whenever the meaning of the words, their order or the cached file changes.
-LAYOUT_VERSION = 4
+LAYOUT_VERSION = 5
 
 #: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, caused by prints. PRINT: `value` lots
 #: traded against the resting bids of `side` at `price`. INVALID and VALID: the book is invalid from here, valid again. SETTLE: `value` is
@@ -83,12 +83,11 @@ class Tape:
     All arrays are contiguous and read-only, so that compiled code sees a single type.
 
     ts: int64[n], ns UTC, non-decreasing. event: int64[n], packed words. tickers: code -> name. start, end: the episode's window, ns.
-    rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just after its events (unchanged rows count).
     levels: of each market int64[n + 2], the price of each of its n levels, of level 0 (0) and of a dollar. grids: uint8[V, longest], 1 at
     the levels that a grid allows for orders: row t for market t from the start on, further ones from their GRID events on (default: all
     levels). fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). units: int64[T, UNIT_COLS], or without rows if all
     markets have those of the run's rules. begins: int64[T], ns, start of each market's recording (default: start). digest: SHA-256 of the
-    episode's content and the tie rule.
+    episode's content.
     """
 
     ts: np.ndarray
@@ -96,8 +95,6 @@ class Tape:
     tickers: tuple[str, ...]
     start: int
     end: int
-    rows_ts: np.ndarray = field(default_factory=_no_rows)
-    rows_end: np.ndarray = field(default_factory=_no_rows)
     levels: tuple[np.ndarray, ...] = ()
     grids: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     fees: np.ndarray = field(default_factory=lambda: np.zeros((0, FEE_COLS), np.int64))
@@ -117,9 +114,9 @@ class Tape:
             object.__setattr__(self, "fees", no_fees(count))
         if not len(self.begins):
             object.__setattr__(self, "begins", np.full(count, self.start, np.int64))
-        for name in ("ts", "event", "rows_ts", "rows_end", "grids", "fees", "units", "begins"):
+        for name in ("ts", "event", "grids", "fees", "units", "begins"):
             object.__setattr__(self, name, freeze(getattr(self, name), np.uint8 if name == "grids" else np.int64))
-        if len(self.ts) != len(self.event) or len(self.rows_ts) != len(self.rows_end):
+        if len(self.ts) != len(self.event):
             raise ValueError(f"a tape's columns differ in length: {len(self.ts)} times for {len(self.event)} events")
         if len(self.levels) != count or len(self.grids) < count or self.fees.shape != (count, FEE_COLS):
             raise ValueError(

@@ -6,12 +6,10 @@ A *word* is a packed event (`layout`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from bellwether.replay.tape.layout import (
-    GRID,
     KIND_MASK,
     LEVEL,
     PRICE_MASK,
@@ -20,18 +18,11 @@ from bellwether.replay.tape.layout import (
     PRINT,
     TICKER_MASK,
     TICKER_SHIFT,
-    Tape,
-    cache_per_tape,
 )
-from bellwether.replay.units import DOLLAR, MILL
+from bellwether.replay.units import DOLLAR
 
 #: Sorted prices of a grid, in $0.0001, and the time from which it is valid, ns UTC.
 Grid = tuple[int, np.ndarray]
-
-
-def every_mill() -> np.ndarray:
-    """Return all tenths of a cent above 0 and below a dollar, int64[999]."""
-    return np.arange(MILL, DOLLAR, MILL)
 
 
 def level_prices(grids: Sequence[np.ndarray], recorded: np.ndarray) -> np.ndarray:
@@ -73,21 +64,3 @@ def allowed_levels(levels: Sequence[np.ndarray], grids: Sequence[Sequence[np.nda
     for row, (code, grid) in zip(allowed, rows, strict=True):
         row[: len(levels[code])] = np.isin(levels[code], grid)
     return allowed
-
-
-@cache_per_tape
-def allow_every_mill(tape: Tape) -> Tape:
-    """Return a tape that allows orders at every tenth of a cent, for rules without grids."""
-    grids = [[every_mill()]] * len(tape.tickers)
-    is_other = tape.event & KIND_MASK != GRID
-    event, levels = level_words(_restore_prices(tape)[is_other], grids)
-    rows_end = np.concatenate([[0], np.cumsum(is_other)])[tape.rows_end]
-    return replace(tape, ts=tape.ts[is_other], event=event, rows_end=rows_end, levels=levels, grids=allowed_levels(levels, grids))
-
-
-def _restore_prices(tape: Tape) -> np.ndarray:
-    """Return a tape's events with prices instead of level numbers, int64[n]."""
-    codes, numbers = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
-    priced = tape.event & KIND_MASK <= PRINT
-    prices = tape.prices[np.where(priced, tape.starts[codes] + numbers, 0)]
-    return np.where(priced, tape.event & ~(PRICE_MASK << PRICE_SHIFT) | prices << PRICE_SHIFT, tape.event)

@@ -17,8 +17,7 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
     """Merge tapes into one by time, and number their markets consecutively.
 
     An instant contains the books and prints of each tape in the order of `tapes`, then the halts, closes and settlements of each. Each tape
-    must have units. Book rows, which only PredictionMarketBench's clock needs, are dropped. Raises `ConfigError` if there are more markets
-    than codes.
+    must have units. Raises `ConfigError` if there are more markets than codes.
     """
     first_codes = list(accumulate((len(tape.tickers) for tape in tapes), initial=0))
     if first_codes[-1] > MAX_TICKERS:

@@ -11,7 +11,6 @@ BUY, SELL = 0, 1
 class Account:
     """The money of one queue model. position, basis: [ticker][side]."""
 
-    net: bool
     cash: int
     position: list[list[int]]
     basis: list[list[int]]
@@ -19,19 +18,17 @@ class Account:
     fees: int = 0
 
     @classmethod
-    def opened(cls, tickers: int, bankroll: int, *, net: bool) -> Account:
-        return cls(net, bankroll, [[0, 0] for _ in range(tickers)], [[0, 0] for _ in range(tickers)])
+    def opened(cls, tickers: int, bankroll: int) -> Account:
+        return cls(bankroll, [[0, 0] for _ in range(tickers)], [[0, 0] for _ in range(tickers)])
 
     def copy(self) -> Account:
-        return Account(self.net, self.cash, [row[:] for row in self.position], [row[:] for row in self.basis], self.realised, self.fees)
+        return Account(self.cash, [row[:] for row in self.position], [row[:] for row in self.basis], self.realised, self.fees)
 
     def fill(self, ticker: int, side: int, action: int, price: int, lots: int, fee: int) -> None:
         """Book a fill of an order as it was sent. The price is in $0.0001 of its side."""
         self.cash -= fee
         self.fees += fee
-        if not self.net:
-            self._apart(ticker, side, action, price, lots)
-        elif action == BUY:
+        if action == BUY:
             self._net(ticker, side, price, lots)
         else:
             self._net(ticker, 1 - side, 10_000 - price, lots)
@@ -49,28 +46,11 @@ class Account:
         position[side] += lots - pairs
         basis[side] += price * (lots - pairs)
 
-    def _apart(self, ticker: int, side: int, action: int, price: int, lots: int) -> None:
-        position, basis = self.position[ticker], self.basis[ticker]
-        sign = 1 if action == BUY else -1
-        self.cash -= sign * price * lots
-        held = position[side]
-        closed = min(lots, abs(held)) if held * sign < 0 else 0
-        if closed:
-            removed = abs(basis[side]) * closed // abs(held)
-            if sign < 0:
-                self.realised += price * closed - removed
-                basis[side] -= removed
-            else:
-                self.realised += removed - price * closed
-                basis[side] += removed
-        basis[side] += sign * price * (lots - closed)
-        position[side] += sign * lots
-
     def settle(self, ticker: int, value: int) -> None:
         """Settle a market: a YES contract pays `value` micro-dollars, a NO contract the rest of a dollar."""
         for side, pays in ((0, value), (1, 1_000_000 - value)):
             lots = self.position[ticker][side]
-            pay = pays * lots // 100 if lots >= 0 else -((pays * -lots + 99) // 100)
+            pay = pays * lots // 100
             self.cash += pay
             self.realised += pay - self.basis[ticker][side]
             self.position[ticker][side] = self.basis[ticker][side] = 0

@@ -46,8 +46,7 @@ def compare(tape: Tape, rules: RuleSet, settings: ReplaySettings, agent: Callabl
 
 def beginning_of(tape: Tape, events: int) -> Tape:
     """Return the beginning of a tape."""
-    rows = tape.rows_end <= events
-    return replace(tape, ts=tape.ts[:events], event=tape.event[:events], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
+    return replace(tape, ts=tape.ts[:events], event=tape.event[:events])
 
 
 def shift(tape: Tape, by: int, prefix: str = "") -> Tape:
@@ -55,7 +54,6 @@ def shift(tape: Tape, by: int, prefix: str = "") -> Tape:
     return replace(
         tape,
         ts=tape.ts + by,
-        rows_ts=tape.rows_ts + by,
         start=tape.start + by,
         end=tape.end + by,
         tickers=tuple(prefix + ticker for ticker in tape.tickers),
@@ -75,8 +73,7 @@ def recording(tape: Tape) -> Recording:
         frozenset(p for p, allowed in zip(levels[owners[row]], grid, strict=False) if allowed) if row in owners else frozenset()
         for row, grid in enumerate(tape.grids.tolist())
     ]
-    rows = list(zip(tape.rows_end.tolist(), tape.rows_ts.tolist(), strict=True))
-    return Recording(events, tape.tickers, tape.start, grids, tape.fees.tolist(), rows, tuple(tape.begins.tolist()))
+    return Recording(events, tape.tickers, tape.start, grids, tape.fees.tolist(), tuple(tape.begins.tolist()))
 
 
 def tape_of(recorded: Recording) -> Tape:

@@ -11,7 +11,7 @@ from tests.reference.replay.orders import DOLLAR, Order
 
 LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID, GRID = range(11)
 #: Kinds of moments, in order of processing within one time.
-EXPIRY, ROW, EVENT, ARRIVAL, DECISION, SAMPLE = range(6)
+EXPIRY, EVENT, ARRIVAL, DECISION, SAMPLE = range(5)
 
 
 class Reference(Exchange):
@@ -21,19 +21,16 @@ class Reference(Exchange):
 
     def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         super().__init__(tape, rules, settings)
-        self.queue_model = settings.queue or rules.queue
-        self.events, self.rows = tape.events, tape.rows
+        self.queue_model = settings.queue or "proportional"
+        self.events = tape.events
         self.samples: list[tuple[int, int, int, int]] = []
         self.steps = 0
         self.end = self.events[-1][0]
-        if rules.decisions == "book_rows" and self.rows:
-            self.end = max(self.end, self.rows[-1][1])
         begins = tape.begins or (tape.start,) * len(self.markets)
         ends = [event for event in self.events if event[1] in (CLOSE, SETTLE, VOID)]
         last = [min((ts for ts, _, of, *_ in ends if of == ticker), default=self.end) for ticker in range(len(begins))]
         self.open = list(zip(begins, last, strict=True))
-        self.last_call: int | None = None
-        self.next_event = self.next_row = self.next_decision = self.next_sample = 0
+        self.next_event = self.next_decision = self.next_sample = 0
         self.last_close = max(end for _, end in self.open)
         self.on_grid = self._due_on_grid()
         self.running = self._run()
@@ -45,15 +42,12 @@ class Reference(Exchange):
     # The clock
 
     def _run(self) -> Iterator[bool]:
-        by_events = self.rules.samples == "events"
-        if by_events:
-            self._sample(self.start)
         while (moment := self._next()) is not None:
             at, what = moment
             if self._ends_the_instant(at, what) and any(market.raised for market in self.markets):
                 self._cross_all()
                 continue  # an order that is about to expire may be gone
-            if what not in (ROW, EVENT) or at > self.clock:
+            if what != EVENT or at > self.clock:
                 self._say(self.clock)
             if what == EXPIRY:
                 self._expire(at)
@@ -69,30 +63,21 @@ class Reference(Exchange):
                 self.on_grid = self._due_on_grid()
                 self.steps += 1
                 yield True
-            elif what == SAMPLE:
+            else:
                 self.next_sample += 1
                 self.on_grid = self._due_on_grid()
                 self._sample(at)
-            else:
-                self.next_row += 1
-                if self.rules.decisions == "book_rows" and (self.last_call is None or at - self.last_call >= self.settings.cadence):
-                    self.now = self.last_call = at
-                    self.steps += 1
-                    yield True
-                self._sample_by_events(at)
         self._cross_all()
         self._say(self.clock)
         self.over = True
-        if by_events or not self.samples or self.samples[-1][0] != self.end:
-            self._sample(self.end, cash_only=self.rules.final_curve == "cash")
+        if not self.samples or self.samples[-1][0] != self.end:
+            self._sample(self.end)
 
     def _next(self) -> tuple[int, int] | None:
         """Return (time, kind) of the earliest due moment, or None at the end of the tape."""
         due = [self.on_grid] if self.on_grid is not None else []
         if self.expiring:
             due.append((self.expiring[0][0], EXPIRY))
-        if self._row_is_next():
-            due.append((self.rows[self.next_row][1], ROW))
         if self.next_event < len(self.events):
             due.append((self.events[self.next_event][0], EVENT))
         if self.coming:
@@ -103,34 +88,24 @@ class Reference(Exchange):
     def _due_on_grid(self) -> tuple[int, int] | None:
         """Return (time, kind) of the next decision or sample of a grid, whichever is earlier."""
         due = []
-        while self.rules.decisions == "grid" and (at := self._decision()) <= self.last_close:
+        while (at := self._decision()) <= self.last_close:
             if any(begin <= at <= end for begin, end in self.open):
                 due.append((at - self.settings.data_latency, DECISION))
                 break
             self.next_decision += 1
-        if self.rules.samples == "grid":
-            due.append((self.start + self.next_sample * self.settings.sample_every, SAMPLE))
-        return min(due, default=None)
+        due.append((self.start + self.next_sample * self.settings.sample_every, SAMPLE))
+        return min(due)
 
     def _decision(self) -> int:
         return self.start + self.next_decision * self.settings.cadence
 
     def _ends_the_instant(self, at: int, what: int) -> bool:
-        if what == ROW:
-            return False
         return what != EVENT or at > self.clock or self.events[self.next_event][1] >= HALT
 
-    def _sample_by_events(self, at: int) -> None:
-        if self.rules.samples == "events" and at - self.samples[-1][0] >= self.settings.sample_every:
-            self._sample(at)
-
-    def _sample(self, at: int, *, cash_only: bool = False) -> None:
-        if cash_only:
-            self.samples.append((at, *(self.account.cash,) * 3))
-        else:
-            self.samples.append((at, self.account.cash, self.equity(), self.mid_equity()))
-            marks = [(market.best(0), DOLLAR - market.best(1)) for market in self.markets]
-            self._record("sample", marks, {order.number: order.filled for order in self.orders if order.filled})
+    def _sample(self, at: int) -> None:
+        self.samples.append((at, self.account.cash, self.equity(), self.mid_equity()))
+        marks = [(market.best(0), DOLLAR - market.best(1)) for market in self.markets]
+        self._record("sample", marks, {order.number: order.filled for order in self.orders if order.filled})
 
     # Events of the recording
 
@@ -141,19 +116,14 @@ class Reference(Exchange):
     def _events(self, at: int) -> None:
         """Process the next event, and those at its time that must follow it directly."""
         while True:
-            kind = self._event()
-            if kind == PRINT or kind >= HALT:
-                self._sample_by_events(at)
-            if self.next_event == len(self.events) or self._row_is_next():
+            self._event()
+            if self.next_event == len(self.events):
                 return
             ts, kind, *_ = self.events[self.next_event]
             if ts > at or kind >= HALT:
                 return
 
-    def _row_is_next(self) -> bool:
-        return self.next_row < len(self.rows) and self.rows[self.next_row][0] == self.next_event
-
-    def _event(self) -> int:
+    def _event(self) -> None:
         at, kind, ticker, side, price, value = self.events[self.next_event]
         self.clock = at
         self.next_event += 1
@@ -177,16 +147,14 @@ class Reference(Exchange):
             market.halted, market.raised = False, True
         elif kind == GRID:
             self.grid[ticker] = self.grids[value]
-        elif kind == CLOSE and not self.rules.trade_after_settlement:
+        elif kind == CLOSE:
             self._close(ticker)
         elif kind in (SETTLE, VOID):
             self._settle(ticker, value if kind == SETTLE else None)
-        return kind
 
     def _close(self, ticker: int) -> None:
         market = self.markets[ticker]
-        if not self.rules.trade_after_settlement:
-            market.closed = True
+        market.closed = True
         self._record("close", ticker)
         for order in [*market.queues[0], *market.queues[1]]:
             self._leave(order, "cancelled", "closed", self.clock)
@@ -214,11 +182,10 @@ class Reference(Exchange):
 
     def _print_in_queue(self, queue: list[Order], price: int, lots: int) -> None:
         left = lots
-        if self.rules.through:
-            for order in [order for order in queue if order.bid > price]:
-                if left:
-                    left -= self._make(order, min(left, order.remaining))
-                order.ahead = 0
+        for order in [order for order in queue if order.bid > price]:
+            if left:
+                left -= self._make(order, min(left, order.remaining))
+            order.ahead = 0
         here = [order for order in queue if order.bid == price]
         eaten = 0
         for order in here:
@@ -233,7 +200,7 @@ class Reference(Exchange):
 
     def _cross_all(self) -> None:
         for ticker, market in enumerate(self.markets):
-            if market.raised and self.rules.crossing and market.valid and not market.halted and not market.closed:
+            if market.raised and market.valid and not market.halted and not market.closed:
                 for side in (0, 1):
                     self._cross(ticker, side)
             market.raised = False
@@ -254,6 +221,5 @@ class Reference(Exchange):
                     continue
                 lots = self._make(order, min(shown, order.remaining))
                 left[price] -= lots
-                if self.rules.consume:
-                    market.consume(1 - side, price, lots)
+                market.consume(1 - side, price, lots)
         self._let_go_of_filled(ticker, side)

@@ -40,7 +40,7 @@ class Exchange:
         self.grid = list(tape.grids[: len(tape.tickers)])  # allowed prices of orders
         self.terms = tape.fees
         self.markets = [Market() for _ in tape.tickers]
-        self.account = Account.opened(len(tape.tickers), settings.bankroll, net=rules.netting == "net")
+        self.account = Account.opened(len(tape.tickers), settings.bankroll)
         self.orders: list[Order] = []
         self.unended: list[Order] = []  # orders that may still change
         self.states: dict[int, tuple[str, int, int, int]] = {}  # state of arrived orders
@@ -67,9 +67,6 @@ class Exchange:
         self.orders.append(order)
         self.said[order.number] = ("pending", "", price, lots, 0)
         self._send(lambda at: self._arrive(order, at))
-        if self._immediate and order.reason == "no_book" and self.rules.trade_after_settlement:
-            self.orders.pop()
-            return -1
         self.unended.append(order)
         self.unsaid.append(order)
         self._say_at_once()
@@ -81,7 +78,7 @@ class Exchange:
             return False
         order = self.orders[number]
         self.quotes = {place: quote for place, quote in self.quotes.items() if quote != number}
-        could = self._may_live(order) or (self.rules.observations == "frozen" and order.status == "filled" and order.queued >= 0)
+        could = self._may_live(order)
         self._send(lambda at: self._cancel(order, at))
         self._say_at_once()
         return could
@@ -253,16 +250,12 @@ class Exchange:
             return reason
         market = self.markets[order.ticker]
         other = 1 - order.bid_side
-        plan = walk(order, lots, market.displayed[other], market.queues[other], self_trade=self._self_trade)
+        plan = walk(order, lots, market.displayed[other], market.queues[other], self_trade=self.settings.self_trade)
         rests = self._would_rest(order, plan)
         reason = self._unacceptable(order, plan, rests=rests, at=at)
         if not reason:
             self._execute(order, plan, rests=rests, at=at)
         return reason
-
-    @property
-    def _self_trade(self) -> str:
-        return "allowed" if self.rules.self_trade_allowed else self.settings.self_trade
 
     def _bad_size(self, order: Order, lots: int) -> bool:
         rules = self.market_rules[order.ticker]
@@ -276,15 +269,13 @@ class Exchange:
         if order.price == 0:
             if order.tif not in (IOC, FOK):
                 return "bad_price"
-        elif not 1 <= order.price < DOLLAR or (
-            order.price not in self.grid[order.ticker] if self.rules.grid == "market" else order.price % 10
-        ):
+        elif not 1 <= order.price < DOLLAR or order.price not in self.grid[order.ticker]:
             return "bad_price"
         return "expired" if order.tif == GTD and order.expires <= at else ""
 
     def _barred(self, ticker: int) -> str:
         market = self.markets[ticker]
-        if market.settled and not self.rules.trade_after_settlement:
+        if market.settled:
             return "settled"
         if market.closed:
             return "closed"
@@ -297,9 +288,7 @@ class Exchange:
     def _would_rest(self, order: Order, plan: Walk) -> bool:
         if order.tif not in (GTC, POST_ONLY, GTD) or self.settings.execution == "taker_only" or plan.left == 0 or plan.stopped:
             return False
-        if order.tif == GTD and not self.rules.gtd_rests:
-            return False
-        return not plan.crosses or (order.tif != POST_ONLY and self.rules.remainder_rests)
+        return not plan.crosses or order.tif != POST_ONLY
 
     def _unacceptable(self, order: Order, plan: Walk, *, rests: bool, at: int) -> str:
         if rests and len(self.markets[order.ticker].queues[order.bid_side]) >= self.settings.max_resting:
@@ -308,7 +297,7 @@ class Exchange:
             return "would_not_cross"
         if order.tif == POST_ONLY and plan.crosses:
             return "would_cross"
-        if self.rules.collateral and self._left_after(order, plan, rests=rests, at=at) < 0:
+        if self._left_after(order, plan, rests=rests, at=at) < 0:
             return "insufficient_cash"
         return "fok_unfilled" if order.tif == FOK and plan.left > 0 else ""
 
@@ -332,13 +321,11 @@ class Exchange:
     def _execute(self, order: Order, plan: Walk, *, rests: bool, at: int) -> None:
         market, other = self.markets[order.ticker], 1 - order.bid_side
         for price, lots in plan.takes:
-            if self.rules.consume:
-                market.consume(other, price, lots)
+            market.consume(other, price, lots)
             self._record("take", order.number, other, price, lots)
-            if not self.rules.self_trade_allowed:
-                for own in market.queues[other]:
-                    if own.bid == price:
-                        own.ahead = max(0, own.ahead - lots)
+            for own in market.queues[other]:
+                if own.bid == price:
+                    own.ahead = max(0, own.ahead - lots)
             self._book(order, order.own_price(DOLLAR - price), lots, taker=True, at=at)
             order.taken += lots
         for own in plan.cancels:
@@ -348,7 +335,7 @@ class Exchange:
         elif rests:
             order.status, order.reason, order.queued = "resting", "", at
             self.reserves.pop(order.ticker, None)
-            market.join(order, behind_own=self.rules.join == "behind_own")
+            market.join(order)
             self._record("join", order.number, order.bid_side, order.bid, plan.left)
             self._watch(order)
         else:
@@ -362,15 +349,13 @@ class Exchange:
         """Fill a resting order. Returns the lots filled."""
         if lots == 0:
             return 0
-        price = order.bid if order.action != BUY and self.rules.maker_sell_price == "canonical" else order.price
-        if self.rules.collateral:
-            after = self.account.copy()
-            fee, _ = self._fee(order, order.accumulated, price, lots, taker=False, at=self.clock)
-            after.fill(order.ticker, order.side, order.action, price, lots, fee)
-            if after.cash < 0:
-                self._leave(order, "cancelled", "insufficient_cash", self.clock)
-                return 0
-        self._book(order, price, lots, taker=False, at=self.clock)
+        after = self.account.copy()
+        fee, _ = self._fee(order, order.accumulated, order.price, lots, taker=False, at=self.clock)
+        after.fill(order.ticker, order.side, order.action, order.price, lots, fee)
+        if after.cash < 0:
+            self._leave(order, "cancelled", "insufficient_cash", self.clock)
+            return 0
+        self._book(order, order.price, lots, taker=False, at=self.clock)
         if order.remaining == 0:
             order.end("filled", "", self.clock)
         return lots
@@ -394,8 +379,6 @@ class Exchange:
 
     @property
     def reserved(self) -> int:
-        if not self.rules.collateral:
-            return 0
         return sum(map(self._reserved, range(len(self.markets))))
 
     def _reserved(self, ticker: int) -> int:
@@ -408,31 +391,19 @@ class Exchange:
         """Return cash, and positions at the prices at which they could be closed."""
         account = account or self.account
         return account.cash + sum(
-            self._closing_price(market, side, long=lots > 0) * lots
+            market.best(side) * lots
             for market, held in zip(self.markets, account.position, strict=True)
             for side, lots in enumerate(held)
             if lots
         )
-
-    def _closing_price(self, market: Market, side: int, *, long: bool) -> int:
-        bid = market.best(side if long else 1 - side)
-        if bid == 0 and self.rules.mark_missing == "fifty":
-            return DOLLAR // 2
-        return bid if long else DOLLAR - bid
 
     def mid_equity(self, account: Known | Account | None = None) -> int:
         """Return cash, and positions at the midpoints."""
         account = account or self.account
         twice = sum(
-            self._mid2(market, side) * lots
+            (market.best(side) + DOLLAR - market.best(1 - side)) * lots
             for market, held in zip(self.markets, account.position, strict=True)
             for side, lots in enumerate(held)
             if lots
         )
         return account.cash + twice // 2
-
-    def _mid2(self, market: Market, side: int) -> int:
-        bid, opposite = market.best(side), market.best(1 - side)
-        if self.rules.mark_missing == "fifty" and not (bid and opposite):
-            return DOLLAR
-        return bid + DOLLAR - opposite

@@ -8,9 +8,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-FREE, QUADRATIC, FLOAT = 0, 1, 2
+FREE, QUADRATIC = 0, 1
 #: Kind -> (power of price × (1 − price), whether the fee is a share of the value).
-POLYMARKET = {3: (1, False), 4: (2, False), 5: (1, True), 6: (2, True)}
+POLYMARKET = {2: (1, False), 3: (2, False), 4: (1, True), 5: (2, True)}
 DOLLAR = 10_000
 
 
@@ -19,9 +19,6 @@ def trade_fee(kind: int, num: int, den: int, unit: int, price: int, lots: int) -
     """Return the fee before the account's rounding. price: $0.0001 of the side as booked."""
     if kind == FREE:
         return 0
-    if kind == FLOAT:
-        cents = price / 100
-        return math.ceil(num / den * (lots / 100) * (cents / 100.0) * (1 - cents / 100.0) * 100) * 10_000
     exact = exact_fee(kind, num, den, price, lots) / unit
     if kind == QUADRATIC:
         return math.ceil(exact) * unit

@@ -37,11 +37,10 @@ class Market:
         """Reduce the display of a level until the recording changes it."""
         put(self.displayed[side], price, self.shown(side, price) - lots)
 
-    def join(self, order: Order, *, behind_own: bool) -> None:
-        """Rest an order behind the display of its level, and behind own orders there."""
+    def join(self, order: Order) -> None:
+        """Rest an order behind the display of its level."""
         queue = self.queues[order.bid_side]
-        here = [other for other in queue if other.bid == order.bid]
-        order.ahead = here[0].ahead if here and behind_own else self.shown(order.bid_side, order.bid)
+        order.ahead = self.shown(order.bid_side, order.bid)
         queue.insert(sum(other.bid >= order.bid for other in queue), order)
 
     def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, place: int = 0) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tests.reference.replay import fees
-from tests.reference.replay.account import BUY, SELL, Account
+from tests.reference.replay.account import BUY, Account
 
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
 DOLLAR = 10_000
@@ -116,10 +116,10 @@ class Walk:
 def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *, self_trade: str) -> Walk:
     """Walk an order over the bids of the other side.
 
-    displayed: price -> lots there. own: own orders resting there, in priority. self_trade: "allowed", "cancel_taker" or "cancel_maker".
+    displayed: price -> lots there. own: own orders resting there, in priority. self_trade: "cancel_taker" or "cancel_maker".
     """
     worst = 1 if order.price == 0 else DOLLAR - order.bid
-    own = [] if self_trade == "allowed" else [other for other in own if other.bid >= worst]
+    own = [other for other in own if other.bid >= worst]
     prices = {price for price in displayed if price >= worst} | {other.bid for other in own}
     left, takes, cancels, stopped = lots, [], [], False
     for price in sorted(prices, reverse=True):
@@ -145,18 +145,17 @@ def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *
 def reserve(account: Account, ticker: int, resting: Sequence[list[Order]], terms: list[list[int]], rules: Any) -> int:
     """Return the maximum remaining cost of a ticker's orders. resting: by bid side, in priority."""
     held, maker = account.position[ticker], fees.maker_terms(terms[ticker])
-    total = 0 if account.net else DOLLAR * (max(0, -held[0]) + max(0, -held[1]))
+    total = 0
     for bid_side in (0, 1):
-        cover = {BUY: held[1 - bid_side]} if account.net else {BUY: max(0, -held[bid_side]), SELL: max(0, held[1 - bid_side])}
+        cover = held[1 - bid_side]
         for order in resting[bid_side]:
             lots = order.count - order.filled
-            kind = BUY if account.net else order.action
-            covered = min(cover[kind], lots) if cover[kind] else 0
+            covered = min(cover, lots)
             fee = fees.trade_fee(*maker, rules.fee_unit, order.price, lots)
             if covered == 0:
                 total += order.bid * lots + fee
                 continue
-            cover[kind] -= covered
+            cover -= covered
             total += order.bid * (lots - covered)
             proceeds = (DOLLAR - order.bid) * covered
             if fee > proceeds:

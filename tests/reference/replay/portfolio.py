@@ -13,7 +13,7 @@ HALT, GRID = 5, 10
 class Recording:
     """Input of the plain engine. events: (ns, kind, ticker, side, price in $0.0001, value). grids: allowed prices; the first ones are each ticker's initial grid.
 
-    rows: (events before it, ns) of each book row. fees: terms of each ticker. begins, market_rules: of each ticker, or those of all.
+    fees: terms of each ticker. begins, market_rules: of each ticker, or those of all.
     """
 
     events: list[tuple[int, int, int, int, int, int]]
@@ -21,7 +21,6 @@ class Recording:
     start: int
     grids: Sequence[frozenset[int]]
     fees: Sequence[Sequence[int]]
-    rows: Sequence[tuple[int, int]] = ()
     begins: tuple[int, ...] = ()
     market_rules: tuple[Any, ...] = ()
 

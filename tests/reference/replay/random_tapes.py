@@ -31,7 +31,6 @@ class Shape:
         tempo: largest step between instants, in quarters of a second.
         busy: largest number of events in one instant.
         largest: largest level or print, in contracts.
-        rows: keep book rows before all prints of an instant, as in the original's files.
         crossed: chance of a level on the wrong side.
         drift: chance that the price moves by a tick.
         trades: share of trades in events.
@@ -50,7 +49,6 @@ class Shape:
     busy: int = 4
     largest: int = 60
     lifecycle: bool = True
-    rows: bool = False
     crossed: float = 0.02
     drift: float = 0.03
     trades: float = 0.3
@@ -119,7 +117,6 @@ class _Maker:
         self.start = self.now
         self.ts: list[int] = []
         self.words: list[int] = []
-        self.rows: list[tuple[int, int]] = []
         count = len(shape.grids[0])
         self.tickers = [_Ticker(code, shape.grids[0], rng.randint(count // 5, count * 4 // 5)) for code in range(shape.tickers)]
 
@@ -137,8 +134,6 @@ class _Maker:
             tickers=names,
             start=self.start,
             end=self.now,
-            rows_ts=np.array([ts for ts, _ in self.rows], np.int64),
-            rows_end=np.array([end for _, end in self.rows], np.int64),
             levels=levels,
             grids=allowed_levels(levels, grids),
             fees=np.array([self.shape.fees] * len(names), np.int64),
@@ -152,12 +147,9 @@ class _Maker:
     def _instant(self, number: int) -> None:
         self.now += self.rng.randint(1, self.shape.tempo) * SECOND // 4 if number else 0
         live = [ticker for ticker in self.tickers if not ticker.over]
-        prints: list[tuple[_Ticker, int, int, int]] = []
         for _ in range(self.rng.randint(1, self.shape.busy)):
             if live:
-                self._something(self.rng.choice(live), prints)
-        for ticker, side, price, lots in prints:
-            self._say(PRINT, ticker, side, price, lots)
+                self._something(self.rng.choice(live))
         if self.shape.later and number == self.shape.instants // 3:
             for ticker in self.tickers:
                 self._change_grid(ticker)
@@ -165,19 +157,17 @@ class _Maker:
             if self.shape.lifecycle and self.rng.random() < (0.2 if ticker.halted else 0.01):
                 self._lifecycle(ticker, late=number > 0.7 * self.shape.instants)
 
-    def _something(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
+    def _something(self, ticker: _Ticker) -> None:
         ticker.middle += self.rng.choice((-1, 1)) if self.rng.random() < self.shape.drift else 0
         ticker.middle = min(max(ticker.middle, 2), len(ticker.grid) - 3)
         chance = self.rng.random()
         if self.shape.lifecycle and chance < (0.01 if ticker.valid else 0.25):
             self._gap(ticker)
         elif chance < self.shape.trades:
-            self._trades(ticker, prints)
+            self._trades(ticker)
         else:
             for _ in range(self.rng.randint(1, 5)):
                 self._move(ticker)
-        if self.shape.rows:
-            self.rows.append((self.now, len(self.ts)))
 
     def _lots(self) -> int:
         return self.shape.lot * self.rng.randint(1, 100 * self.shape.largest // self.shape.lot)
@@ -211,34 +201,30 @@ class _Maker:
         ticker.levels[side][price] = lots
         self._say(kind, ticker, side, price, lots)
 
-    def _trades(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
-        """Let a taker walk the bids of a side. Prints precede their cuts, or follow all rows."""
+    def _trades(self, ticker: _Ticker) -> None:
+        """Let a taker walk the bids of a side. Prints precede their cuts."""
         side, wanted = self.rng.randint(0, 1), -(-self._lots() // self.rng.choice((1, 4, 4, 16)) // self.shape.lot) * self.shape.lot
         if self.rng.random() < self.shape.floods:
             far = bisect_left(ticker.grid, self._price(ticker, side)) - self.shape.spread_out
-            self._print(ticker, side, ticker.grid[max(far, 0)], 500 * wanted, prints)
+            self._print(ticker, side, ticker.grid[max(far, 0)], 500 * wanted)
             return
         if self.rng.random() < 0.1:
-            self._print(ticker, side, self._price(ticker, side), wanted, prints)
+            self._print(ticker, side, self._price(ticker, side), wanted)
             return
         for price in sorted((price for price, lots in ticker.levels[side].items() if lots), reverse=True)[:3]:
             shown = ticker.levels[side][price]
             lots = min(shown, wanted)
-            self._print(ticker, side, price, lots, prints)
+            self._print(ticker, side, price, lots)
             wanted -= lots
             if self.rng.random() < 0.8:
-                self._level(ticker, side, price, shown - lots, LEVEL if self.shape.rows else TRADED)
+                self._level(ticker, side, price, shown - lots, TRADED)
             if self.rng.random() < 0.2:
                 self._level(ticker, side, price, (shown - lots) // 2 // self.shape.lot * self.shape.lot)
             if wanted == 0:
                 return
 
-    def _print(self, ticker: _Ticker, side: int, price: int, lots: int, prints: list[tuple[_Ticker, int, int, int]]) -> None:
-        lots = min(lots, MAX_LOTS)
-        if self.shape.rows:
-            prints.append((ticker, side, price, lots))
-        else:
-            self._say(PRINT, ticker, side, price, lots)
+    def _print(self, ticker: _Ticker, side: int, price: int, lots: int) -> None:
+        self._say(PRINT, ticker, side, price, min(lots, MAX_LOTS))
 
     def _gap(self, ticker: _Ticker) -> None:
         """Invalidate the book, or rebuild it from scratch."""
@@ -264,8 +250,7 @@ class _Maker:
                 self._end(ticker)
 
     def _end(self, ticker: _Ticker) -> None:
-        # In the original's files the books of a settled market may continue.
-        ticker.over = not self.shape.rows
+        ticker.over = True
         if self.rng.random() < 0.5:
             self._say(CLOSE, ticker)
             if self.rng.random() < 0.3:

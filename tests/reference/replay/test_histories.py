@@ -32,7 +32,7 @@ FEES = tuple(
         "kalshi-2026-03-09": (1, 7, 100, 1, 700, 400, 0),
         "kalshi-2026-05-28": (1, 700, 100, 1, 700, 400, 0),
         "kalshi-2026-08-30-cents": (1, 7, 100, 1, 700, 4, 0),
-        "polymarket-2026-04-01": (3, 1, 40, 3, 900, 100, 0),
+        "polymarket-2026-04-01": (2, 1, 40, 2, 900, 100, 0),
     }.items()
 )
 #: Bids in the recordings, by side. A NO bid at 52 cents meets a YES bid at 48.

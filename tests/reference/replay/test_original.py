@@ -386,7 +386,8 @@ def test_agents_and_settings_that_the_original_does_not_have_are_refused(tmp_pat
         (Waker, {}, False, "has callbacks"),
         (Passive, {}, True, "isolated agents"),
         (Passive, {"queue": "optimistic"}, False, "queue is optimistic; choose one of trade_only, reconciled"),
-        (Passive, {"data_latency": SECOND}, False, "no latency"),
+        (Passive, {"data_latency": SECOND}, False, "data_latency is 1000000000"),
+        (Passive, {"queues": 3}, False, "queues is 3"),
     ):
         with pytest.raises(ConfigError, match=message):
             run(episode, agent, BacktestSettings(**settings), isolated=isolated)

@@ -190,7 +190,6 @@ def test_what_cannot_be_traded_together() -> None:
         [],
         [quoted("KXA"), quoted("KXA")],
         [quoted("KXA"), changed("KXA", id="KXA-again")],
-        [quoted("KXA"), quoted("KXB", "pmb-2026-01")],
         [quoted("KXA"), replace(quoted("KXB"), execution="taker_only")],
         [quoted("KXA"), changed("KXB", bankroll=5)],
         [quoted("KXA"), quoted("KXB+KXC")],

@@ -95,11 +95,6 @@ class TestAligned:
             (6, "print", 0, YES, 450, 10),
         ]
 
-    def test_rows_end_behind_their_events_and_rows_without_any_count(self) -> None:
-        rows = [(0, 0, [level(YES, 450, 30)]), (3, 0, []), (5, 0, [level(YES, 450, 0)]), (7, 1, [])]
-        tape = build_tape(content(rows, [(6, 0, YES, 450, 40)]), "")
-        assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 3, 5, 7], [1, 1, 3, 5])
-
 
 class TestLifecycle:
     BOOK = ((0, 0, [level(YES, 450, 100), level(NO, 450, 70)]),)
@@ -241,7 +236,10 @@ def test_an_aligned_tape_says_what_the_episode_says(episode: Content) -> None:
 
 
 def _books_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[int, int]) -> None:
-    plain = books(events(build_tape(episode, "", "books_first")))
+    book = episode.book
+    rows = [unpack(word) for word in book.words.tolist()]
+    times = np.repeat(book.ts, book.counts).tolist()
+    plain = books([(ts, KINDS[row[0]], *row[1:3], row[3] // MILL, row[4]) for ts, row in zip(times, rows, strict=True)])
     mine = books(found)
     for ticker, close in closes.items():
         for ts in sorted(set(mine) & set(plain)):
@@ -266,13 +264,11 @@ def _prints_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[i
 class TestTapeOf:
     RULES = rules_for("kalshi", date(2026, 1, 20))
 
-    def test_rules_choose_order_and_fees(self, tmp_path: Path) -> None:
+    def test_rules_choose_fees(self, tmp_path: Path) -> None:
         episode = load(Native().write(tmp_path))
-        mine, original = load_tape(episode, self.RULES), load_tape(episode, rule_set("pmb-2026-01"))
-        assert mine.digest != original.digest
-        assert (mine.event == build_tape(episode.content, episode.digest, "aligned").event).all()
-        assert (original.event == build_tape(episode.content, episode.digest, "books_first").event).all()
-        for tape, rules in ((mine, self.RULES), (original, rule_set("pmb-2026-01"))):
+        for rules in (self.RULES, rule_set("kalshi-2026-08-30")):
+            tape = load_tape(episode, rules)
+            assert (tape.event == build_tape(episode.content, episode.digest).event).all()
             assert (tape.fees == [fee_terms(rules, market.fee) for market in episode.metadata.markets]).all()
 
     def test_the_grid_is_the_markets(self, tmp_path: Path) -> None:
@@ -293,7 +289,7 @@ class TestTapeOf:
         written = file.read_bytes()
         monkeypatch.setitem(load_tape.__globals__, "build_tape", lambda *_: pytest.fail("the tape was built again"))
         again = load_tape(episode, self.RULES, tmp_path / "tapes")
-        for name in ("ts", "event", "rows_ts", "rows_end", "grids", "prices", "fees"):
+        for name in ("ts", "event", "grids", "prices", "fees"):
             assert (getattr(first, name) == getattr(again, name)).all(), name
         assert (again.tickers, again.start, again.end, again.digest) == (first.tickers, first.start, first.end, first.digest)
         assert str(again.event.flags.writeable) == "False" and again.event.base is not None
@@ -302,10 +298,10 @@ class TestTapeOf:
 
     def test_a_kept_tape_serves_other_fees(self, tmp_path: Path) -> None:
         episode = load(Native().write(tmp_path / "episode"))
-        rules = (self.RULES, rules_for("kalshi", date(2026, 11, 1)), rule_set("pmb-2026-01"))
+        rules = (self.RULES, rules_for("kalshi", date(2026, 11, 1)))
         kept = [load_tape(episode, of, tmp_path / "tapes") for of in rules]
-        assert len(list((tmp_path / "tapes").iterdir())) == 2
-        assert kept[0].digest == kept[1].digest != kept[2].digest
+        assert len(list((tmp_path / "tapes").iterdir())) == 1
+        assert kept[0].digest == kept[1].digest
 
     def test_a_damaged_file_is_built_again(self, tmp_path: Path) -> None:
         episode = load(Native().write(tmp_path / "episode"))
@@ -333,18 +329,16 @@ class TestTapeOf:
             assert cache.read_tape(file, whole.digest) is None
 
 
-@pytest.mark.parametrize("tie", ["aligned", "books_first"])
-def test_a_market_whose_first_book_is_empty_has_a_book(tie: str) -> None:
+def test_a_market_whose_first_book_is_empty_has_a_book() -> None:
     rows = [(1, 1, []), (2, 0, [level(YES, 450, 100)]), (3, 1, [level(NO, 500, 100, 1)]), (4, 1, [])]
-    tape = build_tape(content(rows), "digest", tie)
+    tape = build_tape(content(rows), "digest")
     levels = [event for event in events(tape) if event[1] == "level"]
     assert levels == [(1, "level", 1, YES, 10, 0), (2, "level", 0, YES, 450, 100), (3, "level", 1, NO, 500, 100)]
-    assert tape.rows_end.tolist() == [1, 2, 3, 3]
 
 
 def test_settlements_of_one_instant_are_in_the_order_of_the_markets() -> None:
     settled = (Settlement("A", "YES", 1_000_000, 5), Settlement("B", "NO", 0, 5))
-    tape = build_tape(content([(0, 0, [level(YES, 450, 30)])], settlements=settled), "", "books_first")
+    tape = build_tape(content([(0, 0, [level(YES, 450, 30)])], settlements=settled), "")
     assert [unpack(word)[:2] for word in tape.event.tolist()][1:] == [(SETTLE, 0), (SETTLE, 1)]
 
 

@@ -17,10 +17,9 @@ import numpy as np
 
 from bellwether.replay.agents.llm.tools import format_time, resting_order, to_cents, to_contracts, to_dollars
 from bellwether.replay.agents.local_port import Conditions
-from bellwether.replay.rules import RuleSet
-from bellwether.replay.rules.fees import Accumulator, Role, trade_fee
+from bellwether.replay.rules import PMB, RuleSet
+from bellwether.replay.rules.fees import QUADRATIC, Accumulator, Role, trade_fee
 from bellwether.replay.rules.ruleset import UNITS
-from bellwether.replay.rules.terms import FLOAT, QUADRATIC
 from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.units import CentiCents, Lots
@@ -29,7 +28,7 @@ from bellwether.untrusted_text import one_line
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.records import EpisodeInfo
-    from bellwether.replay.rules.choices import Venue
+    from bellwether.replay.rules.ruleset import Venue
 
 #: Prices (cents) and sizes (contracts) of the fee table.
 PRICES, SIZES = (1, 5, 10, 25, 50, 75, 90, 95, 99), (1, 10, 100)
@@ -83,19 +82,18 @@ def _mechanics(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
     yield "The book holds bids. A bid for NO at 40 is an offer of YES at 60: whoever buys YES at 60 trades with it."
     yield from _ticks(episode, terms)
     yield from _sizes(episode, terms)
-    if rules.netting == "net":
+    if rules.name != PMB:
         yield (
             "YES and NO of a market net: one of each is 100 cents of cash at once. Selling YES at 60 is therefore the same as buying NO at 40, "
             "and you are never short: what you sell beyond what you hold, you buy of the other side."
         )
+        yield "An order must be covered by your free cash, fees included, with all your resting orders; otherwise it is refused."
     else:
         yield "YES and NO of a market are kept apart until settlement. Selling what you do not hold makes a short position, which loses if the contract pays."
-    if rules.collateral:
-        yield "An order must be covered by your free cash, fees included, with all your resting orders; otherwise it is refused."
     if settings.execution == "taker_only":
         yield "Only orders that trade at once are taken; nothing rests in the book."
     else:
-        rests = "rests in the book" if rules.remainder_rests else "is dropped"
+        rests = "is dropped" if rules.name == PMB else "rests in the book"
         yield f"A limit order trades with what it crosses; the remainder of a gtc order {rests}. A resting order waits behind what is displayed at its price."
     if settings.order_latency:
         yield f"An order arrives {_number(Decimal(settings.order_latency) / SECOND)} s after you send it; until then its status is pending."
@@ -113,9 +111,6 @@ def _sizes(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
 
 
 def _ticks(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
-    if terms.rules.grid == "any":
-        yield "Prices may be any tenth of a cent from 0.1 to 99.9."
-        return
     for tickers, prices in _groups(episode.tickers, terms.grids):
         yield f"{_scope(tickers, episode)}prices are {grid_text(prices)}."
 
@@ -151,7 +146,7 @@ def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
     units = row[FEE_COLS:].tolist()
     if not units:
         return rules
-    venue: Venue = "kalshi" if row[TAKER_KIND] in (QUADRATIC, FLOAT) else "polymarket"
+    venue: Venue = "kalshi" if row[TAKER_KIND] == QUADRATIC else "polymarket"
     return replace(rules, venue=venue, **dict(zip(UNITS, units, strict=True)))
 
 

@@ -12,12 +12,12 @@ from bellwether.replay.engine.codes import Tif
 from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, order_price, place, strategy, tickers
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
-from bellwether.replay.tape.levels import allowed_levels, every_mill, level_words
-from bellwether.replay.units import CENT, DOLLAR, NO, SECOND, YES
+from bellwether.replay.tape.levels import allowed_levels, level_words
+from bellwether.replay.units import CENT, DOLLAR, MILL, NO, SECOND, YES
 
 FREE = rule_set("kalshi-2021-07-01")
 LIVE = rule_set("kalshi-2026-05-28")
-ORIGINAL = rule_set("pmb-2026-01")
+MILLS = np.arange(MILL, DOLLAR, MILL)
 KALSHI_FEES = (1, 7, 100, 1, 7, 400, 0)
 _POST_ONLY = int(Tif.POST_ONLY)
 
@@ -42,8 +42,8 @@ def tape(*events: Event, tickers: int = 1, fees: tuple[int, ...] | None = None, 
     words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in events], np.int64)
     if fees:
         columns["fees"] = np.tile(np.array(fees, np.int64), (tickers, 1))
-    words, levels = level_words(words, [[every_mill()]] * tickers)
-    columns = {"levels": levels, "grids": allowed_levels(levels, [[every_mill()]] * tickers)} | columns
+    words, levels = level_words(words, [[MILLS]] * tickers)
+    columns = {"levels": levels, "grids": allowed_levels(levels, [[MILLS]] * tickers)} | columns
     return Tape(ts, words, tuple(f"T{code}" for code in range(tickers)), 0, int(ts[-1]) if len(ts) else 0, **columns)
 
 

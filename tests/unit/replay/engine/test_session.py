@@ -13,7 +13,7 @@ from bellwether.replay.engine import ReplaySettings, Session, arrays
 from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
-from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, ORIGINAL, busy_tape, finish, follow, life, printed, session, tape
+from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, busy_tape, finish, follow, life, printed, session, tape
 
 ENDS = (life(10, CLOSE), life(10, SETTLE, 10**6))
 
@@ -102,9 +102,6 @@ def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
 def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
     with pytest.raises(ConfigError):
         Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=10))
-    rows = tape(*BOOK, *ENDS, rows_ts=np.zeros(1, np.int64), rows_end=np.array([4]))
-    with pytest.raises(ConfigError):
-        Session(rows, ORIGINAL, ReplaySettings(data_latency=1))
     for name, value in (
         ("cadence", 0),
         ("bankroll", -1),

@@ -17,7 +17,6 @@ from bellwether.replay.agents.local_port import Conditions
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.engine import ReplaySettings
 from bellwether.replay.rules import fee_terms, rule_set
-from bellwether.replay.tape.levels import every_mill
 from bellwether.replay.units import CENT, DOLLAR
 
 QUADRATIC = {"type": "quadratic_with_maker_fees"}
@@ -75,7 +74,7 @@ def test_every_rule_set_has_a_prompt() -> None:
 
     for name, rules in rule_sets().items():
         rows = fee_terms(rules, {}).reshape(1, -1)
-        text = system_prompt(episode(name, ("a",), rules.venue), Conditions(rules, ReplaySettings(), rows, [every_mill()]), 3)
+        text = system_prompt(episode(name, ("a",), rules.venue), Conditions(rules, ReplaySettings(), rows, [np.arange(10, 10_000, 10)]), 3)
         assert text.startswith("You are a trading agent on ")
         assert not re.search(r"\bNone\b|\bnan\b|E[+-]\d", text), name
 
@@ -112,7 +111,7 @@ def test_a_hostile_title_stays_one_line_of_json_in_its_block() -> None:
 
 
 def test_a_portfolio_states_the_sizes_and_fees_of_each_venue() -> None:
-    from bellwether.replay.rules.combination import combine_rules
+    from bellwether.replay.rules import combine_rules
 
     sets = [rule_set("kalshi-2026-05-28"), rule_set("polymarket-2026-04-01")]
     rows = [fee_terms(sets[0], QUADRATIC), fee_terms(sets[1], {"enabled": True, "category": "Weather"})]

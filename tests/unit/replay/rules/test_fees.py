@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.rules import Accumulator, OrderFees, fee_terms, kalshi_fee, rule_set, rule_sets, rules_for, trade_fee
-from bellwether.replay.rules.terms import (
+from bellwether.replay.rules.fees import (
     BY_SHARES,
     BY_SHARES_0,
     BY_SHARES_2,
@@ -20,7 +20,6 @@ from bellwether.replay.rules.terms import (
     BY_VALUE,
     BY_VALUE_2,
     BY_VALUE_HALF,
-    FLOAT,
     FREE,
     QUADRATIC,
 )
@@ -28,7 +27,6 @@ from bellwether.venues.polymarket.fees import schedule_of
 
 CENTS = rule_set("kalshi-2026-05-28-cents")
 SPRING, AUTUMN = rule_set("kalshi-2026-05-28"), rule_set("kalshi-2026-08-30")
-PMB = rule_set("pmb-2026-01")
 
 
 @pytest.mark.parametrize(
@@ -71,21 +69,6 @@ def test_a_rebate_came_above_a_cent_and_later_comes_at_a_unit():
 def test_takers_pay_in_hundredths_of_a_cent_or_in_cents(contracts: int, price: str, exact: str, cent: str):
     assert kalshi_fee(SPRING, contracts, price) == Decimal(exact)
     assert kalshi_fee(rule_set("kalshi-2025-07-01"), contracts, price) == Decimal(cent)
-
-
-def float_fee(contracts: int, cents: int, role: str) -> int:
-    fee = trade_fee(PMB, fee_terms(PMB, None).tolist(), Decimal(contracts), Decimal(cents) / 100, role)  # type: ignore[arg-type]
-    return int(fee * 100)
-
-
-def exact_fee(contracts: int, cents: int, role: str) -> int:
-    return -(-7 * contracts * cents * (100 - cents) // (10_000 if role == "taker" else 40_000))
-
-
-@pytest.mark.parametrize(("role", "cases"), [("taker", 45), ("maker", 19)])
-def test_the_originals_floats_overcharge_a_cent_in_known_cases(role: str, cases: int):
-    difference = [float_fee(size, cents, role) - exact_fee(size, cents, role) for size in range(1, 101) for cents in range(1, 100)]
-    assert set(difference) == {0, 1} and sum(difference) == cases
 
 
 SIZES = st.integers(1, 10_000).map(lambda lots: Decimal(lots) / 100)
@@ -151,8 +134,7 @@ def test_a_day_has_the_newest_rules_in_force():
 def test_every_set_is_named_by_its_venue_and_day_and_says_where_it_is_from():
     for name, rules in rule_sets().items():
         assert rules.name == name and rules.title and rules.sources
-        if name != "pmb-2026-01":
-            assert name.removesuffix("-cents") == f"{rules.venue}-{rules.since}"
+        assert name.removesuffix("-cents") == f"{rules.venue}-{rules.since}"
 
 
 def test_unknown_names_venues_and_early_days_are_refused():
@@ -163,11 +145,6 @@ def test_unknown_names_venues_and_early_days_are_refused():
     ):
         with pytest.raises(ConfigError):
             call()
-
-
-def test_the_second_version_of_the_general_part_has_a_proportional_queue():
-    for name, rules in rule_sets().items():
-        assert (rules.queue, rules.general) == (("trade_only", 1) if name == "pmb-2026-01" else ("proportional", 2))
 
 
 # Terms of a market as the engine's row of integers
@@ -201,11 +178,6 @@ def test_a_waiver_ends_at_an_instant(until: object):
     assert fee_terms(KALSHI, {"waiver_until": until})[6] == 1_788_220_800 * 10**9
 
 
-def test_the_original_charges_every_market_alike():
-    pmb = rule_set("pmb-2026-01")
-    assert fee_terms(pmb, {"type": "whatever", "multiplier": 0}).tolist() == [FLOAT, 7, 100, FLOAT, 7, 400, 0]
-
-
 #: Terms that are refused and never free: rules, terms, error.
 WRONG_TERMS: list[tuple[str, dict[str, object], type[Exception]]] = [
     ("kalshi-2026-08-30", {"type": "flat"}, ConfigError),
@@ -228,6 +200,31 @@ def test_terms_that_cannot_be_right_are_refused():
         with pytest.raises(error):
             fee_terms(rule_set(rules), fee)
             pytest.fail(f"{rules} {fee}")
+
+
+#: Rules, terms with the largest rate of its digits that is accepted, and a rate that is refused. Fees of 2,147,483,647 lots (the largest size) at
+#: 50 cents are computed in 62 bits: below 4,611,686,018,427,387,904. Kalshi's first set also has a product below 9,223,372,036,854,775,808:
+#: 161 and 189 times 2,147,483,647 x 5,000 x 5,000, plus 10^17.
+LARGEST_RATES: list[tuple[str, dict[str, object], dict[str, object]]] = [
+    ("kalshi-2025-07-01", {"multiplier": "0.0000023"}, {"multiplier": "0.0000027"}),
+    ("kalshi-2026-08-30", {"multiplier": 12_271_335}, {"multiplier": 12_271_336}),
+    *(
+        ("polymarket-2026-04-01", {"schedule": {"rate": least, "exponent": power}}, {"schedule": {"rate": most, "exponent": power}})
+        for power, least, most in (
+            (0, "0.000107373", "0.000107377"),
+            (0.5, "0.000214747", "0.000214749"),
+            (1, "0.000429493", "0.000429497"),
+            (2, "0.001717983", "0.001717987"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "accepted", "refused"), LARGEST_RATES)
+def test_rates_beyond_the_integers_of_the_engine_are_refused(rules: str, accepted: dict[str, object], refused: dict[str, object]):
+    assert fee_terms(rule_set(rules), accepted)[1] > 0
+    with pytest.raises(SchemaError, match="more digits"):
+        fee_terms(rule_set(rules), refused)
 
 
 #: Rules, terms, kind of the taker's formula.
