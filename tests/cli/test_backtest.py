@@ -128,7 +128,6 @@ def test_a_failure_is_shown_in_full_and_ends_the_command_with_an_error(episode: 
         assert "ValueError: [bold]no[/bold]" in result.output
         if jobs == 1:
             assert f'File "{mine}", line 4, in act' in result.output
-            assert ("Isolated agents: kept from it: " in result.output) == bool(option)
     assert read_backtests(tmp_path / "out").height == 1
 
 
@@ -245,7 +244,7 @@ def test_every_setting_of_time_and_limits_changes_the_digest(episode: Path) -> N
         (),
         ("--latency", 250),
         ("--data-latency", 40),
-        ("--calls", 7),
+        ("--limits", "calls=7"),
         ("--taker-only",),
         ("--seed", 1),
     ]
@@ -292,10 +291,3 @@ def test_several_episodes_are_one_row_called_after_them(two_episodes: tuple[Path
     assert [path.name for path in (tmp_path / "html").iterdir()] == ["buy-and-hold-KXONE-26JAN20-KXTWO-26JAN20.html"]
     shown = CliRunner().invoke(main, ["trading", str(tmp_path / "out")])
     assert "KXONE-26JAN20+KXTWO-26JAN20" in shown.output
-
-
-def test_an_agent_that_is_registered_as_isolated_runs_in_a_process_of_its_own(episode: Path) -> None:
-    result = backtest("--agent", "spread-capture", "--agent", "passive", "--episode", episode, "--cadence", 5)
-    assert result.exit_code == 0, result.output
-    assert result.output.count("Isolated agents: ") == 1
-    assert "Isolated agents: " not in backtest("--agent", "passive", "--episode", episode).output

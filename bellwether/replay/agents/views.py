@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from bellwether.replay.agents.records import ACTIONS, REASONS, SIDES, STATUSES
 from bellwether.replay.engine import codes
 from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
 from bellwether.units import CentiCents, Lots, MicroDollars
-
-if TYPE_CHECKING:
-    from bellwether.replay.agents.context import AgentContext
 
 _RESTING = int(codes.Status.RESTING)
 _MARKET_STATUS = tuple((int(codes.TickerStatus[name]), name.lower()) for name in ("SETTLED", "CLOSED", "HALTED", "NO_BOOK", "INVALID"))
@@ -37,7 +34,7 @@ class Market:
 
     __slots__ = ("_ctx", "close_ns", "code", "ticker", "title")
 
-    def __init__(self, ctx: AgentContext, code: int, ticker: str, title: str, close_ns: int | None) -> None:
+    def __init__(self, ctx: Any, code: int, ticker: str, title: str, close_ns: int | None) -> None:
         self._ctx, self.code, self.ticker, self.title, self.close_ns = ctx, code, ticker, title, close_ns
 
     @property
@@ -129,7 +126,7 @@ class Order:
 
     __slots__ = ("_ctx", "id")
 
-    def __init__(self, ctx: AgentContext, number: int) -> None:
+    def __init__(self, ctx: Any, number: int) -> None:
         self._ctx, self.id = ctx, number
 
     def __index__(self) -> int:
@@ -235,7 +232,7 @@ class Quotes:
 
     __slots__ = ("_ctx",)
 
-    def __init__(self, ctx: AgentContext) -> None:
+    def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
 
     @property

@@ -64,8 +64,7 @@ def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
     found = agents(registered(file.parent, '[mine]\nagent = "my_file.py:Mine"\nisolated = true\nparams = { size = 2 }\n'))
     assert (found["mine"].isolated, found["passive"].isolated) == (True, False)
     assert found["mine"].source() == AgentSource(f"{file}:Mine", {"size": 2}, "mine")
-    # The package shows one agent, and one with callbacks.
-    assert [name for name, entry in found.items() if entry.isolated] == ["spread-capture", "mine"]
+    # The package shows an agent with callbacks.
     assert [name for name, entry in found.items() if Callbacks.of(load_agent_class(entry.agent))] == ["pairs"]
 
 
