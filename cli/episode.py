@@ -75,7 +75,6 @@ def build(
 ) -> None:
     """Build an episode for each event in RECORDING, with market data from the lake."""
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_overrides, parse_results
-    from bellwether.replay.episode_builder.build import check_books
 
     source = find_recording(settings().recordings_path, recording)
     stated, overrides = parse_results(results), parse_overrides(fee, series, tickers)
@@ -83,7 +82,6 @@ def build(
         raise ConfigError(
             f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(source.about.tickers)}"
         )
-    check_books(source)
     contents = build_recording(source, known=_load_listings(source.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
     episodes = [_write_episode(content) for content in contents]
     for missing in sorted(set(episode_ids(source.name, source.about).values()) - {built.id for built in episodes}):

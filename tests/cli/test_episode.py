@@ -100,7 +100,7 @@ def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, m
     """The series of the S&P paid half the fee until July 2026."""
     before = 1_777_600_000_000_000_000
     terms = {"KXNBAGAME": {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "series"}}
-    monkeypatch.setattr("bellwether.replay.episode_builder.overrides.load_series_terms", lambda lake: terms)
+    monkeypatch.setattr("bellwether.replay.episode_builder.listings.load_series_terms", lambda lake: terms)
     words = [f"{A}=KXINX-26MAY01H1600-B5000", f"{B}=KXNBAGAME-26MAY01LALHOU-LAL"]
     known = load_listings_with_overrides(Lake(str(tmp_path)), [A, B], parse_overrides(None, None, words))
     assert fee_at(known.market(A), before) == {"type": "quadratic", "multiplier": "0.5", "waiver_until": None, "source": "schedule"}

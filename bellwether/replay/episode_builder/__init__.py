@@ -1,8 +1,18 @@
 """Builder of episodes from recordings, one episode per event."""
 
 from bellwether.replay.episode_builder.build import Outcomes, build, build_recording, episode_ids, events_of, frames_of_table
-from bellwether.replay.episode_builder.listings import ListedEvent, ListedMarket, Listings, load_listings, parse_listings, parse_results
-from bellwether.replay.episode_builder.overrides import Overrides, load_listings_with_overrides, parse_overrides, with_fees
+from bellwether.replay.episode_builder.listings import (
+    ListedEvent,
+    ListedMarket,
+    Listings,
+    Overrides,
+    load_listings,
+    load_listings_with_overrides,
+    parse_listings,
+    parse_overrides,
+    parse_results,
+    with_fees,
+)
 
 __all__ = [
     "ListedEvent",

@@ -16,7 +16,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from bellwether.errors import ConfigError
 from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.captures import event_ticker
 from bellwether.recordings.recording import Recording, RecordingRequest
@@ -30,7 +29,7 @@ from bellwether.replay.episode_builder.listings import ListedMarket, Listings, f
 from bellwether.replay.episode_builder.tracker import Tracker
 from bellwether.replay.tape.layout import freeze
 from bellwether.replay.units import DOLLAR
-from bellwether.venues.kalshi.stream.frame import DELTA, REST_BOOKS, SNAPSHOT, Frame
+from bellwether.venues.kalshi.stream.frame import Frame
 
 #: Counts of book frames, stored in the metadata.
 _COUNTS = (
@@ -43,7 +42,6 @@ _COUNTS = (
     "snapshots_that_agree",
     "snapshots_that_differ",
 )
-_SNAPSHOT_TYPE, _DELTA_TYPE, _POLLED_TYPE = (f'"{kind}"'.encode() for kind in (SNAPSHOT, DELTA, REST_BOOKS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,28 +323,3 @@ def _are_on_grid(ranges: Ranges, prices: np.ndarray) -> np.ndarray:
 def _coarsest_grid(prices: np.ndarray) -> Ranges:
     """Return the coarsest of the venues' usual grids that has all of these prices."""
     return next(ranges for ranges in USUAL if _are_on_grid(ranges, prices).all())
-
-
-def check_books(recording: Recording) -> None:
-    """Raise `ConfigError` if a recording has changes of books but none after a snapshot, so that no book can be built.
-
-    Stops reading at the first change after a snapshot. Message types are searched as text: a type may be found where it is not, but is
-    never missed.
-    """
-    snapshot, last, changes = None, -1, 0
-    for frame in recording.frames():
-        if snapshot is None and _SNAPSHOT_TYPE in frame.data:
-            snapshot = frame.ordinal
-        elif _DELTA_TYPE in frame.data and b'"delta' in frame.data:
-            last, changes = frame.ordinal, changes + 1
-        elif _POLLED_TYPE in frame.data:
-            return
-        if snapshot is not None and last > snapshot:
-            return
-    if not changes:
-        return
-    first = "it has no snapshot of one" if snapshot is None else f"the first snapshot of one is frame {snapshot}, behind every change"
-    raise ConfigError(
-        f"building episodes of {recording.name}: no book of any of its markets was recorded: {first}, and the {changes} changes "
-        "mean nothing without one before them; record from the subscription on"
-    )

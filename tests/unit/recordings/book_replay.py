@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,73 +10,51 @@ from bellwether.recordings.books import BookSide, MalformedFrame, convert_no_pri
 from bellwether.recordings.exchange_times import read_exchange_time
 from bellwether.recordings.gaps import BookValidator, Effect, GapReport
 from bellwether.recordings.recording import Recording
-from bellwether.units import Lots, MicroDollars
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body
 
 DOLLAR = 1_000_000
 CENT = DOLLAR // 100
 
 
-def parse_price(text: Any) -> MicroDollars:
-    """Convert dollars as text to millionths of a dollar. Raises `MalformedFrame`."""
-    price: Any = scale_decimal(text, 6)
-    return price
+def parse_price(text: Any) -> int:
+    """Convert dollars as text to millionths of a dollar."""
+    return scale_decimal(text, 6)
 
 
-def parse_size(text: Any) -> Lots:
-    """Convert contracts, as text or integer, to hundredths of a contract. Raises `MalformedFrame`."""
-    size: Any = scale_decimal(text, 2)
-    return size
+def parse_size(text: Any) -> int:
+    """Convert contracts to hundredths of a contract."""
+    return scale_decimal(text, 2)
 
 
-def _cents(value: Any) -> MicroDollars:
-    """Convert whole cents to millionths of a dollar. Raises `MalformedFrame`."""
-    return MicroDollars(scale_decimal(value, 0) * CENT)
-
-
-#: Suffixes of the price fields of snapshots and deltas, the current ones first, with the parser of their prices.
-SIDE_FORMS: tuple[tuple[str, Callable[[Any], MicroDollars]], ...] = (("_dollars_fp", parse_price), ("_dollars", parse_price), ("", _cents))
-
-
-def parse_snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
-    """Return one side (yes or no) of a snapshot's body as {price of that side: size}; empty if the side is absent or null."""
-    for suffix, price in SIDE_FORMS:
-        levels = body.get(side + suffix)
-        if levels is not None:
-            return {price(level[0]): parse_size(level[1]) for level in levels}
-    return {}
-
-
-def parse_delta(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
-    """Return side, price and change of size from a delta's body. Raises `MalformedFrame`."""
-    side = body.get("side")
-    if side not in ("yes", "no"):
-        raise MalformedFrame(f"side is {side!r}")
-    price = parse_price(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
-    return side, price, parse_size(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
+def _levels(body: dict[str, Any], side: str) -> dict[int, int]:
+    """Return the sizes of one side of a snapshot by price, in the newest of its forms."""
+    form = next((form for form in ("_dollars_fp", "_dollars", "") if body.get(side + form) is not None), None)
+    if form is None:
+        return {}
+    return {parse_price(price) if form else CENT * scale_decimal(price, 0): parse_size(size) for price, size in body[side + form]}
 
 
 class RecordedBook:
     """Book of one market: the bids of both sides, each in prices of its own side."""
 
-    __slots__ = ("no", "yes")
-
     def __init__(self, yes: dict[int, int], no: dict[int, int]) -> None:
-        self.yes = BookSide(yes)
-        self.no = BookSide(no)
+        self.yes, self.no = BookSide(yes), BookSide(no)
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> RecordedBook:
         """Build a book from a snapshot's body. Raises `MalformedFrame`."""
         try:
-            return cls(parse_snapshot_side(body, "yes"), parse_snapshot_side(body, "no"))
-        except (TypeError, IndexError, KeyError) as error:
+            return cls(_levels(body, "yes"), _levels(body, "no"))
+        except (TypeError, ValueError) as error:
             raise MalformedFrame(f"levels are not pairs of price and size ({error})") from None
 
     def apply(self, body: dict[str, Any]) -> int:
         """Apply a delta's body and return the new size of its level. Raises `MalformedFrame`."""
-        side, price, by = parse_delta(body)
-        return (self.yes if side == "yes" else self.no).change(price, by)
+        if body.get("side") not in ("yes", "no"):
+            raise MalformedFrame(f"side is {body.get('side')!r}")
+        price = parse_price(body["price_dollars"]) if "price_dollars" in body else CENT * scale_decimal(body.get("price"), 0)
+        size = parse_size(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
+        return (self.yes if body["side"] == "yes" else self.no).change(price, size)
 
 
 def is_empty(book: RecordedBook) -> bool:

@@ -24,7 +24,7 @@ from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.frames import read_batches, to_gap_rows, to_rows
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
-from tests.unit.recordings.book_replay import BookCheck, BookReplay, RecordedBook, check_books, differences, parse_price, parse_size
+from tests.unit.recordings.book_replay import BookCheck, BookReplay, check_books, differences, parse_price, parse_size
 from tests.unit.recordings.frames import PARTIAL, SECOND, frames, recorded
 from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade
 
@@ -49,30 +49,6 @@ def test_sizes_are_hundredths_of_a_contract_and_what_is_no_number_is_refused() -
     for wrong in ("0.1234567", "abc", "", None, "1.2.3", ".5", "1_0", " 1", "-", True, 1.5, ["1"]):
         with pytest.raises(MalformedFrame):
             parse_price(wrong)
-
-
-FORMATS = {
-    "current": {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": [["0.5500", "2.50"]]},
-    "transitional": {
-        "yes": [[40, 9]],
-        "yes_dollars": [["0.4000", 9]],
-        "yes_dollars_fp": [["0.4000", "10.00"]],
-        "no": [[55, 2]],
-        "no_dollars_fp": [["0.5500", "2.50"]],
-    },
-    "dollars": {"yes_dollars": [["0.40", 10]], "no_dollars": [["0.55", "2.50"]]},
-    "null sides": {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": None, "no": [[55, "2.50"]]},
-}
-
-
-def test_snapshots_and_deltas_of_any_format_make_the_same_book() -> None:
-    for body in FORMATS.values():
-        book = RecordedBook.of(body)
-        assert (book.yes.levels, book.no.levels) == ({40 * CENT: 1000}, {55 * CENT: 250})
-    cents = RecordedBook.of({"yes": [[1, 888475], [41, 2559]], "no": None})
-    assert (cents.yes.levels, cents.yes.best, cents.no.levels) == ({CENT: 88847500, 41 * CENT: 255900}, 41 * CENT, {})
-    for change in ({"price": 40, "delta": -4}, {"price_dollars": "0.4000", "delta_fp": "-4.00", "price": 99, "delta": 1}):
-        assert RecordedBook.of(FORMATS["current"]).apply({**change, "side": "yes"}) == 600
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(-3, 3)), max_size=60))
