@@ -64,7 +64,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def test_a_terminated_command_leaves_its_runs_and_the_same_command_follows_them(fleet: Fleet) -> None:
-    command = fleet.begin("pull", "2026-05-01", "2026-05-16", node="b")
+    command = fleet.begin("pull", "2026-08-01", "2026-08-16", node="b")
     wait_until(lambda: command.poll() is not None or list(runs(fleet, "days").values()).count("STARTED") == 2, "two runs have started", 300)
     before = cpu_seconds(command.pid)
     time.sleep(5)
@@ -81,10 +81,10 @@ def test_a_terminated_command_leaves_its_runs_and_the_same_command_follows_them(
     assert f"Follow or cancel at {fleet.settings['BELLWETHER_UI']}/runs" in text
     assert not {"CANCELED", "CANCELING", "FAILURE"} & set(mine.values())
 
-    again = fleet.begin("pull", "2026-05-01", "2026-05-16", node="c")
+    again = fleet.begin("pull", "2026-08-01", "2026-08-16", node="c")
     text, _ = again.communicate(timeout=500)
     assert again.returncode == 0, text
     assert runs(fleet, "days") == dict.fromkeys(mine, "SUCCESS"), text
-    fresh = fleet.begin("pull", "2026-05-01", "2026-05-16", node="b")
+    fresh = fleet.begin("pull", "2026-08-01", "2026-08-16", node="b")
     text, _ = fresh.communicate(timeout=300)
     assert fresh.returncode == 0 and runs(fleet, "days").keys() == mine.keys(), text

@@ -59,7 +59,7 @@ def test_a_pull_through_a_broken_store_has_the_rows_of_one_in_a_folder(object_st
     stored = {**shared, **credentials(object_store.url), "BELLWETHER_HOME": str(tmp_path / "node")}
     stored |= {"BELLWETHER_STORE": "s3://bellwether/pulled", "BELLWETHER_WAREHOUSE": "s3://bellwether/pulled/warehouse"}
     folder = {**shared, "BELLWETHER_HOME": str(tmp_path / "folder")}
-    pull = [Path(sys.executable).with_name("bellwether"), "pull", "2026-06-01", "2026-06-02"]
+    pull = [Path(sys.executable).with_name("bellwether"), "pull", "2026-09-01", "2026-09-02"]
     faults = Faults(seed=5, slow_down=0.02, lost_request=0.01, lost_answer=0.02, torn_body=0.1, stale_listing=0.05)
     with proxied(stored["AWS_ENDPOINT_URL"], faults) as address:
         for _ in range(5):

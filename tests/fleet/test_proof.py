@@ -16,7 +16,7 @@ from deploy.loopback import Unavailable
 from tests.shared import wait_until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly, pytest.mark.timeout(900)]
-PULL = ("pull", "2026-06-01", "2026-06-06")
+PULL = ("pull", "2026-09-01", "2026-09-06")
 #: All forecasters without costs, including models of the sandbox. Automation runs them between two commands.
 RELEASE = ("release", "sandbox-2026")
 ANSWERS = "SELECT key, count(*) FROM attempts WHERE outcome = 'ok' GROUP BY key"
