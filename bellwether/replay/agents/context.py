@@ -422,8 +422,10 @@ class AgentContext:
         return value
 
     def _array(self, name: str) -> np.ndarray:
-        value = self._read(name)
-        value.flags.writeable = False
+        value = self._cache.get(name)
+        if value is None:
+            value = self._cache[name] = self._port.read(name)
+            value.flags.writeable = False
         return value
 
     def _rows(self, name: str) -> list[Any]:
@@ -431,7 +433,7 @@ class AgentContext:
         key = f"rows of {name}"
         rows = self._cache.get(key)
         if rows is None:
-            rows = self._cache[key] = self._read(name).tolist()
+            rows = self._cache[key] = self._array(name).tolist()
         return rows
 
     def _order_row(self, number: int) -> Row:

@@ -27,7 +27,8 @@ def run_phases(session: Session, port: LocalPort, call: PhaseCaller, callbacks: 
     """Run an agent through all phases of a session. Returns the failure that stopped the agent early; None without one."""
     from bellwether.replay.engine.clock import AT_DECISION
 
-    if callbacks:
+    has_callbacks = bool(callbacks)
+    if has_callbacks:
         port.watch(callbacks)
     opened = session.open()
     port.begin()
@@ -40,7 +41,7 @@ def run_phases(session: Session, port: LocalPort, call: PhaseCaller, callbacks: 
             failed = call("act", session.step_index, None)
         else:
             port.wake(stopped=True)
-        if callbacks:
+        if has_callbacks:
             while failed is None and (news := port.news()) is not None:
                 port.wake(stopped=False)
                 failed = call("notify", session.step_index, news)

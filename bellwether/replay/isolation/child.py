@@ -14,7 +14,6 @@ import pickle
 import platform
 import resource
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,25 +24,16 @@ from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import describe_error, format_traceback
 from bellwether.replay.agents.limits import Limits
-from bellwether.replay.agents.loader import AgentSource, kind_of, load_agent_class
+from bellwether.replay.agents.loader import kind_of, load_agent_class
 from bellwether.replay.agents.port import store_tag
 from bellwether.replay.agents.runner import FRAMES, call_phase
-from bellwether.replay.isolation.wire import Channel
+from bellwether.replay.isolation.wire import Channel, Plan
 
 #: Part of numba's error message without a writable cache.
 _UNCACHED = "cannot cache function"
 _OPEN_FILES, _PROCESSES = 256, 64
 #: Number of the system call keyctl, and its operation that joins a new keyring (man keyctl(2)).
 _KEYCTL, _JOIN = {"x86_64": 250, "aarch64": 219}, 1
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """First message of the simulator: the agent, its limits, and whether only its class is to be described."""
-
-    source: AgentSource
-    limits: Limits
-    class_alone: bool
 
 
 class RemotePort:

@@ -28,8 +28,7 @@ from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.runner import finish_session, run_phases
 from bellwether.replay.engine import Session
 from bellwether.replay.isolation.bwrap import build_arguments, find_bwrap, interpreter
-from bellwether.replay.isolation.child import Plan
-from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, parse_message
+from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, Plan, parse_message
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
@@ -112,7 +111,7 @@ class IsolatedAgent:
 
     def _start(self, *, class_alone: bool) -> None:
         """Start the process, and wait until it has limited itself; none of the agent's code runs before."""
-        source = self._locate()
+        program, source = find_bwrap(), self._locate()
         plan = self._encode_plan(Plan(source, self._limits, class_alone))
         options = "\0".join(build_arguments(source.reference)).encode()
         environment = {name: os.environ[name] for name in (_LIBRARIES,) if name in os.environ} | _ENVIRONMENT
@@ -123,7 +122,7 @@ class IsolatedAgent:
             file.write(options)
             file.seek(0)
             descriptors = theirs.fileno(), file.fileno()
-            command = [find_bwrap(), "--args", str(descriptors[1]), "--", interpreter(), "-P", "-s", "-c", _PROGRAM, repr(paths)]
+            command = [program, "--args", str(descriptors[1]), "--", interpreter(), "-P", "-s", "-c", _PROGRAM, repr(paths)]
             try:
                 self._process = subprocess.Popen(  # noqa: S603
                     [*command, str(descriptors[0])],
