@@ -22,6 +22,7 @@ from bellwether.replay.engine import ReplayOutcome, Session
 from bellwether.replay.engine.codes import O_QUEUED
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import Prepared, prepare
+from bellwether.replay.results.markouts import quote_times
 from bellwether.replay.run_record import DEFAULT_QUEUES, BacktestSettings, RunRecord
 from bellwether.replay.tape import Tape
 from bellwether.units import MicroDollars
@@ -221,7 +222,13 @@ def _trade(
 ) -> tuple[Session, _AgentResult]:
     """Run an agent in a new session. Returns the finished session and the agent's result."""
     session = Session(prepared.tape, prepared.rules, settings.engine())
-    port = LocalPort(session, prepared)
+    port = LocalPort(
+        session,
+        depth=prepared.info.observation_depth,
+        series=prepared.exogenous,
+        read_trades=lambda: prepared.trades,
+        read_quote_times=lambda: quote_times(session.tape),
+    )
     info = replace(prepared.info, bankroll=session.settings.bankroll)
     environment = _Environment(session, port, info, prepared, settings)
     if isolated:

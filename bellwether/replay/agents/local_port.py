@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -13,13 +13,11 @@ import numpy as np
 from bellwether.replay.agents.agent import Callbacks
 from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, News, Row, store_tag
 from bellwether.replay.engine import codes
-from bellwether.replay.tape.layout import Tape, cache_per_tape
 from bellwether.units import CentiCents, Lots
 
 if TYPE_CHECKING:
     from bellwether.replay.engine import ReplaySettings as EngineSettings
     from bellwether.replay.engine import Session
-    from bellwether.replay.preparation import Prepared
     from bellwether.replay.rules import RuleSet
 
 #: Maximum pending timers.
@@ -57,16 +55,26 @@ class LocalPort:
 
     Args:
         session: Session of the engine.
-        prepared: The episode: series, trades and visible depth.
+        depth: Visible levels of a book per side; -1 for all.
+        series: Times (ns UTC) and values of each exogenous series of the episode, by name.
+        read_trades: Function that returns all trades of the episode by time, int64[n, 5], columns `TRADE_COLUMNS`.
+        read_quote_times: Function that returns the times at which the best prices of any market change, int64, ns UTC, ascending.
 
     Attributes:
         tags: Labels of orders by id.
     """
 
-    def __init__(self, session: Session, prepared: Prepared) -> None:
-        self._session, self._prepared = session, prepared
-        self._delay, self._depth = session.settings.data_latency, prepared.info.observation_depth
-        self._series = list(prepared.exogenous.values())
+    def __init__(
+        self,
+        session: Session,
+        *,
+        depth: int = -1,
+        series: Mapping[str, tuple[np.ndarray, np.ndarray]],
+        read_trades: Callable[[], np.ndarray],
+        read_quote_times: Callable[[], np.ndarray],
+    ) -> None:
+        self._session, self._delay, self._depth = session, session.settings.data_latency, depth
+        self._series, self._read_trades, self._read_quote_times = list(series.values()), read_trades, read_quote_times
         self.tags: dict[int, str] = {}
         self._callbacks, self._between = Callbacks(), False
         #: Numbers of fills and trades passed to callbacks, and the best prices last compared.
@@ -128,7 +136,7 @@ class LocalPort:
             self._reported_trades = self._count_trades(self._session.tape.start)
             times.append(self._trade_times)
         if callbacks.on_book:
-            times.append(_quote_times(self._session.tape))
+            times.append(self._read_quote_times())
         if callbacks.needs_news:
             self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
@@ -143,7 +151,7 @@ class LocalPort:
             fills = session.fills[self._reported_fills :, :_FILL_WIDTH].tolist()
             self._reported_fills = session.report_fills()
         if watched.on_trade and (until := self._count_trades(self._session.now)) > self._reported_trades:
-            trades, self._reported_trades = self._prepared.trades[self._reported_trades : until].tolist(), until
+            trades, self._reported_trades = self._read_trades()[self._reported_trades : until].tolist(), until
         if watched.on_book:
             bids = session.best.copy()
             books, self._reported_bids = np.flatnonzero((bids != self._reported_bids).any(axis=1)).tolist(), bids
@@ -183,7 +191,7 @@ class LocalPort:
 
     @cached_property
     def _trade_times(self) -> np.ndarray:
-        return np.ascontiguousarray(self._prepared.trades[:, 0])
+        return np.ascontiguousarray(self._read_trades()[:, 0])
 
     def _count_trades(self, now: int) -> int:
         """Return the number of trades that the agent knows at a time, ns UTC."""
@@ -192,7 +200,7 @@ class LocalPort:
     def _trades(self, market: int) -> np.ndarray:
         last = self._session.step_index - (0 if self._between else 1)
         since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side="right")) if last >= 0 else 0
-        return _rows_of(self._prepared.trades[since : self._count_trades(self._session.now)], TRADE_COLUMNS.index("ticker"), market)
+        return _rows_of(self._read_trades()[since : self._count_trades(self._session.now)], TRADE_COLUMNS.index("ticker"), market)
 
     def _fills(self, market: int, whole: int) -> np.ndarray:
         first = 0 if whole else self._session.fills_before[self._between]
@@ -254,11 +262,3 @@ class LocalPort:
 
 def _rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:
     return rows if market < 0 else rows[rows[:, column] == market]
-
-
-@cache_per_tape
-def _quote_times(tape: Tape) -> np.ndarray:
-    """Return the times at which the best prices of any market change, int64, ns UTC."""
-    from bellwether.replay.results.markouts import tops_of
-
-    return np.unique(tops_of(tape).ts)

@@ -67,6 +67,12 @@ def tops_of(tape: Tape) -> Tops:
     return Tops(first, *filled, settled, max(tape.end, last))
 
 
+@cache_per_tape
+def quote_times(tape: Tape) -> np.ndarray:
+    """Return the times at which the best prices of any market change, int64, ns UTC, ascending."""
+    return np.unique(tops_of(tape).ts)
+
+
 def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarray:
     """Compute the markout of each fill after each horizon, int64[fills, horizons], micro-dollars per contract; `NONE` where undefined.
 
