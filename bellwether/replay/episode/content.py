@@ -213,8 +213,8 @@ class BookBuilder:
             invalid: The book is invalid from this message on; False: valid again. None leaves it as it is.
         """
         book, words = self.books[ticker], self._words
-        changes = [(level, levels.get(level, 0)) for level in {*book, *levels}] if is_whole else levels.items()
-        changed = sorted((level, lots) for level, lots in changes if book.get(level, 0) != lots)
+        stated = {level for level, _ in levels.items() ^ book.items()} if is_whole else levels
+        changed = sorted((level, lots) for level in stated if book.get(level, 0) != (lots := levels.get(level, 0)))
         if invalid and not self._invalid[ticker]:
             words.append(pack(INVALID, ticker, 0, 0, 0))
         for level, lots in changed:

@@ -186,34 +186,54 @@ def _read_side(file: str, frame: pl.DataFrame, side: int) -> Iterator[dict[Level
     name = f"{_SIDES[side]}_bids"
     if name not in frame.columns:
         raise SchemaError(f"reading {file}: column {name} is missing; it has {', '.join(frame.columns)}")
-    is_text = frame.schema[name] == pl.String()
-    for row, stated in enumerate(value for part in frame.iter_slices(_BATCH) for value in part[name].to_list()):
-        sizes: dict[Level, int] = {}
-        try:
-            items = orjson.loads(stated) if is_text else stated
-            if not isinstance(items, list):
-                raise ValueError("it must be a list of levels")
-            for item in items:
-                level, contracts = level_of(side, CentiCents(CENT * _cents(item))), item["size"]
-                if type(contracts) not in (int, float) or contracts < 0 or CONTRACT * contracts % 1:
-                    raise ValueError(f"the size {contracts!r} is no whole number of hundredths of a contract")
-                if level in sizes:
-                    raise ValueError(f"the price of {item} is given twice")
-                if contracts:
-                    sizes[level] = int(CONTRACT * contracts)
-        except (ValueError, TypeError, KeyError) as error:
-            raise RowError(file, row, f"{name} is {stated!r:.80}; {error}") from None
-        yield sizes
+    for first in range(0, len(frame), _BATCH):
+        stated = frame[name].slice(first, _BATCH)
+        counts, levels, lots = _read_levels(file, name, stated, first)
+        levels += level_of(side, CentiCents(0))
+        ends = np.cumsum(counts).tolist()
+        keys, sizes = levels.tolist(), lots.tolist()
+        for row, (start, end) in enumerate(zip([0, *ends], ends, strict=False), first):
+            own = dict(zip(keys[start:end], sizes[start:end], strict=True))
+            if len(own) < end - start:
+                raise RowError(file, row, f"{name} is {stated[row - first]!r:.80}; it has a price twice")
+            yield own if all(own.values()) else {level: size for level, size in own.items() if size}
 
 
-def _cents(level: dict[str, Any]) -> int:
-    """Return the price of a level in cents; a float below 1 is dollars."""
-    price = level["price_cents"] if "price_cents" in level else level["price"]
-    if isinstance(price, float) and 0 <= price < 1:
-        price = round(100 * price)
-    if type(price) not in (int, float) or price % 1 or not 0 < price < 100:
-        raise ValueError(f"the price {price!r} is no whole number of cents above 0 and below 100")
-    return int(price)
+def _read_levels(file: str, name: str, stated: pl.Series, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of levels of each row, and price ($0.0001) and lots of each level. first: number of the first row."""
+    if stated.dtype == pl.String():
+        parsed = [_parse_json(file, name, text, first + row) for row, text in enumerate(stated)]
+        stated = pl.Series(name, parsed, pl.List(pl.Struct(dict.fromkeys(("price_cents", "price", "size"), pl.Float64()))), strict=False)
+    if stated.null_count() or not isinstance(stated.dtype, pl.List) or not isinstance(stated.dtype.inner, pl.Struct):
+        raise RowError(file, first + (stated.is_null().arg_max() or 0), f"{name} is no list of levels with a price and a size")
+    numbers = stated.explode(empty_as_null=False).struct.unnest().cast(pl.Float64)
+    missing = [pl.lit(None, pl.Float64).alias(column) for column in ("price_cents", "price", "size") if column not in numbers.columns]
+    numbers, price = numbers.with_columns(missing), pl.col("price")
+    cents = pl.coalesce("price_cents", pl.when(price < 1).then((100 * price).round()).otherwise(price))
+    frame = numbers.select(cents.alias("cents"), (CONTRACT * pl.col("size")).alias("lots"))
+    valid = frame.select(
+        (pl.col("cents").is_between(1, 99) & (pl.col("cents") % 1 == 0)) & (pl.col("lots") >= 0) & (pl.col("lots") % 1 == 0)
+    )
+    wrong = (~valid.to_series().fill_null(False)).arg_true()
+    counts = stated.list.len().to_numpy()
+    if len(wrong):
+        row = int(np.searchsorted(np.cumsum(counts), wrong[0], "right"))
+        problem = "a price is whole cents above 0 and below 100, a size whole hundredths of a contract"
+        raise RowError(file, first + row, f"{name} is {stated[row].to_list()!r:.80}; {problem}")
+    return counts, (CENT * frame["cents"].to_numpy()).astype(np.int64), frame["lots"].to_numpy().astype(np.int64)
+
+
+def _parse_json(file: str, name: str, text: str, row: int) -> list[Any]:
+    """Parse the JSON text of a row to a list of levels."""
+    try:
+        levels = orjson.loads(text)
+    except (orjson.JSONDecodeError, TypeError):
+        levels = None
+    if not isinstance(levels, list) or not all(
+        isinstance(level, dict) and all(type(value) in (int, float) for value in level.values()) for level in levels
+    ):
+        raise RowError(file, row, f"{name} is {text!r:.80}; it must be a JSON list of levels with numbers")
+    return levels
 
 
 def _codes(file: str, frame: pl.DataFrame, name: str, choices: Sequence[str]) -> list[int]:
