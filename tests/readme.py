@@ -68,7 +68,7 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
 
     from bellwether.figures.canvas import FILE_BYTES, add_title, png
     from bellwether.figures.equity import equity_curve
-    from bellwether.replay.backtest import BacktestSettings, run
+    from bellwether.replay import BacktestSettings, run
     from bellwether.replay.episode import load
     from bellwether.replay.registry import find_agent
     from bellwether.replay.results.books import price_with_fills

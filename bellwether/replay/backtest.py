@@ -79,12 +79,14 @@ class Backtest(RunRecord):
         write_tear_sheet(self, Path(path))
 
     def __str__(self) -> str:
-        """Summarize P&L, fills, orders and failure in one line."""
-        from bellwether.replay.results.text_tables import format_signed
+        """Summarize P&L, sampled queues, fills, orders and failure in one line."""
+        from bellwether.replay.results.text_tables import format_queues, format_signed
 
         row = self.summary.row(0, named=True)
         failed = "" if self.failure is None else f"; failed at decision {self.failure.step}: {self.failure}"
-        return f"{self.agent} in {self.episode}: P&L {format_signed(row['pnl'])} dollars, {row['fills']} fills of {row['orders']} orders{failed}"
+        queues = f" (in {row['queues']} sampled queues {format_queues(row)})" if row["queues"] else ""
+        counts = f"{row['fills']} fills of {row['orders']} orders"
+        return f"{self.agent} in {self.episode}: P&L {format_signed(row['pnl'])} dollars{queues}, {counts}{failed}"
 
     __repr__ = __str__
 

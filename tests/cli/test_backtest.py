@@ -18,7 +18,7 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDER
 from cli.main import main
 from tests.unit.replay.episode.folders import Native, named_episode
 
-MAKER = ("--agent", "market-maker", "--param", "size=1", "--cadence", "5")
+MAKER = ("--agent", "market-maker", "--param", "size=1", "--cadence", "5", "--queues", "0")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_folder_holds_every_table_and_can_be_read_again(episode: Path, tmp_p
 
 
 def test_every_mode_writes_the_same_tables(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
-    words = ["--agent", "random", "--cadence", 5, "--param", "trade_probability=1"]
+    words = ["--agent", "random", "--cadence", 5, "--param", "trade_probability=1", "--queues", 2]
     words += [word for path in two_episodes for word in ("--episode", path)]
     modes = {
         "single": ("--param", "max_size=2"),
@@ -186,7 +186,7 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
     assert "the fees of a market are unknown" in text
     [row] = json.loads(backtest(*words, "--json").stdout)
     assert (row["unsettled"], row["default_fees"]) == (True, True)
-    assert "The total covers the other 0 of 1." in text
+    assert "The total covers 0 of 1." in text
     assert "The total includes it." in " ".join(backtest(*words, "--unsettled").output.split())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.replay.results.depth import BID_SIZE, IS_VALID, depth, tops_at
+from bellwether.replay.results.depth import BID_SIZE, IS_VALID, sample_books
 from bellwether.replay.results.frames import instants_of, prices_of, sizes_of
 from bellwether.replay.results.markouts import NONE, Tops, tops_of
 from bellwether.replay.tape.layout import PRINT, SETTLE, VOID, Tape, unpack
@@ -31,11 +31,11 @@ MOST_PANELS = 12
 def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
     """Build the rows of `replay/books`: by market in the order of the tape, then by time. known_at: time from which the episode is known."""
     times = sample_times(tape)
-    parts, states, trades = [BOOKS.empty().drop("episode", "known_at")], tops_at(tape, times), _sum_trades(tape, times)
-    for start in range(0, len(states), _MARKETS):
-        codes = np.arange(start, min(start + _MARKETS, len(states)))
-        for code, lots in zip(codes.tolist(), depth(tape, codes, times), strict=True):
-            parts.append(_build_rows(tape.tickers[code], times, states[code], lots, trades[:, code]))
+    parts, trades = [BOOKS.empty().drop("episode", "known_at")], _sum_trades(tape, times)
+    for start in range(0, len(tape.tickers), _MARKETS):
+        codes = np.arange(start, min(start + _MARKETS, len(tape.tickers)))
+        for code, state, lots in zip(codes.tolist(), *sample_books(tape, codes, times), strict=True):
+            parts.append(_build_rows(tape.tickers[code], times, state, lots, trades[:, code]))
     rows = pl.concat(parts)
     literals = [pl.lit(value, BOOKS.schema[name]).alias(name) for name, value in (("episode", episode), ("known_at", known_at))]
     return BOOKS.validate(rows.with_columns(literals).select(BOOKS.names), unique=False)
@@ -73,7 +73,7 @@ def _sum_trades(tape: Tape, times: np.ndarray) -> np.ndarray:
 
 def _build_rows(ticker: str, times: np.ndarray, state: np.ndarray, lots: np.ndarray, trades: np.ndarray) -> pl.DataFrame:
     """Build the rows of one market: for the first and the last time, and for each time at which the book has changed or there were trades
-    since the previous time. state: rows of `tops_at`. lots: lots by side, cent and time, from `depth`. trades: sums by time, from
+    since the previous time. state: best prices, and lots: by side, cent and time, from `sample_books`. trades: sums by time, from
     `_sum_trades`.
     """
     near = np.stack([_best_prices(lots[0, ::-1])[::-1], _best_prices(lots[1])]) * (state[:, IS_VALID] == 1)
@@ -150,7 +150,8 @@ def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any
     markets = [name for name in names[:MOST_PANELS] if name in tape.tickers]
     edges = interval_edges(tape, (_WIDE if len(names) == 1 else _NARROW) // 2)
     codes = np.array([tape.tickers.index(name) for name in markets], np.int64)
-    return chart(depth(tape, codes, edges[1:]) / 100, edges, markets, title, left_out=len(names) - MOST_PANELS)
+    _, lots = sample_books(tape, codes, edges[1:])
+    return chart(lots / 100, edges, markets, title, left_out=len(names) - MOST_PANELS)
 
 
 def interval_edges(tape: Tape, stretches: int) -> np.ndarray:

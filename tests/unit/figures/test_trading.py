@@ -14,7 +14,7 @@ from bellwether.figures.equity import equity_by_episode, equity_curve, extremes
 from bellwether.figures.intervals import markout_curve, pnl_distribution
 from bellwether.figures.statistics import weighted_spread
 from bellwether.replay.results.books import book_heat_map, price_with_fills
-from bellwether.replay.results.depth import depth
+from bellwether.replay.results.depth import sample_books
 from bellwether.replay.results.markouts import tops_of
 from bellwether.replay.results.summary import summarise
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
@@ -171,7 +171,7 @@ def test_depth_is_what_the_book_showed_at_the_instant() -> None:
         *book(0, 400, 420, size=50), (10, LEVEL, 0, YES, 405, 7), (20, LEVEL, 0, YES, 400, 0), (30, INVALID, 0, 0, 0, 0),
         (40, LEVEL, 0, YES, 390, 9), (50, VALID, 0, 0, 0, 0), (60, CLOSE, 0, 0, 0, 0),
     )  # fmt: skip
-    found = depth(on, np.array([0]), np.array([0, 10, 20, 30, 50, 60]) * SECOND)
+    _, found = sample_books(on, np.array([0]), np.array([0, 10, 20, 30, 50, 60]) * SECOND)
     assert found.shape == (1, 2, 101, 6)
     assert found[0, 0, 40].tolist() == [50, 57, 7, 0, 7, 0]
     assert found[0, 0, 39].tolist() == [0, 0, 0, 0, 9, 0]

@@ -19,9 +19,9 @@ from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.response import read_reply
 from bellwether.models.transport import ModelCall
+from bellwether.replay import Backtest, BacktestSettings, run
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.llm.trajectory import Head, Round, ToolCall
-from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
