@@ -118,8 +118,9 @@ def test_steps_are_read_with_the_sql(tmp_path: Path) -> None:
 
 
 def test_the_example_makes_the_episode_that_it_says(folder: Path) -> None:
-    page = (DOCS / "episodes.md").read_text(encoding="utf-8")
-    ((code, printed),) = re.findall(r"```python\n(.*?)```\n\n    (.*?)\n", page, flags=re.DOTALL)
+    (code,) = [one for one in blocks("replay") if "BookBuilder" in one]
+    page = (DOCS / "replay.md").read_text(encoding="utf-8")
+    printed = page.partition(f"{code}```\n\n    ")[2].partition("\n")[0]
     with contextlib.redirect_stdout(io.StringIO()) as said:
         execute(code)
     assert said.getvalue().strip() == printed

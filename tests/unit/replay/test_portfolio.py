@@ -215,7 +215,7 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
 
 def test_the_example_of_the_page_trades_on_both_venues() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "replay.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    example, _ = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     cheap = quoted("poly", POLYMARKET_RULES)
     dear: list[Event] = [(0, LEVEL, 0, YES, 560, 100 * CONTRACT), (0, LEVEL, 0, NO, 400, 100 * CONTRACT), (90, CLOSE, 0, 0, 0, 0)]
     known: dict[str, Any] = {
