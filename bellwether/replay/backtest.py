@@ -257,7 +257,7 @@ def _sample_queues(
     profits, failed = [], None
     for history in range(settings.queues):
         session, result = trade(replace(settings, queue=f"sampled:{history}"))
-        profits.append(session.result().pnl)
+        profits.append(session.pnl())
         if failed is None and result.failure is not None:
             failed = replace(result.failure, message=f"in sampled queue history {history}: {result.failure.message}")
     return tuple(profits), failed

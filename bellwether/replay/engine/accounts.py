@@ -6,14 +6,16 @@ that bid, `m` a market, `o` an order. Prices in $0.0001, sizes in lots, money in
 
 from __future__ import annotations
 
+import numpy as np
+
 from bellwether.replay.engine.codes import Role, Status
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.fees import fill_fee, trade_fee
 from bellwether.replay.engine.memory import fills_of, markets_of, orders_of, sides_of, state_of
 from bellwether.replay.units import CONTRACT, DOLLAR, MICROS
 
-_TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
-_RESTING = int(Status.RESTING)
+_TAKER, _MAKER = np.int64(Role.TAKER), np.int64(Role.MAKER)
+_RESTING = np.int64(Status.RESTING)
 
 
 @inlined
@@ -76,6 +78,10 @@ def _move_netted(new, old, price, lots):
     return profit
 
 
+#: Arguments of `compute_reserve`: no order besides the resting ones, and a level above all others.
+NO_ORDER, ALL_LEVELS = np.int64(0), np.int64(DOLLAR)
+
+
 @compiled
 def compute_reserve(sim, s, yes, no, level, price, lots, fee, below):
     """Compute the cash reserved for a side's orders below level `below`. yes, no: lots held. Other arguments: an order not yet resting.
@@ -108,7 +114,7 @@ def update_reserve(sim, s):
     """Recompute the reserve of a side after a change of its orders or positions."""
     state, side, other = state_of(sim), sides_of(sim)[s], sides_of(sim)[s ^ 1]
     yes, no = (side.position, other.position) if s & 1 == 0 else (other.position, side.position)
-    reserve = compute_reserve(sim, s, yes, no, 0, 0, 0, 0, DOLLAR)
+    reserve = compute_reserve(sim, s, yes, no, NO_ORDER, NO_ORDER, NO_ORDER, NO_ORDER, ALL_LEVELS)
     state.reserved += reserve - side.reserve
     side.reserve = reserve
 

@@ -30,8 +30,10 @@ from bellwether.replay.engine.state import (
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
 
-#: Initial numbers of rows. Compiled runs restart to grow, so they start with many: untouched memory is free.
-FIRST_ROWS, FIRST_MESSAGES, FIRST_UPDATES, COMPILED_ROWS = 1 << 13, 256, 256, 120_000
+#: Initial numbers of rows.
+FIRST_ROWS, FIRST_MESSAGES, FIRST_UPDATES = 1 << 13, 256, 256
+#: Rows of orders, fills and messages in a compiled run, in which arrays cannot grow. Memory that is never written is free.
+COMPILED_ROWS = {"orders": 1 << 20, "fills": 1 << 22, "messages": 1 << 16}
 
 
 def field_columns(record: np.dtype) -> Any:
@@ -92,45 +94,38 @@ class Arrays:
         if count > len(self._arrays["batch"]):
             self._set("batch", new_rows(2 * count, record_width("batch")))
 
-    def _grow(self, *, everything: bool = False) -> None:
-        """Double the arrays that are full or nearly full. everything: double all of these arrays."""
+    def _grow(self) -> None:
+        """Double the arrays that are full or nearly full."""
         state = self._state
         state[STATE_AT.full] = 0
         orders, fills, tail = (int(state[place]) for place in (STATE_AT.orders, STATE_AT.fills, STATE_AT.message_tail))
-        if everything or orders + 2 > len(self._arrays["orders"]):
+        if orders + 2 > len(self._arrays["orders"]):
             self._resize("orders", 2 * len(self._arrays["orders"]), orders)
         room = 4 * self._longest + 2 * int(self._arrays["sides"][:, SIDE_AT.own].sum()) + 8
-        if everything or fills + room > len(self._arrays["fills"]):
+        if fills + room > len(self._arrays["fills"]):
             self._resize("fills", 2 * len(self._arrays["fills"]) + room, fills)
-        if everything or tail + 10 > len(self._arrays["messages"]):
-            self._move_messages(2 * len(self._arrays["messages"]) + 10)
-        self._make_room_for_updates(more=everything)
-
-    def _make_room(self) -> None:
-        """Enlarge small arrays before a compiled run, so that a full array seldom makes the run start again."""
-        for name, used in (("orders", STATE_AT.orders), ("fills", STATE_AT.fills)):
-            if len(self._arrays[name]) < COMPILED_ROWS:
-                self._resize(name, COMPILED_ROWS, int(self._state[used]))
+        if 2 * tail + 20 > len(self._arrays["messages"]):
+            self._resize("messages", 2 * len(self._arrays["messages"]) + 20, tail)
         self._make_room_for_updates()
 
-    def _make_room_for_updates(self, *, more: bool = False) -> None:
-        """Enlarge the arrays of order updates as the number of open orders requires. more: double them in any case."""
+    def _reserve(self) -> None:
+        """Enlarge the arrays for a compiled run."""
+        for name, used in (("orders", STATE_AT.orders), ("fills", STATE_AT.fills), ("messages", STATE_AT.message_tail)):
+            rows = COMPILED_ROWS[name] if name != "orders" else min(COMPILED_ROWS[name], self.settings.max_orders + 2)
+            if len(self._arrays[name]) < rows:
+                self._resize(name, rows, int(self._state[used]))
+        self._make_room_for_updates()
+
+    def _make_room_for_updates(self) -> None:
+        """Enlarge the arrays of order updates as the number of orders requires."""
         state, rows = self._state, len(self._arrays["orders"])
         if not state[STATE_AT.watch] & WATCH_ORDERS:
             return
         if len(self._arrays["noted"]) < rows:
             self._resize("noted", rows, int(state[STATE_AT.open]))
         needed = int(state[STATE_AT.update_tail] + state[STATE_AT.open] + state[STATE_AT.orders] - state[STATE_AT.noted]) + 2
-        if more or needed > len(self._arrays["updates"]):
+        if needed > len(self._arrays["updates"]):
             self._resize("updates", 2 * max(needed, len(self._arrays["updates"])), int(state[STATE_AT.update_tail]))
-
-    def _move_messages(self, rows: int) -> None:
-        """Move the messages in transit to the start of a larger array."""
-        head, tail = self._state[[STATE_AT.message_head, STATE_AT.message_tail]].tolist()
-        larger = new_rows(rows, record_width("messages"))
-        larger[: tail - head] = self._arrays["messages"][head:tail]
-        self._state[[STATE_AT.message_head, STATE_AT.message_tail]] = 0, tail - head
-        self._set("messages", larger)
 
     def _resize(self, name: str, rows: int, used: int) -> None:
         larger = new_rows(rows, record_width(name))
@@ -183,7 +178,7 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarra
     state["tickers"] = state["books_at"] = len(tape.tickers)
     state["grid_width"] = tape.grids.shape[1]
     state["time"] = state["now"] = tape.start
-    state["expiry"] = state["timer"] = state["budget"] = NEVER
+    state["expiry"] = state["timer"] = NEVER
     state["expiry_at"] = state["timer_at"] = -1
     state["cash"] = settings.bankroll
     state["queue"], state["queue_number"] = parse_queue(settings.queue or DEFAULT_QUEUE)

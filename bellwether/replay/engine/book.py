@@ -93,9 +93,13 @@ def _connect(sides, orders, s, previous, following):
         orders[following].prev = previous
 
 
+#: Changes of a count.
+JOINED, LEFT = np.int64(1), np.int64(-1)
+
+
 @compiled
 def count_at_level(sim, o, change):
-    """Update a level's count of own orders and the side's best level with one, after an order joined (`change` 1) or left (-1)."""
+    """Update a level's count of own orders and the side's best level with one, after an order joined or left: `change` is JOINED or LEFT."""
     sides, orders = sides_of(sim), orders_of(sim)
     order = orders[o]
     s = 2 * order.market + order.bid_side

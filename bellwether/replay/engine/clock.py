@@ -6,6 +6,8 @@ that the agent asked to be called for) are further stops. `sim` is the whole rep
 
 from __future__ import annotations
 
+import numpy as np
+
 from bellwether.replay.engine.accounts import value_account
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.engine.compilation import compiled
@@ -31,12 +33,12 @@ from bellwether.replay.engine.state import (
     WATCH_ORDERS,
 )
 
-_AGENT = int(Reason.AGENT)
+_AGENT = np.int64(Reason.AGENT)
 
 _EXPIRY, _ARRIVAL, _TIMER, _SCHEDULED = range(4)
 
 #: Results of `advance`: a decision, news for which the agent is called at once, or its timer.
-AT_DECISION, AT_NEWS, AT_TIMER = 1, 2, 3
+AT_DECISION, AT_NEWS, AT_TIMER = (np.int64(result) for result in (1, 2, 3))
 
 
 @compiled
@@ -49,7 +51,7 @@ def advance(sim):
     if state.over == 1 or state.failed == 1:
         return 0
     while state.full == 0:
-        if is_watching_orders(state) and not has_room_for_updates(sim, 0):
+        if is_watching_orders(state) and not has_room_for_updates(sim):
             state.full = 1
             return 0
         row = state.stop
@@ -163,7 +165,7 @@ def _deliver_messages(sim, time):
         m = orders_of(sim)[o].market if kind in (PLACE_MESSAGE, AMEND_MESSAGE) else -1
         if not has_room(sim, m):
             return False
-        if watched and not has_room_for_updates(sim, 0):
+        if watched and not has_room_for_updates(sim):
             state.full = 1
             return False
         state.message_head += 1

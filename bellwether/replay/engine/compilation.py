@@ -22,6 +22,8 @@ from bellwether.replay.tape import layout
 
 #: Without the GIL and without reference counts: the engine allocates nothing.
 _PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+#: Of functions that Python does not call.
+_INNER = {**_PLAIN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def _digest() -> str:
@@ -49,13 +51,16 @@ _use_own_cache()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function that only other compiled functions call."""
-    return njit(**_PLAIN)(function)
+    """Compile a function that only other compiled functions call.
+
+    numba compiles a function again for every constant among its arguments. Constants are therefore `np.int64`, which have no such types.
+    """
+    return njit(**_INNER)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile like `compiled`, and inline the function at each call."""
-    return njit(**_PLAIN, forceinline=True)(function)
+    return njit(**_INNER, forceinline=True)(function)
 
 
 def compiled_alone(function: Callable[..., Any]) -> Any:

@@ -6,6 +6,8 @@ of an event, `ts` ns UTC. An *own* order is the agent's. A *crossing check* fill
 
 from __future__ import annotations
 
+import numpy as np
+
 from bellwether.replay.engine.accounts import pay_positions, update_reserves
 from bellwether.replay.engine.book import lower_best
 from bellwether.replay.engine.codes import Reason, TickerStatus
@@ -26,9 +28,9 @@ from bellwether.replay.engine.queue import apply_level_change, apply_print, end_
 from bellwether.replay.engine.state import NO_BOOK_YET
 from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, OPEN, PRINT, SETTLE, TRADED, VALID, VOID
 
-_CLOSED_BIT, _SETTLED_BIT, _HALTED_BIT = int(TickerStatus.CLOSED), int(TickerStatus.SETTLED), int(TickerStatus.HALTED)
-_NO_BOOK_BIT, _INVALID_BIT, _PAID_BIT = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID), int(TickerStatus.PAID)
-_CLOSED = int(Reason.CLOSED)
+_CLOSED_BIT, _SETTLED_BIT, _HALTED_BIT = np.int64(TickerStatus.CLOSED), np.int64(TickerStatus.SETTLED), np.int64(TickerStatus.HALTED)
+_NO_BOOK_BIT, _INVALID_BIT, _PAID_BIT = np.int64(TickerStatus.NO_BOOK), np.int64(TickerStatus.INVALID), np.int64(TickerStatus.PAID)
+_CLOSED = np.int64(Reason.CLOSED)
 
 
 @inlined

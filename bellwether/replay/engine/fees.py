@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from math import sqrt
 
+import numpy as np
+
 from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.compilation import compiled
 from bellwether.replay.rules.fees import (
@@ -23,7 +25,7 @@ from bellwether.replay.rules.fees import (
 from bellwether.replay.tape.layout import MAKER_KIND, TAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import DOLLAR
 
-_TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
+_TAKER, _MAKER = np.int64(Role.TAKER), np.int64(Role.MAKER)
 _DIGIT, _MASK = 2**31 - 1, 2**62 - 1
 #: Below this, a value times a numerator below 1024 stays below 2^62, with room for a step.
 _SMALL = 2**51

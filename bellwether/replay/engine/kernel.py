@@ -5,8 +5,7 @@ A strategy is `@strategy def f(sim, params): while next_step(sim): ...`. Its cal
 numbers that they receive are read with `fill_order`, `update_order`, `trade_ticker` and the like, and are valid until the callback returns.
 
 `sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots of
-0.01 contract, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`. When an array of the
-engine is too small, the engine restarts the strategy with more room, so a strategy must be deterministic.
+0.01 contract, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`.
 """
 
 from __future__ import annotations
@@ -94,19 +93,19 @@ def place(sim, ticker, side, action, price, lots, tif, expires):
 
 @compiled
 def cancel(sim, order):
-    """Cancel an order. Returns 1 if it rested (with latency: if it may still rest on arrival), 0 if not, FULL if an array must grow."""
+    """Cancel an order. Returns 1 if it rested (with latency: if it may still rest on arrival), 0 if not."""
     return call_engine(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def amend(sim, order, price, lots):
-    """Change a resting order to `lots` remaining at `price`. Returns 0 if done or sent, a `Reason` if not, FULL if an array must grow."""
+    """Change a resting order to `lots` remaining at `price`. Returns 0 if done or sent, a `Reason` if not."""
     return call_engine(sim, AMEND, order, price, lots, 0, 0, 0, 0)
 
 
 @compiled
 def cancel_all(sim, ticker):
-    """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rested, or FULL if an array must grow."""
+    """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rested."""
     return call_engine(sim, CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
 
 
@@ -115,7 +114,7 @@ def quote(sim, ticker, yes_price, no_price, lots):
     """Keep one post-only bid of `lots` on each side. Price NO_QUOTE cancels a side's bid, AS_IT_IS leaves it unchanged.
 
     A quote that is in transit or rests at its price stays and keeps its queue position. Quotes at other prices are cancelled before new
-    ones are sent. Returns 1 when done, 0 when the calls are used up, or FULL, with nothing done, when an array must grow first.
+    ones are sent.
     """
     return call_engine(sim, QUOTE, ticker, yes_price, no_price, lots, 0, 0, 0)
 

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bellwether.replay.engine.accounts import (
+    ALL_LEVELS,
+    NO_ORDER,
     book_fill,
     compute_reserve,
     compute_reserved_fee,
@@ -13,7 +17,7 @@ from bellwether.replay.engine.accounts import (
     update_reserve,
     update_reserves,
 )
-from bellwether.replay.engine.book import consume, count_at_level, first_order_at, level_of, link_between, price_of
+from bellwether.replay.engine.book import JOINED, consume, count_at_level, first_order_at, level_of, link_between, price_of
 from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.fees import fill_fee
@@ -22,19 +26,35 @@ from bellwether.replay.engine.queue import end_all_orders, end_order, join_queue
 from bellwether.replay.engine.state import NEVER
 from bellwether.replay.units import DOLLAR
 
-_IOC, _GTC, _POST_ONLY, _FOK, _GTD = (int(tif) for tif in Tif)
-_PENDING, _RESTING, _FILLED, _CANCELLED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
-_REJECTED, _EXPIRED_STATUS = int(Status.REJECTED), int(Status.EXPIRED)
-_TAKER = int(Role.TAKER)
-_NO_REASON, _BAD_TICKER, _BAD_SIZE, _BAD_PRICE = int(Reason.NONE), int(Reason.BAD_TICKER), int(Reason.BAD_SIZE), int(Reason.BAD_PRICE)
-_BAD_REQUEST, _EXPIRED, _SETTLED, _CLOSED = int(Reason.BAD_REQUEST), int(Reason.EXPIRED), int(Reason.SETTLED), int(Reason.CLOSED)
-_HALTED, _NO_BOOK, _INVALID_BOOK = int(Reason.HALTED), int(Reason.NO_BOOK), int(Reason.INVALID_BOOK)
-_RESTING_LIMIT, _WOULD_NOT_CROSS = int(Reason.RESTING_LIMIT), int(Reason.WOULD_NOT_CROSS)
-_WOULD_CROSS, _INSUFFICIENT_CASH = int(Reason.WOULD_CROSS), int(Reason.INSUFFICIENT_CASH)
-_FOK_UNFILLED, _REMAINDER, _SELF_TRADE = int(Reason.FOK_UNFILLED), int(Reason.REMAINDER), int(Reason.SELF_TRADE)
-_AGENT, _NOT_RESTING = int(Reason.AGENT), int(Reason.NOT_RESTING)
-_IS_SETTLED, _IS_CLOSED, _IS_HALTED = int(TickerStatus.SETTLED), int(TickerStatus.CLOSED), int(TickerStatus.HALTED)
-_HAS_NO_BOOK, _IS_INVALID = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID)
+_IOC, _GTC, _POST_ONLY, _FOK, _GTD = (np.int64(tif) for tif in Tif)
+_PENDING, _RESTING, _FILLED, _CANCELLED = (
+    np.int64(Status.PENDING),
+    np.int64(Status.RESTING),
+    np.int64(Status.FILLED),
+    np.int64(Status.CANCELLED),
+)
+_REJECTED, _EXPIRED_STATUS = np.int64(Status.REJECTED), np.int64(Status.EXPIRED)
+_TAKER = np.int64(Role.TAKER)
+_NO_REASON, _BAD_TICKER, _BAD_SIZE, _BAD_PRICE = (
+    np.int64(Reason.NONE),
+    np.int64(Reason.BAD_TICKER),
+    np.int64(Reason.BAD_SIZE),
+    np.int64(Reason.BAD_PRICE),
+)
+_BAD_REQUEST, _EXPIRED, _SETTLED, _CLOSED = (
+    np.int64(Reason.BAD_REQUEST),
+    np.int64(Reason.EXPIRED),
+    np.int64(Reason.SETTLED),
+    np.int64(Reason.CLOSED),
+)
+_HALTED, _NO_BOOK, _INVALID_BOOK = np.int64(Reason.HALTED), np.int64(Reason.NO_BOOK), np.int64(Reason.INVALID_BOOK)
+_RESTING_LIMIT, _WOULD_NOT_CROSS = np.int64(Reason.RESTING_LIMIT), np.int64(Reason.WOULD_NOT_CROSS)
+_WOULD_CROSS, _INSUFFICIENT_CASH = np.int64(Reason.WOULD_CROSS), np.int64(Reason.INSUFFICIENT_CASH)
+_FOK_UNFILLED, _REMAINDER, _SELF_TRADE = np.int64(Reason.FOK_UNFILLED), np.int64(Reason.REMAINDER), np.int64(Reason.SELF_TRADE)
+_AGENT, _NOT_RESTING = np.int64(Reason.AGENT), np.int64(Reason.NOT_RESTING)
+_IS_SETTLED, _IS_CLOSED, _IS_HALTED = np.int64(TickerStatus.SETTLED), np.int64(TickerStatus.CLOSED), np.int64(TickerStatus.HALTED)
+_HAS_NO_BOOK, _IS_INVALID = np.int64(TickerStatus.NO_BOOK), np.int64(TickerStatus.INVALID)
+_PREVIEW, _COMMIT = np.int64(0), np.int64(1)
 
 
 @compiled
@@ -134,7 +154,7 @@ def execute_order(sim, o, lots, ts):
     crossing = is_crossing(sim, order)
     filled, change, stopped, reached = 0, 0, False, DOLLAR
     if crossing and order.tif != _POST_ONLY:
-        filled, change, stopped, reached = _walk_book(sim, o, lots, ts, False)
+        filled, change, stopped, reached = _walk_book(sim, o, lots, ts, _PREVIEW)
     rest = lots - filled
     rests = rest > 0 and _may_rest(state, order.tif, crossing, stopped)
     if rests and sides_of(sim)[s].own >= state.max_resting:
@@ -151,7 +171,7 @@ def execute_order(sim, o, lots, ts):
     if order.tif == _FOK and rest > 0:
         return _FOK_UNFILLED
     if crossing:
-        _walk_book(sim, o, lots, ts, True)
+        _walk_book(sim, o, lots, ts, _COMMIT)
     order.reserved_fee = fee
     if rests:
         join_queue(sim, o, ts)
@@ -172,7 +192,7 @@ def _rest_order(sim, o, lots, fee, ts):
     s = 2 * order.market + order.bid_side
     side, other = sides_of(sim)[s], sides_of(sim)[s ^ 1]
     yes, no = (side.position, other.position) if order.bid_side == 0 else (other.position, side.position)
-    reserve = compute_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, DOLLAR)
+    reserve = compute_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, ALL_LEVELS)
     reserved = state.reserved + reserve - side.reserve
     if state.cash < reserved:
         return _INSUFFICIENT_CASH
@@ -192,7 +212,7 @@ def _may_rest(state, tif, crossing, stopped):
 
 @compiled
 def _walk_book(sim, o, lots, ts, commit):
-    """Take up to `lots` from the levels that an order crosses, best first. commit: record a fill per level; otherwise change nothing.
+    """Take up to `lots` from the levels that an order crosses, best first. commit: `_COMMIT` records a fill per level, `_PREVIEW` changes nothing.
 
     Returns (lots filled, change of cash with fees, whether matching stopped at an own order, the lowest level at which own orders are
     cancelled for it or `DOLLAR`).
@@ -213,13 +233,13 @@ def _walk_book(sim, o, lots, ts, commit):
         if own >= 0 and remaining > min(shown[side.book + q], orders[own].ahead):
             if state.cancel_maker == 1:
                 reached = q
-                if commit:
+                if commit == _COMMIT:
                     _cancel_level(sim, s, q, ts)
             else:
                 size, stopped = min(size, orders[own].ahead), True
         if size > 0:
             price = DOLLAR - price_of(sim, m, q)
-            if commit:
+            if commit == _COMMIT:
                 _take_level(sim, o, s, q, price, size, ts)
             else:
                 booked = own_price(order, price)
@@ -271,9 +291,9 @@ def _is_affordable(sim, order, filled, change, rest, fee, reached):
         cash += change
     yes, no = (own, opposite) if order.bid_side == 0 else (opposite, own)
     if rest > 0 or filled > 0:
-        reserved += compute_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, DOLLAR) - sides[s].reserve
+        reserved += compute_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, ALL_LEVELS) - sides[s].reserve
     if filled > 0 or reached < DOLLAR:
-        reserved += compute_reserve(sim, s ^ 1, yes, no, 0, 0, 0, 0, reached) - sides[s ^ 1].reserve
+        reserved += compute_reserve(sim, s ^ 1, yes, no, NO_ORDER, NO_ORDER, NO_ORDER, NO_ORDER, reached) - sides[s ^ 1].reserve
     return cash - reserved >= 0
 
 
@@ -319,7 +339,7 @@ def amend_now(sim, o, price, lots, ts):
         order.status = _RESTING
         sides_of(sim)[s].own += 1
         link_between(sides_of(sim), orders_of(sim), o, previous, following)
-        count_at_level(sim, o, 1)
+        count_at_level(sim, o, JOINED)
         update_reserve(sim, s)
     return reason
 

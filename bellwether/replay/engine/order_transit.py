@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bellwether.replay.engine.codes import NONE, Reason, Status
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.events import first_after
 from bellwether.replay.engine.matching import amend_now, cancel_now, process_arrival, set_bid_price
 from bellwether.replay.engine.memory import messages_of, orders_of, state_of, ts_of
-from bellwether.replay.engine.state import AMEND_MESSAGE, CANCEL_MESSAGE, PLACE_MESSAGE
+from bellwether.replay.engine.state import AMEND_MESSAGE, CANCEL_MESSAGE, PLACE_MESSAGE, UNUSED
 
-_PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
-_AGENT, _NOT_RESTING = int(Reason.AGENT), int(Reason.NOT_RESTING)
+_PENDING, _RESTING = np.int64(Status.PENDING), np.int64(Status.RESTING)
+_AGENT, _NOT_RESTING = np.int64(Reason.AGENT), np.int64(Reason.NOT_RESTING)
 
 
 @inlined
@@ -27,6 +29,18 @@ def is_immediate(sim):
 def is_live(sim, o):
     """Return True if an order is in transit or rests in the account."""
     return orders_of(sim)[o].status <= _RESTING
+
+
+@compiled
+def has_room_for_messages(sim):
+    """Return True if ten more messages fit, after moving those in transit to the start of the array if half of it is free."""
+    state, messages = state_of(sim), messages_of(sim)
+    count = state.message_tail - state.message_head
+    if state.message_tail + 10 > len(messages) and 2 * count + 20 <= len(messages):
+        for n in range(count):
+            messages[n] = messages[state.message_head + n]
+        state.message_head, state.message_tail = 0, count
+    return state.message_tail + 10 <= len(messages)
 
 
 @compiled
@@ -63,7 +77,7 @@ def place_order(sim, m, side, action, price, lots, tif, expires):
         set_bid_price(sim, order)
     state.orders = o + 1
     if not is_immediate(sim):
-        send_message(sim, PLACE_MESSAGE, o, 0, 0)
+        send_message(sim, PLACE_MESSAGE, o, UNUSED, UNUSED)
         return o
     process_arrival(sim, o, state.now)
     return o
@@ -76,7 +90,7 @@ def cancel_order(sim, o):
         return 1 if cancel_now(sim, o, _AGENT, state_of(sim).now) else 0
     if not is_live(sim, o):
         return 0
-    send_message(sim, CANCEL_MESSAGE, o, 0, 0)
+    send_message(sim, CANCEL_MESSAGE, o, UNUSED, UNUSED)
     return 1
 
 

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bellwether.replay.engine.codes import Status
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import noted_of, orders_of, state_of, updates_of
 from bellwether.replay.engine.state import WATCH_ORDERS
 
-_PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
+_PENDING, _RESTING = np.int64(Status.PENDING), np.int64(Status.RESTING)
 
 
 @inlined
@@ -20,10 +22,10 @@ def is_watching_orders(state):
 
 
 @compiled
-def has_room_for_updates(sim, fresh):
-    """Return True if the arrays have room for one update of every open order and of `fresh` new orders."""
+def has_room_for_updates(sim):
+    """Return True if the arrays have room for one update of every open order and of two new orders."""
     state = state_of(sim)
-    rows = state.update_tail + state.open + state.orders - state.noted + fresh
+    rows = state.update_tail + state.open + state.orders - state.noted + 2
     return rows <= len(updates_of(sim))
 
 

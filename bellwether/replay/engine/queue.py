@@ -10,15 +10,17 @@ from math import sqrt
 import numpy as np
 
 from bellwether.replay.engine.accounts import book_fill, compute_reserved_fee, update_reserve, update_reserves
-from bellwether.replay.engine.book import consume, count_at_level, link, unlink
+from bellwether.replay.engine.book import JOINED, LEFT, consume, count_at_level, link, unlink
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
 
-_RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
-_TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC, _SAMPLED = (int(Queue[name]) for name in ("TRADE_ONLY", "PROPORTIONAL", "OPTIMISTIC", "SAMPLED"))
-_INSUFFICIENT_CASH, _NO_REASON = int(Reason.INSUFFICIENT_CASH), int(Reason.NONE)
-_MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
+_RESTING, _FILLED, _CANCELLED = np.int64(Status.RESTING), np.int64(Status.FILLED), np.int64(Status.CANCELLED)
+_TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC, _SAMPLED = (
+    np.int64(Queue[name]) for name in ("TRADE_ONLY", "PROPORTIONAL", "OPTIMISTIC", "SAMPLED")
+)
+_INSUFFICIENT_CASH, _NO_REASON = np.int64(Reason.INSUFFICIENT_CASH), np.int64(Reason.NONE)
+_MAKER, _GTD = np.int64(Role.MAKER), np.int64(Tif.GTD)
 
 
 @inlined
@@ -37,7 +39,7 @@ def join_queue(sim, o, ts):
     if order.tif == _GTD and order.expires < state.expiry:
         state.expiry, state.expiry_at = order.expires, -1
     link(sides_of(sim), orders_of(sim), o)
-    count_at_level(sim, o, 1)
+    count_at_level(sim, o, JOINED)
 
 
 @compiled
@@ -45,7 +47,7 @@ def remove_order(sim, o, status, reason, ts):
     """End a resting order. The caller updates the reserve of cash."""
     order = orders_of(sim)[o]
     unlink(sides_of(sim), orders_of(sim), o)
-    count_at_level(sim, o, -1)
+    count_at_level(sim, o, LEFT)
     _set_over(sim, order, status, reason, ts)
 
 
@@ -193,7 +195,7 @@ def _sweep_ended(sim, s):
         following = orders[i].next
         if orders[i].status != _RESTING:
             unlink(sides_of(sim), orders, i)
-            count_at_level(sim, i, -1)
+            count_at_level(sim, i, LEFT)
         i = following
     update_reserves(sim, s >> 1)
 

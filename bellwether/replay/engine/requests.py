@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
 from bellwether.replay.engine.accounts import value_account
 from bellwether.replay.engine.book import count_resting
 from bellwether.replay.engine.callbacks import next_callback
@@ -19,7 +21,6 @@ from bellwether.replay.engine.codes import (
     CANCEL_BATCH,
     FULL,
     NEWS,
-    NONE,
     PLACE,
     PLACE_BATCH,
     QUOTE,
@@ -36,17 +37,18 @@ from bellwether.replay.engine.memory import (
     ENTRY,
     batch_of,
     call_engine,
-    messages_of,
     orders_of,
     sides_of,
     state_of,
 )
-from bellwether.replay.engine.order_transit import amend_order, cancel_order, is_immediate, place_order, send_message
+from bellwether.replay.engine.order_transit import amend_order, cancel_order, has_room_for_messages, is_immediate, place_order, send_message
 from bellwether.replay.engine.order_updates import has_room_for_updates, is_watching_orders, record_updates
 from bellwether.replay.engine.quotes import are_quotes_in_place, forget_quotes, quote_market
-from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE
+from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE, UNUSED
 
-_NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
+_NOT_RESTING, _RESTING = np.int64(Reason.NOT_RESTING), np.int64(Status.RESTING)
+#: All markets, or all orders.
+_ALL = np.int64(-1)
 
 
 @compiled
@@ -65,12 +67,12 @@ def _has_room_for_call(sim, m):
     state = state_of(sim)
     if state.full == 1:
         return False
-    if state.orders + 2 > len(orders_of(sim)) or state.message_tail + 10 > len(messages_of(sim)):
+    if state.orders + 2 > len(orders_of(sim)) or not has_room_for_messages(sim):
         state.full = 1
         return False
-    if not has_room(sim, m if 0 <= m < state.tickers else -1):
+    if not has_room(sim, m if 0 <= m < state.tickers else _ALL):
         return False
-    if is_watching_orders(state) and not has_room_for_updates(sim, 2):
+    if is_watching_orders(state) and not has_room_for_updates(sim):
         state.full = 1
         return False
     return True
@@ -95,7 +97,7 @@ def cancel(sim, o):
     """Cancel an order; see `kernel.cancel`."""
     if not _is_order(sim, o):
         return 0
-    if not _has_room_for_call(sim, -1):
+    if not _has_room_for_call(sim, _ALL):
         return FULL
     answer = cancel_order(sim, o)
     forget_quotes(sim, orders_of(sim)[o].market, o)
@@ -120,14 +122,14 @@ def cancel_all(sim, m):
     """Cancel all orders; see `kernel.cancel_all`."""
     if state_of(sim).over == 1:
         return 0
-    if not _has_room_for_call(sim, -1):
+    if not _has_room_for_call(sim, _ALL):
         return FULL
     count = count_resting(sim, m)
     if is_immediate(sim):
         cancel_resting(sim, m, state_of(sim).now)
     else:
-        send_message(sim, CANCEL_ALL_MESSAGE, m, 0, 0)
-    forget_quotes(sim, m, NONE)
+        send_message(sim, CANCEL_ALL_MESSAGE, m, UNUSED, UNUSED)
+    forget_quotes(sim, m, _ALL)
     _record_updates_now(sim)
     return count
 
@@ -139,22 +141,18 @@ def quote(sim, m, yes_price, no_price, lots):
         return 1
     if not _has_room_for_call(sim, m):
         return FULL
-    answer = quote_market(sim, m, yes_price, no_price, lots)
+    quote_market(sim, m, yes_price, no_price, lots)
     _record_updates_now(sim)
-    return answer
+    return 1
 
 
 @compiled
 def quote_batch(sim, lots, n):
-    """Quote the markets `quoted`..n-1 at the two prices in each market's row. Returns 1, or the first other result of `quote`.
-
-    A call after FULL continues with the market that did not fit.
-    """
+    """Quote the markets `quoted`..n-1 at the two prices in each market's row. Returns 1, or FULL; the next call then continues."""
     state, batch = state_of(sim), batch_of(sim)
     for m in range(state.quoted, n):
-        answer = quote(sim, m, batch[m].market, batch[m].side, lots)
-        if answer != 1:
-            return answer
+        if quote(sim, m, batch[m].market, batch[m].side, lots) == FULL:
+            return FULL
         state.quoted = m + 1
     return 1
 

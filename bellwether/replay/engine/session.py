@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine.arrays import MARKET_AT, SIDE_AT, STATE_AT, Arrays
+from bellwether.replay.engine.arrays import COMPILED_ROWS, MARKET_AT, SIDE_AT, STATE_AT, Arrays
 from bellwether.replay.engine.callbacks import callback_addresses, collect_callback_errors
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import (
@@ -39,8 +39,6 @@ from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
 from bellwether.units import CentiCents, Lots, MicroDollars
 
-#: Arrays restored when a compiled strategy restarts.
-_RUNNING = ("state", "markets", "sides", "shown", "marks", "taken", "messages", "noted")
 #: Layout of a command in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
@@ -189,28 +187,23 @@ class Session(Arrays):
     ) -> None:
         """Run a compiled strategy, `@strategy def f(sim, params)`, which calls the functions of `kernel`, from here to the end.
 
-        When an array is too small, the strategy restarts from here with more room, so it must be deterministic for the same `params`. The
+        It may send about a million orders and have about four million fills; with more, `ConfigError` is raised. The
         rest of the tape after it returns is processed without it. callbacks: compiled functions of (sim, params, number), in the order of
         `callbacks.ON_*`, for the news requested by `stop_at_news`; None for none. trades: int64[n, 5] by time; `on_trade` receives those
         from the episode's start on. An error in a callback ends the strategy and is raised.
         """
         self._call_back(callbacks, params, trades)
-        self._make_room()
-        copies = {name: self._arrays[name].copy() for name in _RUNNING}
-        orders, initial_params = self._arrays["orders"][: self._state[STATE_AT.orders]].copy(), params.copy()
+        self._reserve()
         with collect_callback_errors(partial(self._state.__setitem__, STATE_AT.failed, 1)) as raised:
             strategy(self._words, params)
-            while self._state[STATE_AT.full] and not raised:
-                for name, array in copies.items():
-                    self._arrays[name][: len(array)] = array
-                params[...] = initial_params
-                self._arrays["orders"][...] = 0
-                self._arrays["orders"][: len(orders)] = orders
-                self._grow(everything=True)
-                strategy(self._words, params)
         self._state[[STATE_AT.callbacks, STATE_AT.failed]] = 0
         if raised:
             raise raised[0]
+        if self._state[STATE_AT.full]:
+            most = ", ".join(f"{rows:,} {name}" for name, rows in COMPILED_ROWS.items())
+            raise ConfigError(
+                f"running a compiled agent: it needs more rows than there are ({most}); split the episode or trade fewer markets"
+            )
         while self.step():
             pass
 
@@ -265,27 +258,22 @@ class Session(Arrays):
         """
         return self._command(AMEND, order, price, lots)
 
-    def quote(self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int = NEVER) -> int:
+    def quote(self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots) -> None:
         """Keep one post-only bid of `lots` on each side of a market. A price of 0 cancels the side's bid, -1 leaves it unchanged.
 
         The quote of a side is the last order sent by this method. One that is in transit or rests at its price stays; others are cancelled
-        before new ones are sent. `calls`: how many orders may be sent or cancelled. Returns the remaining calls, -1 if they did not
-        suffice.
+        before new ones are sent.
         """
-        self._state[STATE_AT.budget] = calls
-        return int(self._state[STATE_AT.budget]) if self._command(QUOTE, ticker, yes_price, no_price, lots) else -1
+        self._command(QUOTE, ticker, yes_price, no_price, lots)
 
-    def quote_many(self, prices: np.ndarray, lots: Lots, calls: int = NEVER) -> int:
-        """Quote all markets as `quote` does, at prices int64[T, 2] by ticker and side. calls: how many orders may be sent or cancelled."""
+    def quote_many(self, prices: np.ndarray, lots: Lots) -> None:
+        """Quote all markets as `quote` does, at prices int64[T, 2] by ticker and side."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
             raise ConfigError(f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give integers of shape {self.best.shape}")
         self._fit_batch(len(prices))
-        self._state[STATE_AT.budget], self._state[STATE_AT.quoted] = calls, 0
-        while True:
-            self._arrays["batch"][: len(prices), :2] = prices
-            answer = command(self._words, QUOTE_BATCH, lots, len(prices))
-            if answer != FULL:
-                return int(self._state[STATE_AT.budget]) if answer else -1
+        self._state[STATE_AT.quoted] = 0
+        self._arrays["batch"][: len(prices), :2] = prices
+        while command(self._words, QUOTE_BATCH, lots, len(prices)) == FULL:
             self._grow()
 
     def resting(self, ticker: int = -1) -> np.ndarray:
@@ -315,6 +303,10 @@ class Session(Arrays):
         """Return cash plus positions at the liquidation side (bid if long, ask if short), micro-dollars."""
         amount: Any = self._command(VALUE)
         return amount
+
+    def pnl(self) -> MicroDollars:
+        """Return equity less bankroll, micro-dollars."""
+        return MicroDollars(self.equity() - self.settings.bankroll)
 
     def mid_equity(self) -> MicroDollars:
         """Return cash plus positions at mid, micro-dollars."""

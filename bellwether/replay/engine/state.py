@@ -32,8 +32,8 @@ STATE = _record(
     "cash fees realised reserved equity mid_equity",
     # Settings.
     "queue queue_number cancel_maker taker_only order_latency data_latency max_orders max_resting",
-    # Quotes: calls left, and markets done in a batch.
-    "budget quoted",
+    # Markets whose quotes are sent in a batch.
+    "quoted",
     # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.
     "watch fills_reported fills_before fills_then at_news",
     # Updates are rows [update_head, update_tail); noted: orders recorded so far, of which `open` were open.
@@ -71,7 +71,9 @@ FILL = _record("order market side action price lots fee role ts wait")
 
 #: A message in transit, with its arrival time and tape index.
 MESSAGE = _record("kind order price lots time at")
-PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE = range(4)
+PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE = (np.int64(kind) for kind in range(4))
+#: Value of an argument or a field of a message without a meaning.
+UNUSED = np.int64(0)
 
 #: State of an order after a change.
 UPDATE = _record("time order status reason price count filled")

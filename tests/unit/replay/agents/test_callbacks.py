@@ -28,7 +28,6 @@ from bellwether.replay import (
     run,
 )
 from bellwether.replay.agents.market_maker import MarketMaker
-from bellwether.replay.engine import arrays
 from bellwether.replay.engine import kernel as k
 from bellwether.replay.engine.codes import O_ARRIVED, O_SENT, Status, Tif
 from bellwether.replay.engine.kernel import strategy
@@ -464,14 +463,3 @@ def test_a_compiled_timer_that_is_not_later_than_now_is_refused(late: int) -> No
     assert failure is not None
     assert (failure.type, failure.step) == ("OrderError", 0)
     assert "not later than now" in failure.message
-
-
-def test_a_run_that_starts_again_with_room_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, chosen = random_tape(1, Shape(trades=0.5)), settings(cadence=5 * SECOND)
-    roomy: list[np.ndarray] = []
-    tight: list[np.ndarray] = []
-    whole = run(source, CompiledQuick(roomy), chosen).digest
-    for name, rows in (("FIRST_ROWS", 16), ("COMPILED_ROWS", 32), ("FIRST_UPDATES", 4)):
-        monkeypatch.setattr(arrays, name, rows)
-    assert run(source, CompiledQuick(tight), chosen).digest == whole
-    assert tight[0].tolist() == roomy[0].tolist()

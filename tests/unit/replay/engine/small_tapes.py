@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.codes import Tif
@@ -62,6 +63,16 @@ def finish(opened: Session) -> Session:
     while opened.step():
         pass
     return opened
+
+
+def from_python(function: Any) -> Any:
+    """Return a compiled function that Python can call in place of one that only compiled functions call."""
+
+    @njit
+    def call(*arguments):
+        return function(*arguments)
+
+    return call
 
 
 def busy_tape(events: int = 20_000, tickers: int = 3) -> Tape:

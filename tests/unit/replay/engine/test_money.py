@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.replay.engine.accounts import prorate
+from bellwether.replay.engine import accounts, fees
 from bellwether.replay.engine.arrays import new_markets
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.engine.fees import _pair, _product, fill_fee, trade_fee
 from bellwether.replay.engine.state import MARKET
 from bellwether.replay.rules import Accumulator, RuleSet, rule_set, rule_sets
 from bellwether.replay.rules import trade_fee as exact_fee
 from bellwether.replay.rules.fees import _is_computable
 from tests.sizes import EXAMPLES
-from tests.unit.replay.engine.small_tapes import BOOK, KALSHI_FEES, tape
+from tests.unit.replay.engine.small_tapes import BOOK, KALSHI_FEES, from_python, tape
+
+fill_fee, trade_fee, _pair, _product = (from_python(function) for function in (fees.fill_fee, fees.trade_fee, fees._pair, fees._product))
+prorate = from_python(accounts.prorate)
 
 #: Kinds of terms with their rates.
 TERMS = [(0, 0, 1), (1, 7, 100), (1, 7, 400), (1, 1_234, 10**7), (2, 1, 40), (3, 1, 4), (4, 7, 400), (5, 1, 4), (6, 7, 100)]

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import queue as kernels
 from bellwether.replay.engine.codes import Queue
-from bellwether.replay.engine.queue import cancelled_ahead, draw_place
 from bellwether.replay.engine.settings import parse_queue
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, SECOND, YES
 from tests.reference.replay.market import ahead_after, sampled_place
-from tests.unit.replay.engine.small_tapes import BOOK, Event, level, life, printed, session, tape
+from tests.unit.replay.engine.small_tapes import BOOK, Event, from_python, level, life, printed, session, tape
 
 
 def after(*events: Event, **settings: object) -> Session:
@@ -85,6 +85,7 @@ def test_other_queue_models_are_refused(queue: str) -> None:
         ReplaySettings(queue=queue)
 
 
+cancelled_ahead, draw_place = from_python(kernels.cancelled_ahead), from_python(kernels.draw_place)
 SIZES = st.integers(0, 2**31 - 1)
 MODEL = st.one_of(st.just("optimistic"), st.integers(1, 100).map("proportional:{}".format), st.integers(0, 100).map("sampled:{}".format))
 

@@ -190,20 +190,23 @@ def test_a_replay_that_outgrows_its_arrays_ends_the_same(monkeypatch: pytest.Mon
     assert plain(Session(tape, LIVE, settings)) == whole
 
 
-def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    tape, settings = busy_tape(), ReplaySettings(cadence=SECOND, bankroll=10**12)
-    digests = []
-    for rows in (64, 100_000):
-        monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
-        monkeypatch.setattr(arrays, "COMPILED_ROWS", rows)
-        opened = Session(tape, LIVE, settings)
-        for _ in range(50):
-            opened.step()
-            for side in (0, 1):
-                opened.place(0, side, 0, 4_000, 300)
+def test_a_strategy_with_more_rows_than_reserved_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
+    monkeypatch.setitem(arrays.COMPILED_ROWS, "orders", 64)
+    opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND, bankroll=10**12))
+    with pytest.raises(ConfigError, match="it needs more rows than there are"):
         opened.run_compiled(follow, np.array([200, 0]))
-        digests.append(opened.result().digest())
-    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("latency", [SECOND // 3, 5 * SECOND])
+def test_messages_in_transit_move_to_the_start_of_their_array(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
+    whole = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12))
+    whole.run_compiled(follow, np.array([200, 0]))
+    monkeypatch.setattr(arrays, "FIRST_MESSAGES", 16)
+    monkeypatch.setitem(arrays.COMPILED_ROWS, "messages", 256)
+    small = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12))
+    small.run_compiled(follow, np.array([200, 0]))
+    assert small.result().digest() == whole.result().digest()
 
 
 def test_sessions_in_threads_do_not_disturb_each_other() -> None:
