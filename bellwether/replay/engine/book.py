@@ -9,8 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.memory import markets_of, marks_of, numbers_of, orders_of, prices_of, shown_of, sides_of, state_of, taken_of
-from bellwether.replay.engine.state import NEVER
+from bellwether.replay.engine.state import (
+    NEVER,
+    markets_of,
+    marks_of,
+    numbers_of,
+    orders_of,
+    prices_of,
+    shown_of,
+    sides_of,
+    state_of,
+    taken_of,
+)
 from bellwether.replay.units import DOLLAR
 
 

@@ -21,8 +21,7 @@ from numba.core.typing import signature
 from numba.extending import intrinsic
 
 from bellwether.replay.engine.compilation import address_of, compiled, inlined
-from bellwether.replay.engine.memory import array_at, markets_of, sides_of, state_of, trades_of
-from bellwether.replay.engine.state import CALLBACK_WORDS, PARAMS_WORD
+from bellwether.replay.engine.state import CALLBACK_WORDS, PARAMS_WORD, array_at, markets_of, sides_of, state_of, trades_of
 
 #: Callbacks in the order of calls; the bits of `callbacks` are 1 << these.
 ON_FILL, ON_ORDER, ON_TRADE, ON_BOOK, ON_TIMER = range(5)

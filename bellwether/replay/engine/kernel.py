@@ -19,7 +19,7 @@ from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
 from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
 from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE
 from bellwether.replay.engine.compilation import compiled, compiled_alone
-from bellwether.replay.engine.memory import (
+from bellwether.replay.engine.state import (
     call_engine,
     fills_of,
     markets_of,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bellwether.replay.engine.accounts import (
+from bellwether.replay.engine.account import (
     ALL_LEVELS,
     NO_ORDER,
     book_fill,
     compute_reserve,
     compute_reserved_fee,
+    fill_fee,
     own_price,
     update_reserve,
     update_reserves,
@@ -20,10 +21,8 @@ from bellwether.replay.engine.accounts import (
 from bellwether.replay.engine.book import JOINED, consume, count_at_level, first_order_at, level_of, link_between, price_of
 from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.fees import fill_fee
-from bellwether.replay.engine.memory import grids_of, markets_of, orders_of, shown_of, sides_of, state_of
 from bellwether.replay.engine.queue import end_all_orders, end_order, join_queue, remove_order, set_ended
-from bellwether.replay.engine.state import NEVER
+from bellwether.replay.engine.state import NEVER, grids_of, markets_of, orders_of, shown_of, sides_of, state_of
 from bellwether.replay.units import DOLLAR
 
 _IOC, _GTC, _POST_ONLY, _FOK, _GTD = (np.int64(tif) for tif in Tif)

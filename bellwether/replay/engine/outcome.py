@@ -20,7 +20,7 @@ class ReplayOutcome:
     bankroll: initial cash. cash, realised, fees: of the account. equity: at the liquidation side. mid_equity: at mid. positions, basis:
     int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost. earned, settled: int64[T],
     realised P&L of each market, and its part from settlement; neither is in the digest. steps: decisions.
-    refused: orders that were not logged. orders, fills, samples: as in `Session`, copied.
+    refused: orders that were not logged. orders, fills, samples: as in `Session`.
     """
 
     bankroll: MicroDollars
@@ -67,7 +67,9 @@ def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> Re
         return MicroDollars(int(state[getattr(STATE_AT, name)]))
 
     def rows(name: str) -> np.ndarray:
-        return arrays[name][: state[getattr(STATE_AT, name)]].copy()
+        used = arrays[name][: state[getattr(STATE_AT, name)]]
+        used.flags.writeable = False
+        return used
 
     def pairs(name: str) -> np.ndarray:
         return sides[:, getattr(SIDE_AT, name)].reshape(-1, 2).copy()

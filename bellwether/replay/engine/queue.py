@@ -9,11 +9,11 @@ from math import sqrt
 
 import numpy as np
 
-from bellwether.replay.engine.accounts import book_fill, compute_reserved_fee, update_reserve, update_reserves
+from bellwether.replay.engine.account import book_fill, compute_reserved_fee, update_reserve, update_reserves
 from bellwether.replay.engine.book import JOINED, LEFT, consume, count_at_level, link, unlink
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.memory import markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
+from bellwether.replay.engine.state import markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
 
 _RESTING, _FILLED, _CANCELLED = np.int64(Status.RESTING), np.int64(Status.FILLED), np.int64(Status.CANCELLED)
 _TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC, _SAMPLED = (

@@ -1,7 +1,10 @@
 """Commands of agents and the single compiled function that runs them. Strategies send commands through `kernel`, Python through `Session`.
 
-`sim` is the whole replay, `m` a market, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots, times
-in ns UTC. The *batch* is an array with a command per row: its arguments, and the answer.
+Without latency a command takes effect at once; otherwise messages arrive in the order of sending. The quote of a side is the last order
+that `quote_market` sent for it, until the agent withdraws it.
+
+`sim` is the whole replay, `m` a market, `s` a side of it, `o` an order, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of
+the side, sizes in lots, times in ns UTC. The *batch* is an array with a command per row: its arguments, and the answer.
 """
 
 from __future__ import annotations
@@ -10,17 +13,21 @@ from functools import cache
 
 import numpy as np
 
-from bellwether.replay.engine.accounts import value_account
+from bellwether.replay.engine.account import value_account
 from bellwether.replay.engine.book import count_resting
 from bellwether.replay.engine.callbacks import next_callback
-from bellwether.replay.engine.clock import advance
+from bellwether.replay.engine.clock import advance, first_after, has_room, has_room_for_updates, is_watching_orders, record_updates
 from bellwether.replay.engine.codes import (
     AMEND,
+    AS_IT_IS,
+    BUY,
     CANCEL,
     CANCEL_ALL,
     CANCEL_BATCH,
     FULL,
     NEWS,
+    NO_QUOTE,
+    NONE,
     PLACE,
     PLACE_BATCH,
     QUOTE,
@@ -29,26 +36,161 @@ from bellwether.replay.engine.codes import (
     STEP,
     Reason,
     Status,
+    Tif,
 )
-from bellwether.replay.engine.compilation import address_of, compiled, compiled_alone
-from bellwether.replay.engine.events import has_room
-from bellwether.replay.engine.matching import cancel_resting
-from bellwether.replay.engine.memory import (
+from bellwether.replay.engine.compilation import address_of, compiled, compiled_alone, inlined
+from bellwether.replay.engine.matching import amend_now, cancel_now, cancel_resting, process_arrival, set_bid_price
+from bellwether.replay.engine.state import (
+    AMEND_MESSAGE,
+    CANCEL_ALL_MESSAGE,
+    CANCEL_MESSAGE,
     ENTRY,
+    PLACE_MESSAGE,
+    UNUSED,
     batch_of,
     call_engine,
+    messages_of,
     orders_of,
     sides_of,
     state_of,
+    ts_of,
 )
-from bellwether.replay.engine.order_transit import amend_order, cancel_order, has_room_for_messages, is_immediate, place_order, send_message
-from bellwether.replay.engine.order_updates import has_room_for_updates, is_watching_orders, record_updates
-from bellwether.replay.engine.quotes import are_quotes_in_place, forget_quotes, quote_market
-from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE, UNUSED
 
-_NOT_RESTING, _RESTING = np.int64(Reason.NOT_RESTING), np.int64(Status.RESTING)
+_PENDING, _RESTING = np.int64(Status.PENDING), np.int64(Status.RESTING)
+_AGENT, _NOT_RESTING = np.int64(Reason.AGENT), np.int64(Reason.NOT_RESTING)
+_POST_ONLY, _BUY = np.int64(Tif.POST_ONLY), np.int64(BUY)
 #: All markets, or all orders.
 _ALL = np.int64(-1)
+
+
+@inlined
+def is_immediate(sim):
+    """Return True if the agent's commands take effect at once, because nothing has latency."""
+    state = state_of(sim)
+    return state.order_latency + state.data_latency == 0
+
+
+@inlined
+def is_live(sim, o):
+    """Return True if an order is in transit or rests in the account."""
+    return orders_of(sim)[o].status <= _RESTING
+
+
+@compiled
+def has_room_for_messages(sim):
+    """Return True if ten more messages fit, after moving those in transit to the start of the array if half of it is free."""
+    state, messages = state_of(sim), messages_of(sim)
+    count = state.message_tail - state.message_head
+    if state.message_tail + 10 > len(messages) and 2 * count + 20 <= len(messages):
+        for n in range(count):
+            messages[n] = messages[state.message_head + n]
+        state.message_head, state.message_tail = 0, count
+    return state.message_tail + 10 <= len(messages)
+
+
+@compiled
+def send_message(sim, kind, order, price, lots):
+    """Send a message of a kind `*_MESSAGE` from the agent to the market. The caller ensures that it fits in the array."""
+    state, messages = state_of(sim), messages_of(sim)
+    n = state.message_tail
+    state.message_tail = n + 1
+    time = state.now + state.order_latency
+    message = messages[n]
+    message.kind, message.order, message.price, message.lots, message.time = kind, order, price, lots, time
+    if n > state.message_head and messages[n - 1].time == time:
+        message.at = messages[n - 1].at
+    else:
+        message.at = first_after(ts_of(sim), state.cursor, time)
+
+
+@compiled
+def place_order(sim, m, side, action, price, lots, tif, expires):
+    """Send an order. Returns its number, or NONE if it is not recorded."""
+    state, orders = state_of(sim), orders_of(sim)
+    o = state.orders
+    if state.over == 1 or o >= state.max_orders:
+        state.refused += 1
+        return NONE
+    order = orders[o]
+    order.market = m if 0 <= m < state.tickers else NONE
+    order.side, order.action, order.price, order.tif, order.count, order.expires = side, action, price, tif, lots, expires
+    order.status, order.reason, order.sent, order.tag, order.amends = _PENDING, 0, state.now, 0, 0
+    order.arrived = order.queued = order.ended = order.mid2 = order.next = order.prev = NONE
+    order.bid_side = side if action == 0 else 1 - side
+    order.level = order.bid_price = 0
+    if order.market >= 0 and 0 <= side <= 1:
+        set_bid_price(sim, order)
+    state.orders = o + 1
+    if not is_immediate(sim):
+        send_message(sim, PLACE_MESSAGE, o, UNUSED, UNUSED)
+        return o
+    process_arrival(sim, o, state.now)
+    return o
+
+
+@compiled
+def cancel_order(sim, o):
+    """Cancel an order. Returns 1 if it rested (with latency: may rest on arrival), else 0."""
+    if is_immediate(sim):
+        return 1 if cancel_now(sim, o, _AGENT, state_of(sim).now) else 0
+    if not is_live(sim, o):
+        return 0
+    send_message(sim, CANCEL_MESSAGE, o, UNUSED, UNUSED)
+    return 1
+
+
+@compiled
+def amend_order(sim, o, price, lots):
+    """Change the price and the remaining lots of an order. Returns 0 if the change is made or sent, else the `Reason` as a number."""
+    if is_immediate(sim):
+        return amend_now(sim, o, price, lots, state_of(sim).now)
+    if not is_live(sim, o):
+        return _NOT_RESTING
+    orders_of(sim)[o].amends += 1
+    send_message(sim, AMEND_MESSAGE, o, price, lots)
+    return 0
+
+
+@inlined
+def _is_in_place(sim, s, price):
+    """Return True if a side's quote is in transit or rests at `price`, and no amendment of it is in transit."""
+    o = sides_of(sim)[s].quote
+    if price == AS_IT_IS:
+        return True
+    if o < 0:
+        return price == NO_QUOTE
+    return is_live(sim, o) and orders_of(sim)[o].price == price and orders_of(sim)[o].amends == 0
+
+
+@inlined
+def are_quotes_in_place(sim, m, yes_price, no_price):
+    """Return True if the quotes of both sides of a market are as requested, so that nothing is to send."""
+    return _is_in_place(sim, 2 * m, yes_price) and _is_in_place(sim, 2 * m + 1, no_price)
+
+
+@compiled
+def quote_market(sim, m, yes_price, no_price, lots):
+    """Keep a bid of `lots` for YES and one for NO at these prices. The caller ensures that all rows fit."""
+    sides = sides_of(sim)
+    for side in range(2):
+        s, price = 2 * m + side, yes_price if side == 0 else no_price
+        if not _is_in_place(sim, s, price):
+            if sides[s].quote >= 0:
+                cancel_order(sim, sides[s].quote)
+            sides[s].quote = NONE
+    for side in range(2):
+        s, price = 2 * m + side, yes_price if side == 0 else no_price
+        if price > NO_QUOTE and sides[s].quote < 0:
+            sides[s].quote = place_order(sim, m, side, _BUY, price, lots, _POST_ONLY, UNUSED)
+
+
+@compiled
+def forget_quotes(sim, m, o):
+    """Forget the quotes of a market (-1: of all markets), or only the order `o` unless it is -1, because their cancels are sent."""
+    sides = sides_of(sim)
+    for s in range(2 * state_of(sim).tickers):
+        if (m < 0 or s >> 1 == m) and (o < 0 or sides[s].quote == o):
+            sides[s].quote = NONE
 
 
 @compiled

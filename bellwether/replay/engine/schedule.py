@@ -18,12 +18,28 @@ WAKE, DECISION, SAMPLE = range(3)
 MOST_STOPS = 20_000_000
 
 
+@cache_per_tape
+def _last_schedule(tape: Tape) -> dict[tuple[int, int, int], np.ndarray]:
+    """Return the dictionary of the tape's last schedule, by cadence, sampling and latency of market data."""
+    return {}
+
+
 def build_schedule(tape: Tape, settings: ReplaySettings) -> np.ndarray:
     """Build the scheduled stops of a replay in order, int64[k, 3]: tape index (events before it are processed), engine time in ns, kind.
 
     The engine time of a decision is the agent's `now` less the latency of market data. The last sample is at the end of the tape. Raises
     `ConfigError` when cadence or sampling makes too many stops for the tape's length.
     """
+    key, known = (settings.cadence, settings.sample_every, settings.data_latency), _last_schedule(tape)
+    schedule = known.get(key)
+    if schedule is None:
+        schedule = _build_schedule(tape, settings)
+        known.clear()
+        known[key] = schedule
+    return schedule
+
+
+def _build_schedule(tape: Tape, settings: ReplaySettings) -> np.ndarray:
     close_times(tape)
     last = last_time(tape)
     span = max(0, last - tape.start)
@@ -42,10 +58,12 @@ def add_wakes(schedule: np.ndarray, tape: Tape, times: np.ndarray, data_latency:
 
     Times outside the tradable period, from the episode's start to the last close, are dropped.
     """
-    times = np.unique(times)
+    if not (np.diff(times) > 0).all():
+        times = np.unique(times)
     times = times[(times > tape.start - data_latency) & (times <= last_open_time(tape))]
     stops = np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), WAKE)])
-    return _sort_stops(np.concatenate([schedule, stops]))
+    # A wake-up precedes the decision and the sample of its time.
+    return np.insert(schedule, np.searchsorted(schedule[:, 1], times), stops, axis=0)
 
 
 def _sort_stops(stops: np.ndarray) -> np.ndarray:

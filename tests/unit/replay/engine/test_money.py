@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.replay.engine import accounts, fees
+from bellwether.replay.engine import account
 from bellwether.replay.engine.arrays import new_markets
 from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.state import MARKET
@@ -22,8 +22,10 @@ from bellwether.replay.rules.fees import _is_computable
 from tests.sizes import EXAMPLES
 from tests.unit.replay.engine.small_tapes import BOOK, KALSHI_FEES, from_python, tape
 
-fill_fee, trade_fee, _pair, _product = (from_python(function) for function in (fees.fill_fee, fees.trade_fee, fees._pair, fees._product))
-prorate = from_python(accounts.prorate)
+fill_fee, trade_fee, _pair, _product = (
+    from_python(function) for function in (account.fill_fee, account.trade_fee, account._pair, account._product)
+)
+prorate = from_python(account.prorate)
 
 #: Kinds of terms with their rates.
 TERMS = [(0, 0, 1), (1, 7, 100), (1, 7, 400), (1, 1_234, 10**7), (2, 1, 40), (3, 1, 4), (4, 7, 400), (5, 1, 4), (6, 7, 100)]
