@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,6 +89,8 @@ def replay(prepared: Prepared, agent: Agent | Failure, settings: BacktestSetting
 
 @dataclass(slots=True, eq=False)
 class _Order:
+    """An order. The fields after the number are columns of the engine's orders, `codes.O_*`."""
+
     number: int
     ticker: int
     side: int
@@ -99,7 +101,6 @@ class _Order:
     sent: int
     #: Best bid plus best ask of the side at arrival; -1 without both.
     mid2: int
-    ahead: int = 0
     taken: int = 0
     filled: int = 0
     status: int = Status.CANCELLED
@@ -134,7 +135,7 @@ class _Simulation:
         self._now = prepared.info.start_ns
         self._cash: int = settings.bankroll
         self._seen_cash = self._seen_equity = MicroDollars(self._cash)
-        self._realised = self._fees = self._refused = 0
+        self._refused = 0
         self._books: list[list[dict[int, int]] | None] = [None] * self._count
         self._positions, self._basis = np.zeros((2, self._count, 2), np.int64)
         #: Realised P&L and fees by ticker.
@@ -151,7 +152,36 @@ class _Simulation:
         #: Fills and trades at the start of the previous step and of this one.
         self._marks = (0, 0), (0, 0)
         self._samples: list[tuple[int, ...]] = []
-        self._requested = self._filled = self._slippage = self._slipped = 0
+        self._requested = self._slippage = self._slipped = 0
+        # Cash, equity and the list of resting orders are as of the start of the step.
+        self._calls: dict[str, Callable[..., Any]] = {
+            "now": lambda: self._now,
+            "sent": lambda: len(self._orders),
+            "cash": lambda: self._seen_cash,
+            "available": lambda: self._seen_cash,
+            "equity": lambda: self._seen_equity,
+            "status": lambda: np.array([TickerStatus.NO_BOOK if book is None else 0 for book in self._books], np.int64),
+            "bids": lambda: self._tops()[:, :, 0],
+            "sizes": lambda: self._tops()[:, :, 1],
+            "positions": self._positions.copy,
+            "order": self._order,
+            "refusal": lambda: int(Reason.ORDER_LIMIT if len(self._orders) >= settings.max_orders else Reason.NO_BOOK),
+            "book": self._levels,
+            "resting": self._resting,
+            "trades": self._trades,
+            "fills": self._own_fills,
+            "ledger": self._ledger,
+            "conditions": self._conditions,
+            "place": self._place,
+            "place_many": lambda requests, tag: np.array([self._place(*(*row, tag)) for row in requests.tolist()], np.int64),
+            "cancel": self._cancel,
+            "cancel_many": lambda numbers: np.array([self._cancel(number) for number in numbers.tolist()], bool),
+            "cancel_all": self._cancel_all,
+            "amend": lambda *_: int(Reason.BAD_REQUEST),
+            "quote": self._quote,
+            "quote_many": self._quote_many,
+            "timer": lambda _: "these rules call agents at book rows only",
+        }
 
     def run(self, call: PhaseCaller) -> Failure | None:
         """Replay the episode. Returns the failure that ended the agent's trading early."""
@@ -187,7 +217,7 @@ class _Simulation:
         self._marks = self._marks[1], (len(self._fills), self._trades_seen)
         failed = call("act", self.steps - 1, None)
         if failed is not None:
-            self.cancel_all(-1)
+            self._cancel_all(-1)
         return failed
 
     # Events.
@@ -234,13 +264,13 @@ class _Simulation:
             basis = int(self._basis[ticker, side])
             pay = basis if value is None else payout * int(self._positions[ticker, side]) // CONTRACT
             self._cash += pay
-            self._realise(ticker, pay - basis)
+            self._results[ticker, 0] += pay - basis
             self._settled[ticker] += pay - basis
             self._positions[ticker, side] = self._basis[ticker, side] = 0
 
     # Orders and account.
 
-    def place(  # noqa: PLR0917
+    def _place(  # noqa: PLR0917
         self, ticker: int, side: int, action: int, price: int, lots: int, tif: int, expires: int, tag: str
     ) -> int:
         book = self._books[ticker]
@@ -292,12 +322,10 @@ class _Simulation:
         charge = fee(role, lots, price)
         sign = 1 if order.action == BUY else -1
         self._cash -= sign * price * lots + charge
-        self._fees += charge
-        self._results[order.ticker, 1] += charge
         held, basis = int(self._positions[order.ticker, order.side]), int(self._basis[order.ticker, order.side])
         closed = min(lots, abs(held)) if held * sign < 0 else 0
         removed = abs(basis) * closed // abs(held) if closed else 0
-        self._realise(order.ticker, -sign * (price * closed - removed))
+        self._results[order.ticker] += -sign * (price * closed - removed), charge
         self._basis[order.ticker, order.side] += sign * (removed + price * (lots - closed))
         self._positions[order.ticker, order.side] += sign * lots
         wait = self._now - order.sent if role == Role.MAKER else 0
@@ -305,13 +333,8 @@ class _Simulation:
         order.filled += lots
         order.cost += price * lots
         order.fees += charge
-        self._filled += lots
         if order.filled == order.count:
             order.status, order.reason, order.ended = Status.FILLED, Reason.NONE, self._now
-
-    def _realise(self, ticker: int, profit: int) -> None:
-        self._realised += profit
-        self._results[ticker, 0] += profit
 
     def _end(self, order: _Order, reason: Reason) -> None:
         """Remove an order from the list of resting orders and, unless it is filled, from its queue."""
@@ -341,26 +364,9 @@ class _Simulation:
 
     def outcome(self) -> ReplayOutcome:
         """Return the final account, orders, fills and samples."""
-        equity, codes_of = self._mark(), vars(codes)
         orders = np.zeros((len(self._orders), codes.O_COLS), np.int64)
-        for column in (
-            "ticker",
-            "side",
-            "action",
-            "price",
-            "tif",
-            "count",
-            "filled",
-            "taken",
-            "status",
-            "reason",
-            "sent",
-            "ended",
-            "cost",
-            "fees",
-            "mid2",
-        ):
-            orders[:, codes_of[f"O_{column.upper()}"]] = [getattr(order, column) for order in self._orders]
+        for name in _Order.__slots__[1:]:
+            orders[:, getattr(codes, f"O_{name.upper()}")] = [getattr(order, name) for order in self._orders]
         orders[:, codes.O_ARRIVED] = orders[:, codes.O_SENT]
         samples = np.zeros((len(self._samples), codes.S_COLS), np.int64)
         samples[:, [codes.S_TS, codes.S_CASH, codes.S_EQUITY, codes.S_MID_EQUITY]] = self._samples
@@ -368,9 +374,9 @@ class _Simulation:
         return ReplayOutcome(
             bankroll=MicroDollars(self._settings.bankroll or 0),
             cash=MicroDollars(self._cash),
-            realised=MicroDollars(self._realised),
-            fees=MicroDollars(self._fees),
-            equity=equity,
+            realised=MicroDollars(int(self._results[:, 0].sum())),
+            fees=MicroDollars(int(self._results[:, 1].sum())),
+            equity=self._mark(),
             mid_equity=self._mark(mid=True),
             positions=self._positions,
             basis=self._basis,
@@ -386,116 +392,80 @@ class _Simulation:
 
     def metrics(self) -> dict[str, Any]:
         """Return the metrics that the original defines differently."""
-        slipped = self._slipped
+        slipped, filled = self._slipped, sum(order.filled for order in self._orders)
         return {
-            "fill_ratio": self._filled / self._requested if self._requested else 1.0,
+            "fill_ratio": filled / self._requested if self._requested else 1.0,
             "slippage": dollars(MicroDollars(self._slippage)) if slipped else None,
             "slippage_per_contract": self._slippage * CONTRACT / (slipped * MICROS) if slipped else None,
         }
 
-    # Port. Cash, equity and the list of resting orders are as of the start of the step.
+    # Port.
 
     def read(self, name: str, *arguments: Any) -> Any:
-        return getattr(self, name)(*arguments)
+        return self._calls[name](*arguments)
 
     send = read
 
-    def now(self) -> int:
-        return self._now
-
-    def sent(self) -> int:
-        return len(self._orders)
-
-    def cash(self) -> int:
-        return self._seen_cash
-
-    available = cash
-
-    def equity(self) -> int:
-        return self._seen_equity
-
-    def status(self) -> np.ndarray:
-        return np.array([TickerStatus.NO_BOOK if book is None else 0 for book in self._books], np.int64)
-
-    def bids(self) -> np.ndarray:
-        return np.array([[max(side, default=0) for side in book or ({}, {})] for book in self._books], np.int64)
-
-    def sizes(self) -> np.ndarray:
-        return np.array([[side[max(side)] if side else 0 for side in book or ({}, {})] for book in self._books], np.int64)
-
-    def positions(self) -> np.ndarray:
-        return self._positions.copy()
-
-    def order(self, number: int) -> tuple[int, ...] | None:
+    def _order(self, number: int) -> tuple[int, ...] | None:
         if not 0 <= number < len(self._orders):
             return None
         o = self._orders[number]
         return o.ticker, o.side, o.action, o.price, o.count, o.filled, int(o.status), int(o.reason), o.cost, o.fees
 
-    def refusal(self) -> int:
-        return int(Reason.ORDER_LIMIT if len(self._orders) >= self._settings.max_orders else Reason.NO_BOOK)
+    def _tops(self) -> np.ndarray:
+        """Return price and lots of the best bids by ticker and side, int64[T, 2, 2]; 0 for none."""
+        books: list[Any] = [book or ({}, {}) for book in self._books]
+        return np.array([[max(side.items(), default=(0, 0)) for side in book] for book in books], np.int64)
 
-    def book(self, ticker: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def _levels(self, ticker: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
         depths = [levels for levels in (depth, self._prepared.info.observation_depth) if levels >= 0]
         sides = (sorted(side.items(), reverse=True) for side in self._books[ticker] or ({}, {}))
         return tuple(tuple(side[: min(depths)] if depths else side) for side in sides)
 
-    def resting(self, ticker: int) -> list[int]:
+    def _resting(self, ticker: int) -> list[int]:
         return [number for number in self._seen_listed if ticker in (-1, self._orders[number].ticker)]
 
-    def trades(self, ticker: int) -> np.ndarray:
+    def _trades(self, ticker: int) -> np.ndarray:
         rows = self._prepared.trades[self._marks[0][1] : self._trades_seen]
         return rows if ticker < 0 else rows[rows[:, 1] == ticker]
 
-    def fills(self, ticker: int, whole: int) -> np.ndarray:
+    def _own_fills(self, ticker: int, whole: int) -> np.ndarray:
         fills = np.array(self._fills[0 if whole else self._marks[0][0] :], np.int64).reshape(-1, codes.F_COLS)
         return (fills if ticker < 0 else fills[fills[:, codes.F_TICKER] == ticker])[:, : len(FILL_COLUMNS)]
 
-    def ledger(self, ticker: int) -> list[list[int]]:
+    def _ledger(self, ticker: int) -> list[list[int]]:
         rows = []
         for code in range(self._count) if ticker < 0 else (ticker,):
             money = self._basis[code].tolist() + self._results[code].tolist()
             rows.append([*self._positions[code].tolist(), *money, self._value(code, 0) + self._value(code, 1) - money[0] - money[1]])
         return rows
 
-    def conditions(self) -> Conditions:
+    def _conditions(self) -> Conditions:
         fees, cents = np.tile(fee_terms(PMB_RULES, None), (self._count, 1)), np.arange(CENT, DOLLAR, CENT)
         return Conditions(PMB_RULES, self._settings.engine(), fees, (cents,) * self._count, tape_digest=self._prepared.tape.digest)
 
-    def place_many(self, requests: np.ndarray, tag: str) -> np.ndarray:
-        return np.array([self.place(*(*row, tag)) for row in requests.tolist()], np.int64)
-
-    def cancel(self, number: int) -> bool:
+    def _cancel(self, number: int) -> bool:
         if is_listed := number in self._listed:
             self._end(self._listed[number], Reason.AGENT)
         return is_listed
 
-    def cancel_many(self, numbers: np.ndarray) -> np.ndarray:
-        return np.array([self.cancel(number) for number in numbers.tolist()], bool)
-
-    def cancel_all(self, ticker: int) -> int:
+    def _cancel_all(self, ticker: int) -> int:
         chosen = [n for n, order in self._listed.items() if ticker in (-1, order.ticker) and order.status == Status.RESTING]
-        return sum(map(self.cancel, chosen))
+        return sum(map(self._cancel, chosen))
 
-    def amend(self, number: int, price: int, lots: int) -> int:
-        return int(Reason.BAD_REQUEST)
-
-    def quote(self, ticker: int, yes_price: int, no_price: int, lots: int, tag: str) -> tuple[int, int]:
+    def _quote(self, ticker: int, yes_price: int, no_price: int, lots: int, tag: str) -> tuple[int, int]:
         for side, price in enumerate((yes_price, no_price)):
             number = self._quotes.get((ticker, side), -1)
             is_resting = number >= 0 and self._orders[number].status == Status.RESTING
             if price < 0 or (is_resting and self._orders[number].price == price):
                 continue
             if is_resting:
-                self.cancel(number)
-            self._quotes[ticker, side] = self.place(ticker, side, BUY, price, lots, Tif.POST_ONLY, 0, tag) if price else -1
+                self._cancel(number)
+            self._quotes[ticker, side] = self._place(ticker, side, BUY, price, lots, Tif.POST_ONLY, 0, tag) if price else -1
         return self._quotes.get((ticker, 0), -1), self._quotes.get((ticker, 1), -1)
 
-    def quote_many(self, prices: np.ndarray, lots: int, tag: str) -> np.ndarray:
-        return np.array([self.quote(ticker, pair[0], pair[1], lots, tag) for ticker, pair in enumerate(prices.tolist())], np.int64)
-
-    def timer(self, time: int) -> str:
-        return "these rules call agents at book rows only"
+    def _quote_many(self, prices: np.ndarray, lots: int, tag: str) -> np.ndarray:
+        return np.array([self._quote(ticker, yes, no, lots, tag) for ticker, (yes, no) in enumerate(prices.tolist())], np.int64)
 
 
 def _events(rows: Iterable[tuple[int, ...]], kind: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
