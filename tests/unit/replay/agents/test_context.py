@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,11 @@ from bellwether.replay import (
     YES,
     Agent,
     AgentContext,
+    BudgetError,
+    EpisodeInfo,
     Fill,
+    MarketInfo,
+    MicroDollars,
     OrderError,
     Position,
     Trade,
@@ -145,6 +150,20 @@ def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
         assert ctx.resting() == []
 
     traded(at_step(act))
+
+
+def test_a_budget_counts_methods_and_orders_but_no_attributes() -> None:
+    port: Any = SimpleNamespace(tags={}, read={"now": 5, "cash": 7}.get, send=lambda name, *arguments: np.arange(2))
+    ctx = AgentContext(port, EpisodeInfo("E", "", "kalshi", (MarketInfo("M-0"),), 0, None, MicroDollars(0), RULES), calls=3)
+    ctx._begin(0, sends=True)
+    assert (ctx.cash, ctx.now_ns, ctx.calls_left) == (7, 5, 3)
+    ctx.markets()
+    ctx.place_many(requests(0, YES, BUY, np.full(2, 44 * CENT), 100))
+    assert ctx.calls_left == 0
+    with pytest.raises(BudgetError, match="3 calls"):
+        ctx.market("M-0")
+    ctx._begin(1, sends=True)
+    assert ctx.calls_left == 3
 
 
 def with_series() -> Prepared:
