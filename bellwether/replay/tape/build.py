@@ -25,6 +25,7 @@ from bellwether.replay.tape.layout import (
     OPEN,
     PRINT,
     SETTLE,
+    VALUE_SHIFT,
     VOID,
     Tape,
     freeze,
@@ -123,9 +124,9 @@ def _merge_events(content: Content, prints: np.ndarray, changes: Events, levels:
     metadata, book, trades = content.metadata, content.book, content.trades
     tickers = len(metadata.markets)
     closes = np.array([closing_time(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
-    words, end = _cut_at_close(book, closes, levels)
+    words, end = _cut_at_close(book, closes)
     _, ticker, side, level, _ = unpack(prints)
-    match_word, match_print, match_lots, remaining = kernels.match_prints(
+    match_word, match_print, match_lots, remaining, before = kernels.match_prints(
         book.ts, book.ticker, end, words, trades.ts, trades.ticker, freeze(side), freeze(level), trades.lots, tickers, levels
     )
     remaining[trades.ts > closes[ticker]] = 0
@@ -143,12 +144,10 @@ def _merge_events(content: Content, prints: np.ndarray, changes: Events, levels:
     life_ts, life_words = (np.array([event[column] for event in life], np.int64) for column in (0, 1))
     return kernels.merge_events(
         (freeze(book.ts), freeze(end), freeze(words)),
+        freeze(before),
         (freeze(prints), freeze(trades.ts), freeze(remaining)),
         (freeze(match_word[order]), freeze(match_print[order]), freeze(match_lots[order])),
-        freeze(life_ts),
-        freeze(life_words),
-        tickers,
-        levels,
+        (freeze(life_ts), freeze(life_words)),
     )
 
 
@@ -182,14 +181,16 @@ def _settlement_event(code: int, settlement: Settlement) -> tuple[int, int]:
     return settlement.at, pack(SETTLE, code, 0, 0, settlement.value)
 
 
-def _cut_at_close(book: BookColumns, closes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Remove the book rows after each market's close, and those at the close that empty the book. Returns words and the end of each row.
-
-    most: maximum number of levels of a market.
-    """
-    ticker, ts = book.ticker.astype(np.int64), book.ts
-    levels = kernels.count_levels(ts, book.ticker, book.end, book.words, closes, most)
-    keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))
-    kept_words = np.repeat(keep, book.counts)
+def _cut_at_close(book: BookColumns, closes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Remove the book rows after each market's close, and those at the close that empty the book. Returns words and the end of each row."""
+    keep, at_close = book.ts <= closes[book.ticker], book.ts == closes[book.ticker]
+    of_row = np.repeat(np.arange(len(book.ts)), book.counts)
+    for code in np.unique(book.ticker[at_close]):
+        own = book.words[(keep & (book.ticker == code))[of_row]]
+        own = own[own & KIND_MASK == LEVEL][::-1]
+        _, last = np.unique(own & (1 << VALUE_SHIFT) - 1, return_index=True)
+        if not (own[last] >> VALUE_SHIFT).any():
+            keep &= ~(at_close & (book.ticker == code))
+    kept_words = keep[of_row]
     counts = np.concatenate([[0], np.cumsum(kept_words)])
     return freeze(book.words[kept_words]), freeze(counts[book.end])

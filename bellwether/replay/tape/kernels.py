@@ -18,27 +18,6 @@ MESSAGES, WITHIN = 40, 2_000_000_000
 
 
 @njit(cache=True, nogil=True)
-def count_levels(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
-    """Count the non-empty levels of each ticker's book at the ticker's time in `until`, int64[tickers]. levels: maximum per market."""
-    shown = np.zeros((len(until), 2, levels), np.bool_)
-    count = np.zeros(len(until), np.int64)
-    at = 0
-    for row in range(len(ts)):
-        t = ticker[row]
-        if ts[row] > until[t]:
-            at = end[row]
-            continue
-        while at < end[row]:
-            kind, _, s, p, size = unpack(words[at])
-            at += 1
-            if kind == LEVEL:
-                is_shown = size > 0
-                count[t] += np.int64(is_shown) - np.int64(shown[t, s, p])
-                shown[t, s, p] = is_shown
-    return count
-
-
-@njit(cache=True, nogil=True)
 def _find_exact_cut(
     newest: int,
     lots: int,
@@ -74,8 +53,9 @@ def match_prints(
     print_lots: np.ndarray,
     tickers: int,
     levels: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Match prints with the cuts that they caused. Returns each match's word index, print index and lots, and each print's unmatched lots.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Match prints with the cuts that they caused. Returns each match's word index, print index and lots, each print's unmatched lots, and
+    the size of each word's level before it.
 
     Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from
     earlier cuts at its (ticker, passive side, price): from the nearest of exactly its size, else from the nearest ones. Its remainder waits
@@ -89,6 +69,7 @@ def match_prints(
     last_cut = np.full((tickers, 2, levels), -1, np.int64)
     first_wait = np.full((tickers, 2, levels), -1, np.int64)
     last_wait = np.full((tickers, 2, levels), -1, np.int64)
+    before = np.zeros(len(words), np.int64)
     cut_word, cut_remaining = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
     earlier_cut, cut_message, cut_ts = np.empty(len(words), np.int64), np.empty(len(words), np.int64), np.empty(len(words), np.int64)
     remaining, wait_next = print_lots.copy(), np.full(prints, -1, np.int64)
@@ -104,6 +85,7 @@ def match_prints(
                 kind, _, s, p, size = unpack(words[at])
                 at += 1
                 if kind == LEVEL:
+                    before[at - 1] = displayed[t, s, p]
                     cut, displayed[t, s, p] = displayed[t, s, p] - size, size
                     if cut <= 0 or invalid[t]:
                         continue
@@ -149,63 +131,59 @@ def match_prints(
                 wait_next[last_wait[t, s, p]] = j
             last_wait[t, s, p] = j
         j += 1
-    return match[0, :matches].copy(), match[1, :matches].copy(), match[2, :matches].copy(), remaining
+    return match[0, :matches].copy(), match[1, :matches].copy(), match[2, :matches].copy(), remaining, before
 
 
 @njit(cache=True, nogil=True)
 def merge_events(
     rows: Columns,
+    before: np.ndarray,
     printed: Columns,
     matches: Columns,
-    life_ts: np.ndarray,
-    life_words: np.ndarray,
-    tickers: int,
-    levels: int,
+    life: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Merge book rows, prints and lifecycle events by time. Returns each event's ts and word.
 
     In an instant: book rows, then prints with unmatched lots, then lifecycle (halts, closes, settlements and the like).
 
-    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots remaining. matches: word, print, lots, ordered
+    rows: ts, end in words, words. before: size of each word's level before it. printed: words with ticker, side and price only; ts; lots remaining. matches: word, print, lots, ordered
     by word: prints that made a cut directly precede it, and it is TRADED; a larger cut is split. Matches with a negative print are lots
     whose print is processed earlier, at its own time.
     """
     row_ts, row_end, words = rows
     prints, print_ts, remaining = printed
     match_word, match_print, match_lots = matches
+    life_ts, life_words = life
     room = len(words) + 2 * len(match_word) + len(prints) + len(life_words)
     ts, event = np.empty(room, np.int64), np.empty(room, np.int64)
-    book = np.zeros((tickers, 2, levels), np.int64)
-    n, at, match, row, j, life = 0, 0, 0, 0, 0, 0
-    while row < len(row_ts) or j < len(prints) or life < len(life_ts):
+    n, at, match, row, j, k = 0, 0, 0, 0, 0, 0
+    while row < len(row_ts) or j < len(prints) or k < len(life_ts):
         has_row = row < len(row_ts)
-        if has_row and (j >= len(prints) or row_ts[row] <= print_ts[j]) and (life >= len(life_ts) or row_ts[row] <= life_ts[life]):
+        if has_row and (j >= len(prints) or row_ts[row] <= print_ts[j]) and (k >= len(life_ts) or row_ts[row] <= life_ts[k]):
             while at < row_end[row]:
-                kind, t, s, p, size = unpack(words[at])
-                first = match
+                _, t, s, p, size = unpack(words[at])
+                first, shown = match, before[at]
                 while match < len(match_word) and match_word[match] == at:
                     if match_print[match] >= 0:
                         ts[n], event[n] = row_ts[row], prints[match_print[match]] | pack(PRINT, 0, 0, 0, match_lots[match])
                         n += 1
-                    book[t, s, p] -= match_lots[match]
+                    shown -= match_lots[match]
                     match += 1
                 if match > first:
-                    ts[n], event[n] = row_ts[row], pack(TRADED, t, s, p, book[t, s, p])
+                    ts[n], event[n] = row_ts[row], pack(TRADED, t, s, p, shown)
                     n += 1
-                if match == first or book[t, s, p] != size:
+                if match == first or shown != size:
                     ts[n], event[n] = row_ts[row], words[at]
                     n += 1
-                if kind == LEVEL:
-                    book[t, s, p] = size
                 at += 1
             row += 1
-        elif j < len(prints) and (life >= len(life_ts) or print_ts[j] <= life_ts[life]):
+        elif j < len(prints) and (k >= len(life_ts) or print_ts[j] <= life_ts[k]):
             if remaining[j] > 0:
                 ts[n], event[n] = print_ts[j], prints[j] | pack(PRINT, 0, 0, 0, remaining[j])
                 n += 1
             j += 1
         else:
-            ts[n], event[n] = life_ts[life], life_words[life]
+            ts[n], event[n] = life_ts[k], life_words[k]
             n += 1
-            life += 1
+            k += 1
     return ts[:n].copy(), event[:n].copy()

@@ -381,7 +381,7 @@ def matched(*steps: Step) -> tuple[list[tuple[int, int, int]], list[int]]:
         else:
             rows += [(now, [])] * rest[0]
     zeros, ones = np.zeros(len(prints), np.int64), np.ones(len(prints), np.int64)
-    word, number, lots, left = kernels.match_prints(
+    word, number, lots, left, _ = kernels.match_prints(
         freeze([ts for ts, _ in rows]),
         freeze([0] * len(rows), np.int32),
         freeze(np.cumsum([len(words) for _, words in rows])),
