@@ -187,7 +187,7 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
     [row] = json.loads(backtest(*words, "--json").stdout)
     assert (row["unsettled"], row["default_fees"]) == (True, True)
     assert "The total covers 0 of 1." in text
-    assert "The total includes it." in " ".join(backtest(*words, "--unsettled").output.split())
+    assert "The total covers 1 of 1." in " ".join(backtest(*words, "--unsettled").output.split())
 
 
 @pytest.mark.parametrize(
