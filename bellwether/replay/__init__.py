@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.arguments import requests
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.failures import Failure
-    from bellwether.replay.agents.limits import BudgetError, Limits, OrderError
+    from bellwether.replay.agents.limits import BudgetError, Limits
     from bellwether.replay.agents.loader import AgentSource
     from bellwether.replay.agents.records import Book, EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
+    from bellwether.replay.engine.codes import OrderError
     from bellwether.replay.episode import load
     from bellwether.replay.preparation import Prepared, prepare
     from bellwether.replay.sweep import Candidate, Sweep, run_sweep
@@ -29,11 +30,12 @@ _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
-    "agents.limits": ("BudgetError", "Limits", "OrderError"),
+    "agents.limits": ("BudgetError", "Limits"),
     "agents.loader": ("AgentSource",),
     "agents.records": ("Book", "EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Market", "Order"),
     "agents.failures": ("Failure",),
+    "engine.codes": ("OrderError",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
     "episode": ("load",),
     "preparation": ("Prepared", "prepare"),

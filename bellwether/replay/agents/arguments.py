@@ -9,9 +9,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.agents.port import REQUEST_COLUMNS
-from bellwether.replay.engine.codes import Tif
+from bellwether.replay.engine.codes import OrderError, Tif
 from bellwether.replay.units import BUY, NO, SELL, YES
 from bellwether.units import CentiCents, Lots
 

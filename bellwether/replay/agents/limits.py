@@ -25,10 +25,6 @@ _LIMIT_UNITS = {"decision": _DURATIONS, "run": _DURATIONS, "memory": {"MiB": 1 <
 _LIMIT_EXAMPLES = {"decision": "5s", "run": "1h", "memory": "2GiB", "calls": "20"}
 
 
-class OrderError(BellwetherError, ValueError):
-    """Invalid call of an agent: an unknown ticker or order id, a price that is not an integer, a size below 1, or an order in `start` or `end`."""
-
-
 class BudgetError(BellwetherError):
     """Call beyond the tool-call budget of a decision, which language models and PredictionMarketBench's rules have."""
 

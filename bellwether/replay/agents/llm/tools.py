@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, SkipJsonSchema
 
-from bellwether.replay.agents.limits import BudgetError, OrderError
+from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.llm.trajectory import ToolCall
-from bellwether.replay.engine.codes import Reason
+from bellwether.replay.engine.codes import OrderError, Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS
 from bellwether.units import Lots, MicroDollars
 
