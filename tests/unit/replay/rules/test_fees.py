@@ -208,15 +208,14 @@ def test_terms_that_cannot_be_right_are_refused():
 LARGEST_RATES: list[tuple[str, dict[str, object], dict[str, object]]] = [
     ("kalshi-2025-07-01", {"multiplier": "0.0000023"}, {"multiplier": "0.0000027"}),
     ("kalshi-2026-08-30", {"multiplier": 12_271_335}, {"multiplier": 12_271_336}),
-    *(
-        ("polymarket-2026-04-01", {"schedule": {"rate": least, "exponent": power}}, {"schedule": {"rate": most, "exponent": power}})
-        for power, least, most in (
-            (0, "0.000107373", "0.000107377"),
-            (0.5, "0.000214747", "0.000214749"),
-            (1, "0.000429493", "0.000429497"),
-            (2, "0.001717983", "0.001717987"),
-        )
+    ("polymarket-2026-04-01", {"schedule": {"rate": "0.000107373", "exponent": 0}}, {"schedule": {"rate": "0.000107377", "exponent": 0}}),
+    (
+        "polymarket-2026-04-01",
+        {"schedule": {"rate": "0.000214747", "exponent": 0.5}},
+        {"schedule": {"rate": "0.000214749", "exponent": 0.5}},
     ),
+    ("polymarket-2026-04-01", {"schedule": {"rate": "0.000429493", "exponent": 1}}, {"schedule": {"rate": "0.000429497", "exponent": 1}}),
+    ("polymarket-2026-04-01", {"schedule": {"rate": "0.001717983", "exponent": 2}}, {"schedule": {"rate": "0.001717987", "exponent": 2}}),
 ]
 
 
