@@ -171,13 +171,15 @@ def _episode_row(episode: Episode) -> dict[str, Any]:
 
 
 def _show_episodes(episodes: list[Episode], *, as_json: bool) -> None:
+    from bellwether.replay.rules import PMB
+
     if as_json:
         emit([{**_episode_row(written), "digest": written.digest, "folder": str(written.folder)} for written in episodes])
         return
 
     for written in episodes:
         defaults = [market.ticker for market in written.metadata.markets if market.has_default_fee]
-        if defaults:
+        if defaults and written.metadata.rules != PMB:
             click.echo(
                 f"{written.id}: nothing states the fees of {', '.join(defaults)}; they are the venue's general ones. --fee, --series or --ticker",
                 err=True,

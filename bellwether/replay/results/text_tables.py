@@ -14,6 +14,7 @@ import polars as pl
 
 from bellwether.formatting import NOTHING, earning, money, number, percent
 from bellwether.replay.results.summary import sort_by_pnl
+from bellwether.replay.rules import PMB
 
 #: Minimum width of a name; names are folded before numbers.
 _NAME = 12
@@ -156,12 +157,12 @@ def _spread(row: Mapping[str, Any], name: str, digits: int) -> str:
 
 
 def _queue_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the heads of the columns on sampled queue histories, and the notes on them; a hint if no row has any. rows: of
+    """Return the heads of the columns on sampled queue histories, and the notes on them; a hint if no row has any but could. rows: of
     replay/backtests or replay/summary.
     """
     counts = {row["queues"] for row in rows} - {0}
     if not counts:
-        return (), (_HINT,) if rows else ()
+        return (), (_HINT,) if any(row["rules"] != PMB for row in rows) else ()
     name = f"{counts.pop()} sampled queues" if len(counts) == 1 else "Sampled queues"
     note = f"{name}: the whole run in queue histories that the recording allows: median and range of 5 to 95 %, no bound. Won: those with a profit."
     return (f"{name} ($)", "Won (%)"), (note,)

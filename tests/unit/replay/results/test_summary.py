@@ -117,6 +117,8 @@ def test_tables_name_the_sampled_queues_or_the_option_that_adds_them() -> None:
     (plain,) = tables(backtests(backtest("a", "E", 1)))
     assert plain.header[-1] == "Fill (%)"
     assert any("--queues 20" in note for note in plain.notes)
+    original = comparison_table(summarise(backtests(backtest("a", "E", 1, rules="pmb-2026-01"))))
+    assert not any("--queues" in note for note in original.notes), "its rules have none"
 
 
 MIXED = backtests(
