@@ -9,7 +9,7 @@ import pytest
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, load, run
-from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
+from bellwether.replay.request import build_label, parse_grid, parse_parameters
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.sweep import Candidate, Source, run_sweep
 from bellwether.replay.units import SECOND
