@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, run
+from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, prepare, run
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.limits import BudgetError
@@ -391,6 +392,14 @@ def test_agents_and_settings_that_the_original_does_not_have_are_refused(tmp_pat
     ):
         with pytest.raises(ConfigError, match=message):
             run(episode, agent, BacktestSettings(**settings), isolated=isolated)
+
+
+def test_several_episodes_at_once_are_refused(tmp_path: Path) -> None:
+    one = prepare(imported(tmp_path, [at(0)], [], []))
+    markets = tuple(replace(market, ticker=f"OTHER-{market.ticker}") for market in one.info.markets)
+    other = replace(one, info=replace(one.info, id="OTHER", markets=markets))
+    with pytest.raises(ConfigError, match="KXT has the rules pmb-2026-01, which replay one episode"):
+        prepare([one, other])
 
 
 @pytest.mark.parametrize("maker", [MarketMaker, VectorMarketMaker])
