@@ -93,7 +93,7 @@ class LocalPort:
             "available": lambda: session.available,
             "equity": session.equity,
             "order": self._order,
-            "refusal": self._refusal,
+            "refusal": lambda: int(codes.Reason.ORDER_LIMIT),
             "book": self._book,
             "resting": lambda market: session.resting(market).tolist(),
             "points": self._points,
@@ -174,10 +174,6 @@ class LocalPort:
             return None
         row = orders[order].tolist()
         return tuple([row[column] for column in ORDER_COLUMNS])
-
-    def _refusal(self) -> int:
-        used_up = len(self._session.orders) >= self._session.settings.max_orders
-        return int(codes.Reason.ORDER_LIMIT if used_up else codes.Reason.NO_BOOK)
 
     def _book(self, market: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
         depths = [levels for levels in (depth, self._depth) if levels >= 0]
