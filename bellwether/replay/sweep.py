@@ -214,37 +214,18 @@ def _run_all(
     job: _Job, sources: Sequence[Source], candidates: Sequence[Candidate], *, jobs: int, client: Client | None, prefer: str
 ) -> Iterator[_Result]:
     """Yield the results of all runs in order, each as soon as it and those before it have ended."""
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, parallel_config
 
     tasks = (delayed(job.run)(source, candidate) for source in sources for candidate in candidates)
-    workers = {"n_jobs": jobs, "prefer": prefer} if client is None else {"n_jobs": -1, "backend": _dask_backend(client)}
-    parallel = Parallel(return_as="generator", **workers)
-    try:
-        yield from parallel(tasks)
-    except Exception as error:
-        if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
+    workers = nullcontext() if client is None else parallel_config("dask", client=client)
+    with workers:
+        parallel = Parallel(return_as="generator", **({"n_jobs": jobs, "prefer": prefer} if client is None else {"n_jobs": -1}))
+        try:
+            yield from parallel(tasks)
+        except BrokenExecutor as error:
             raise BellwetherError(
                 "running a sweep: a worker process ended, by an agent or out of memory; run each agent in its own process with --isolated"
             ) from error
-        raise
-
-
-def _dask_backend(client: Client) -> Any:
-    """Return joblib's Dask backend, extended: without this, it waits forever for a task that ended all of its workers."""
-    from joblib._dask import DaskDistributedBackend
-
-    class Backend(DaskDistributedBackend):
-        def submit(self, func: Any, callback: Any = None) -> Any:
-            future = super().submit(func, callback)
-            future.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
-            return future
-
-        def retrieve_result_callback(self, out: Any) -> Any:
-            if isinstance(out, BaseException):
-                raise out
-            return super().retrieve_result_callback(out)
-
-    return Backend(client=client)
 
 
 def _open_tables(

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.errors import BellwetherError, ConfigError, SchemaError
+from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, Candidate, run_sweep
 from bellwether.replay.sweep import Source
 from bellwether.replay.units import SECOND
@@ -120,14 +120,3 @@ def test_another_engine_is_refused(client: Client, sources: list[Source], tmp_pa
     monkeypatch.setattr("bellwether.replay.sweep.ENGINE_VERSION", "0")
     with pytest.raises(ConfigError, match="engine version"):
         run_sweep(sources, candidates(file), SETTINGS, client=client)
-
-
-def test_a_worker_that_an_agent_ends_is_an_error(cluster: LocalCluster, client: Client, sources: list[Source], tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(MINE.replace("time.sleep(self.pause)", "self.wait == 1 and os._exit(1)").replace("import time", "import os"))
-    cluster.scheduler.allowed_failures = 0
-    try:
-        with pytest.raises(BellwetherError, match="a worker process ended"):
-            run_sweep(sources, candidates(file), SETTINGS, cache=tmp_path, client=client)
-    finally:
-        cluster.scheduler.allowed_failures = 3
