@@ -75,7 +75,6 @@ def lines(
     *,
     timed: bool = True,
     step: bool = False,
-    band: bool = False,
     dots: bool = True,
     legend: bool = False,
     points: bool = False,
@@ -83,7 +82,7 @@ def lines(
 ) -> alt.LayerChart:
     """Build a chart without data: curves over time (ISO text), or over a number if `timed` is False.
 
-    The rows are filled in later: name, x, y; with `band`, also lower and upper; with `points`, also point (y of a large dot).
+    The rows are filled in later: name, x, y; with `points`, also point (y of a large dot).
     """
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x, axis=alt.Axis(tickMinStep=1))
     tips = [
@@ -93,8 +92,7 @@ def lines(
     ]
     own = alt.Chart().encode(x=along, color=colour(names, legend=legend))
     shape: dict[str, Any] = {"interpolate": "step-after"} if step else {}
-    layers = [own.mark_area(opacity=0.22, **shape).encode(y=number("lower", title=y), y2="upper:Q")] if band else []
-    layers.append(own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips, **dashes(names)))
+    layers = [own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips, **dashes(names))]
     if dots:
         layers.append(own.mark_point(filled=True, size=12, opacity=0.9).encode(y=number("y", title=y), tooltip=tips))
     if points:

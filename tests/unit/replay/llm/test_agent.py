@@ -139,7 +139,7 @@ def test_it_trades_an_episode_of_predictionmarketbench_within_its_budget(tmp_pat
     assert backtest.fills["price"].to_list() == [Decimal("0.4800")]
     rounds = rounds_of(tmp_path / "run.jsonl")
     assert [call.status for call in rounds[0].calls] == ["ok"] * 8 + ["error"] * 2
-    assert "Prices may be any tenth of a cent" in models.calls[0].messages[0]["content"]
+    assert "YES and NO of a market are kept apart until settlement." in models.calls[0].messages[0]["content"]
     again = run(source, LLMReplay(trajectory=tmp_path / "run.jsonl"), settings(limits=Limits(calls=10)))
     assert again.digest == backtest.digest
 
