@@ -45,6 +45,12 @@ RUNS: dict[str, tuple[Agent | AgentSource, dict[str, Any]]] = {
 PRINTS = {"market maker": market(TRADE, (200, *TRADE[1:])), "tags": market(TRADE), "timers": market(TRADE)}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_engine() -> None:
+    """Load the compiled engine, which the first test would otherwise pay for."""
+    run(market(), MarketMaker(size=1), settings(queues=0))
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_fills_are_the_same_to_the_last_integer(name: str) -> None:
     agent, changed = RUNS[name]

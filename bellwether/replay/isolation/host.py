@@ -12,11 +12,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import orjson
 
+import bellwether
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import CALLBACKS, Callbacks, default_name
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
@@ -115,7 +117,8 @@ class IsolatedAgent:
         plan = self._encode_plan(Plan(source, self._limits, class_alone))
         options = "\0".join(build_arguments(source.reference)).encode()
         environment = {name: os.environ[name] for name in (_LIBRARIES,) if name in os.environ} | _ENVIRONMENT
-        paths = [os.path.abspath(entry) for entry in sys.path if entry]
+        # An editable installation is found by a hook, which the process does not have.
+        paths = [*(os.path.abspath(entry) for entry in sys.path if entry), str(Path(bellwether.__file__).parents[1])]
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
         with theirs, os.fdopen(writing, "wb") as output, os.fdopen(os.memfd_create("options"), "w+b") as file:
