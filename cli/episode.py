@@ -181,7 +181,7 @@ def _show_episodes(episodes: list[Episode], *, as_json: bool) -> None:
         defaults = [market.ticker for market in written.metadata.markets if market.has_default_fee]
         if defaults and written.metadata.rules != PMB:
             click.echo(
-                f"{written.id}: nothing states the fees of {', '.join(defaults)}; they are the venue's general ones. --fee, --series or --ticker",
+                f"{written.id}: nothing states the fees of {', '.join(defaults)}; the venue's general ones apply. State them with --fee, --series or --ticker",
                 err=True,
             )
         if len(written.tickers) == 1 and (hint := describe_single_market(written.metadata)):

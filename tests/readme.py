@@ -63,7 +63,7 @@ def bellwether(words: list[str]) -> str:
 
 
 def backtest_picture(agent: str, episode: Path) -> bytes:
-    """Draw an agent's equity with its band, and its fills in the market where it has the most. Returns a PNG."""
+    """Draw an agent's equity, and its fills in the market where it has the most. Returns a PNG."""
     import altair as alt
 
     from bellwether.figures.canvas import FILE_BYTES, add_title, png
