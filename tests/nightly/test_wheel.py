@@ -21,6 +21,8 @@ from packaging.utils import canonicalize_name
 from tests.processes.core_output import PATHS, ROOT, check
 from tests.unit.replay.episode.folders import Native
 
+# Each test installs packages.
+pytestmark = pytest.mark.timeout(1800)
 ABSENT = (
     "dagster",
     "dagster_webserver",
