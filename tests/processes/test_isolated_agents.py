@@ -54,7 +54,7 @@ def _loaded_engine() -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_fills_are_the_same_to_the_last_integer(name: str) -> None:
     agent, changed = RUNS[name]
-    chosen = settings(**{"cadence": 10 * SECOND, **changed})
+    chosen = settings(**{"cadence": 30 * SECOND, **changed})
     played = prepare(PRINTS[name], chosen.rules) if name in PRINTS else with_series()
     here, there = run(played, agent, chosen), run(played, agent, chosen, isolated=True)
     assert here.failure is None, here.failure
