@@ -185,13 +185,12 @@ NO_ORDER, ALL_LEVELS = np.int64(0), np.int64(DOLLAR)
 
 
 @compiled
-def compute_reserve(sim, s, yes, no, level, price, lots, fee, below):
-    """Compute the cash reserved for a side's orders below level `below`. yes, no: lots held. Other arguments: an order not yet resting.
+def compute_reserve(sim, s, cover, level, price, lots, fee, below):
+    """Compute the cash reserved for a side's orders below level `below`. cover: lots held of the other side, which the orders close first.
 
     Includes one more resting order of `lots` at `level`, with its price and maker fee, unless `lots` is 0. Returns micro-dollars.
     """
-    orders = orders_of(sim)
-    cover, total = (no if s & 1 == 0 else yes), 0
+    orders, total = orders_of(sim), 0
     i = sides_of(sim)[s].head
     waiting = lots > 0
     while waiting or i >= 0:
@@ -214,9 +213,8 @@ def compute_reserve(sim, s, yes, no, level, price, lots, fee, below):
 @compiled
 def update_reserve(sim, s):
     """Recompute the reserve of a side after a change of its orders or positions."""
-    state, side, other = state_of(sim), sides_of(sim)[s], sides_of(sim)[s ^ 1]
-    yes, no = (side.position, other.position) if s & 1 == 0 else (other.position, side.position)
-    reserve = compute_reserve(sim, s, yes, no, NO_ORDER, NO_ORDER, NO_ORDER, NO_ORDER, ALL_LEVELS)
+    state, side = state_of(sim), sides_of(sim)[s]
+    reserve = compute_reserve(sim, s, sides_of(sim)[s ^ 1].position, NO_ORDER, NO_ORDER, NO_ORDER, NO_ORDER, ALL_LEVELS)
     state.reserved += reserve - side.reserve
     side.reserve = reserve
 

@@ -14,7 +14,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine.codes import Queue, TickerStatus
 from bellwether.replay.engine.requests import engine_address
 from bellwether.replay.engine.schedule import DECISION
-from bellwether.replay.engine.settings import DEFAULT_QUEUE, ReplaySettings, parse_queue
+from bellwether.replay.engine.settings import ReplaySettings, parse_queue
 from bellwether.replay.engine.state import (
     ARRAYS,
     ENTRY_WORD,
@@ -73,7 +73,6 @@ class Arrays:
             "shown": np.zeros(slots, np.int64),
             "marks": np.full(slots, NO_BOOK_YET, np.int32),
             "taken": np.zeros(slots, np.int64),
-            "scratch": np.empty(self._longest + 1, np.int64),
             "orders": new_rows(FIRST_ROWS, record_width("orders")),
             "fills": new_rows(FIRST_ROWS, record_width("fills")),
             "samples": new_rows(len(schedule) - stops, record_width("samples")),
@@ -181,7 +180,7 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarra
     state["expiry"] = state["timer"] = NEVER
     state["expiry_at"] = state["timer_at"] = -1
     state["cash"] = settings.bankroll
-    state["queue"], state["queue_number"] = parse_queue(settings.queue or DEFAULT_QUEUE)
+    state["queue"], state["queue_number"] = parse_queue(settings.queue)
     if state["queue"] == Queue.RECONCILED:
         raise ConfigError(f"replaying under {rules.name}: the queue model reconciled exists under pmb-2026-01 only; choose another")
     state["cancel_maker"], state["taker_only"] = settings.self_trade == "cancel_maker", settings.execution == "taker_only"

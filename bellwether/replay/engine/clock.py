@@ -48,7 +48,7 @@ from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, OPEN, PRIN
 
 _PENDING, _RESTING = np.int64(Status.PENDING), np.int64(Status.RESTING)
 _CLOSED_BIT, _SETTLED_BIT, _HALTED_BIT = np.int64(TickerStatus.CLOSED), np.int64(TickerStatus.SETTLED), np.int64(TickerStatus.HALTED)
-_NO_BOOK_BIT, _INVALID_BIT, _PAID_BIT = np.int64(TickerStatus.NO_BOOK), np.int64(TickerStatus.INVALID), np.int64(TickerStatus.PAID)
+_NO_BOOK_BIT, _INVALID_BIT = np.int64(TickerStatus.NO_BOOK), np.int64(TickerStatus.INVALID)
 _CLOSED, _AGENT = np.int64(Reason.CLOSED), np.int64(Reason.AGENT)
 _EXPIRY, _ARRIVAL, _TIMER, _SCHEDULED = range(4)
 
@@ -175,7 +175,8 @@ def process_events(sim, stop):
             if value > 0:
                 if level > best:
                     side.best, side.price = level, prices[side.prices + level]
-                    if (level >= side.meets or sides[s ^ 1].best >= sides[s ^ 1].meets) and _flag_crossing(sim, s >> 1):
+                    if level >= side.meets or sides[s ^ 1].best >= sides[s ^ 1].meets:
+                        _flag_crossing(sim, s >> 1)
                         flagged = True
                         stop = _stop_after_instant(sim, i, stop)
             elif level == best:
@@ -188,7 +189,8 @@ def process_events(sim, stop):
                 apply_print(sim, s, level, value, ts[i])
                 stop = _stop_after_instant(sim, i, stop)
         else:
-            flagged |= _change_status(sim, s >> 1, kind, value, ts[i])
+            _change_status(sim, s >> 1, kind, value, ts[i])
+            flagged = state.flagged == 1
             stop = _stop_after_instant(sim, i, stop)
         i += 1
     state.cursor = i
@@ -242,15 +244,14 @@ def check_crossings(sim, i, ts):
 
 @compiled
 def _flag_crossing(sim, m):
-    """Request a crossing check of a market at the end of the instant. Returns True."""
+    """Request a crossing check of a market at the end of the instant."""
     markets_of(sim)[m].flagged = 1
     state_of(sim).flagged = 1
-    return True
 
 
 @compiled
 def _change_status(sim, m, kind, value, ts):
-    """Process a halt, opening, close, settlement, gap or grid change of a market. Returns True if a crossing check is due."""
+    """Process a halt, opening, close, settlement, gap or grid change of a market."""
     state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
         market.status |= _INVALID_BIT
@@ -258,23 +259,22 @@ def _change_status(sim, m, kind, value, ts):
         if market.status & _INVALID_BIT:
             market.status &= ~_INVALID_BIT
             restore_book(sim, m)
-        return _flag_crossing(sim, m)
+        _flag_crossing(sim, m)
     elif kind == HALT:
         market.status |= _HALTED_BIT
     elif kind == OPEN:
         market.status &= ~_HALTED_BIT
-        return _flag_crossing(sim, m)
+        _flag_crossing(sim, m)
     elif kind == GRID:
         market.grid = value * state.grid_width
     elif kind == CLOSE:
         market.status |= _CLOSED_BIT
         end_all_orders(sim, m, _CLOSED, ts)
-    elif kind in (SETTLE, VOID) and market.status & _PAID_BIT == 0:
+    elif kind in (SETTLE, VOID) and market.status & _SETTLED_BIT == 0:
         end_all_orders(sim, m, _CLOSED, ts)
         pay_positions(sim, m, value, kind == VOID)
         update_reserves(sim, m)
-        market.status |= _PAID_BIT | _CLOSED_BIT | _SETTLED_BIT
-    return False
+        market.status |= _CLOSED_BIT | _SETTLED_BIT
 
 
 @compiled

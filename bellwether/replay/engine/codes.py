@@ -62,14 +62,13 @@ class Queue(IntEnum):
 
 
 class TickerStatus(IntEnum):
-    """Bits of a ticker's status; 0 means open with a book. SETTLED: trading ended by settlement. PAID: positions have been paid out."""
+    """Bits of a ticker's status; 0 means open with a book. SETTLED: positions have been paid out."""
 
     HALTED = 1
     CLOSED = 2
     SETTLED = 4
     NO_BOOK = 8
     INVALID = 16
-    PAID = 32
 
 
 class Reason(IntEnum):

@@ -189,9 +189,8 @@ def _rest_order(sim, o, lots, fee, ts):
     """Rest `lots` of an order that crosses nothing. Returns INSUFFICIENT_CASH if cash does not cover the reserve, else NONE."""
     state, order = state_of(sim), orders_of(sim)[o]
     s = 2 * order.market + order.bid_side
-    side, other = sides_of(sim)[s], sides_of(sim)[s ^ 1]
-    yes, no = (side.position, other.position) if order.bid_side == 0 else (other.position, side.position)
-    reserve = compute_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, ALL_LEVELS)
+    side = sides_of(sim)[s]
+    reserve = compute_reserve(sim, s, sides_of(sim)[s ^ 1].position, order.level, order.bid_price, lots, fee, ALL_LEVELS)
     reserved = state.reserved + reserve - side.reserve
     if state.cash < reserved:
         return _INSUFFICIENT_CASH
@@ -288,11 +287,10 @@ def _is_affordable(sim, order, filled, change, rest, fee, reached):
         change -= DOLLAR * (filled - pairs) if order.action == 1 else -DOLLAR * pairs
         own, opposite = own + filled - pairs, opposite - pairs
         cash += change
-    yes, no = (own, opposite) if order.bid_side == 0 else (opposite, own)
     if rest > 0 or filled > 0:
-        reserved += compute_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, ALL_LEVELS) - sides[s].reserve
+        reserved += compute_reserve(sim, s, opposite, order.level, order.bid_price, rest, fee, ALL_LEVELS) - sides[s].reserve
     if filled > 0 or reached < DOLLAR:
-        reserved += compute_reserve(sim, s ^ 1, yes, no, NO_ORDER, NO_ORDER, NO_ORDER, NO_ORDER, reached) - sides[s ^ 1].reserve
+        reserved += compute_reserve(sim, s ^ 1, own, NO_ORDER, NO_ORDER, NO_ORDER, NO_ORDER, reached) - sides[s ^ 1].reserve
     return cash - reserved >= 0
 
 

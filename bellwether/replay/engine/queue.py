@@ -13,12 +13,10 @@ from bellwether.replay.engine.account import book_fill, compute_reserved_fee, up
 from bellwether.replay.engine.book import JOINED, LEFT, consume, count_at_level, link, unlink
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.state import markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
+from bellwether.replay.engine.state import markets_of, orders_of, shown_of, sides_of, state_of
 
 _RESTING, _FILLED, _CANCELLED = np.int64(Status.RESTING), np.int64(Status.FILLED), np.int64(Status.CANCELLED)
-_TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC, _SAMPLED = (
-    np.int64(Queue[name]) for name in ("TRADE_ONLY", "PROPORTIONAL", "OPTIMISTIC", "SAMPLED")
-)
+_TRADE_ONLY, _OPTIMISTIC, _SAMPLED = np.int64(Queue.TRADE_ONLY), np.int64(Queue.OPTIMISTIC), np.int64(Queue.SAMPLED)
 _INSUFFICIENT_CASH, _NO_REASON = np.int64(Reason.INSUFFICIENT_CASH), np.int64(Reason.NONE)
 _MAKER, _GTD = np.int64(Role.MAKER), np.int64(Tif.GTD)
 
@@ -103,7 +101,7 @@ def apply_level_change(sim, s, level, recorded, value, traded, event):
 
 @inlined
 def cancelled_ahead(queue, exponent, ahead, recorded, cancelled, place):
-    """Return how many of `cancelled` lots of a level were ahead of an order under a queue model.
+    """Return how many of `cancelled` lots of a level were ahead of an order under a queue model, proportional unless it is another.
 
     ahead, recorded: lots ahead and lots at the level before. place: first cancelled lot of the queue, for the model sampled.
     """
@@ -112,7 +110,7 @@ def cancelled_ahead(queue, exponent, ahead, recorded, cancelled, place):
     if queue == _OPTIMISTIC:
         return min(cancelled, ahead)
     behind = max(0, recorded - ahead)
-    if cancelled == 0 or queue != _PROPORTIONAL or ahead + behind == 0:
+    if cancelled == 0 or ahead + behind == 0:
         return 0
     front, back = (ahead, behind) if exponent == 1 else power_weights(ahead, behind, exponent)
     return min(max(cancelled * front // (front + back), cancelled - behind), ahead)
@@ -244,7 +242,7 @@ def _fill_at_level(sim, first, level, lots, ts):
 @compiled
 def fill_crossed(sim, m, ts):
     """Fill own resting orders of a market that the other side of its book crosses; the fills reduce the displayed sizes."""
-    sides, shown, orders, sizes = sides_of(sim), shown_of(sim), orders_of(sim), scratch_of(sim)
+    sides, shown, orders = sides_of(sim), shown_of(sim), orders_of(sim)
     dollar = markets_of(sim)[m].levels + 1
     for s in range(2 * m, 2 * m + 2):
         side, other = sides[s], sides[s ^ 1]
@@ -252,17 +250,13 @@ def fill_crossed(sim, m, ts):
         lowest = dollar - side.top
         if side.head < 0 or highest < lowest:
             continue
-        # Without consumption the displayed sizes stay, but each lot fills once.
-        for level in range(lowest, highest + 1):
-            sizes[level] = shown[other.book + level]
         i = side.head
         while i >= 0:
             order = orders[i]
             level = highest
             while level >= dollar - order.level and order.status == _RESTING:
-                lots = _fill_resting(sim, i, sizes[level], ts)
+                lots = _fill_resting(sim, i, shown[other.book + level], ts)
                 if lots > 0:
-                    sizes[level] -= lots
                     consume(sim, s ^ 1, level, lots)
                 level -= 1
             i = order.next

@@ -27,8 +27,8 @@ class ReplaySettings:
 
     cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders.
     data_latency: age of the market data that a decision sees. execution: whether orders may rest. queue: queue model, see
-    `parse_queue`; None: DEFAULT_QUEUE. self_trade: which order is cancelled when both sides are the agent's. max_orders: per
-    run. max_resting: per ticker and side.
+    `parse_queue`. self_trade: which order is cancelled when both sides are the agent's. max_orders: per run. max_resting: per ticker and
+    side.
     """
 
     cadence: int = 5 * SECOND
@@ -36,7 +36,7 @@ class ReplaySettings:
     order_latency: int = 0
     data_latency: int = 0
     execution: Execution = "maker_taker"
-    queue: str | None = None
+    queue: str = DEFAULT_QUEUE
     self_trade: SelfTradeRule = "cancel_taker"
     bankroll: MicroDollars = _BANKROLL
     max_orders: int = 1_000_000
@@ -54,9 +54,7 @@ class ReplaySettings:
             value = getattr(self, name)
             if value not in choices:
                 raise ConfigError(f"settings of a replay: {name} is {value!r}; choose one of {', '.join(map(str, choices))}")
-
-        if self.queue is not None:
-            parse_queue(self.queue)
+        parse_queue(self.queue)
 
     def _check_int(self, name: str, minimum: int) -> None:
         """Raise `ConfigError` unless the setting `name` is an integer from `minimum` to its maximum."""

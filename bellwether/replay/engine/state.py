@@ -112,7 +112,6 @@ ARRAYS: dict[str, np.dtype] = {
     "shown": _INT,
     "marks": np.dtype(np.int32),
     "taken": _INT,
-    "scratch": _INT,
     "orders": ORDER,
     "fills": FILL,
     "samples": SAMPLE,
@@ -191,7 +190,7 @@ state_of = _record_accessor("state")
 ts_of, event_of, prices_of, numbers_of = (_array_accessor(name) for name in ("ts", "event", "prices", "numbers"))
 grids_of, schedule_of = _array_accessor("grids"), _array_accessor("schedule")
 markets_of, sides_of, shown_of, marks_of, taken_of = (_array_accessor(name) for name in ("markets", "sides", "shown", "marks", "taken"))
-scratch_of, orders_of, fills_of, samples_of = (_array_accessor(name) for name in ("scratch", "orders", "fills", "samples"))
+orders_of, fills_of, samples_of = (_array_accessor(name) for name in ("orders", "fills", "samples"))
 messages_of, batch_of, updates_of, noted_of = (_array_accessor(name) for name in ("messages", "batch", "updates", "noted"))
 trades_of = _array_accessor("trades")
 
