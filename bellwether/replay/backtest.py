@@ -128,13 +128,11 @@ def run(
     settings = settings or BacktestSettings()
     prepared = _prepare_source(source, settings, cache)
     settings = settings.of(prepared)
-    if prepared.content is not None:
-        return _run_original(prepared, agent, settings, isolated=isolated)
+    is_original = prepared.content is not None
     if settings.queues is None:
-        settings = replace(settings, queues=0 if isolated else _default_queues(_find_factory(agent)[0]))
-    trade = partial(_trade, prepared, agent, isolated=isolated)
-    session, result = trade(settings)
-    outcome = session.result()
+        settings = replace(settings, queues=0 if is_original or isolated else _default_queues(_find_factory(agent)[0]))
+    trade = partial(_trade_original if is_original else _trade, prepared, agent, isolated=isolated)
+    outcome, result = trade(settings)
     queues, failed = ((), result.failure) if result.failure else _sample_queues(trade, settings, outcome)
     return Backtest(
         episode=prepared.info.id,
@@ -146,58 +144,24 @@ def run(
         settings=settings,
         tape=prepared.tape,
         outcome=outcome,
-        steps=session.steps,
         failure=failed,
         default_fees=prepared.default_fees,
         episodes=prepared.episodes,
         tags=result.tags,
+        own_metrics=result.own_metrics,
         queues=queues,
-    )
-
-
-def _run_original(prepared: Prepared, agent: Agent | type[Agent] | AgentSource, settings: BacktestSettings, *, isolated: bool) -> Backtest:
-    """Run an agent under PredictionMarketBench's own rules."""
-    if isolated:
-        raise ConfigError(
-            f"replaying {prepared.info.id}: isolated agents cannot run under {prepared.rules.name}; run the agent in this process"
-        )
-    kind, name, create = _find_factory(agent)
-    check_complete(kind)
-    pmb.check(kind, settings)
-    settings = replace(settings, queues=0)
-    with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
-        instance = call_guarded(limit, create, -1, prepared.info.start_ns)
-        result = pmb.replay(prepared, instance, settings, limit)
-    if isinstance(instance, Agent):
-        name, params = instance.name, instance.params
-    else:
-        params = {} if isinstance(agent, type) else dict(agent.params)
-    return Backtest(
-        episode=prepared.info.id,
-        episode_digest=prepared.digest,
-        venue=prepared.info.venue,
-        agent=name,
-        params=params,
-        rules=prepared.rules,
-        settings=settings,
-        tape=prepared.tape,
-        outcome=result.outcome,
-        steps=result.outcome.steps,
-        failure=result.failure,
-        episodes=(prepared.info.id,),
-        tags=result.tags,
-        own_metrics=result.metrics,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _AgentResult:
-    """Result of an agent's run. tags: labels of its orders by number."""
+    """Result of an agent's run. tags: labels of its orders by number. own_metrics: as in `RunRecord`."""
 
     name: str
     params: Mapping[str, Any]
     failure: Failure | None
     tags: Mapping[int, str] = field(default_factory=dict)
+    own_metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +185,8 @@ def _trade(
     settings: BacktestSettings,
     *,
     isolated: bool,
-) -> tuple[Session, _AgentResult]:
-    """Run an agent in a new session. Returns the finished session and the agent's result."""
+) -> tuple[ReplayOutcome, _AgentResult]:
+    """Run an agent in a new session. Returns the outcome and the agent's result."""
     session = Session(prepared.tape, prepared.rules, settings.engine())
     port = LocalPort(
         session,
@@ -233,9 +197,33 @@ def _trade(
     )
     info = replace(prepared.info, bankroll=session.settings.bankroll)
     environment = _Environment(session, port, info, prepared, settings)
+    result = (_run_isolated if isolated else _run_local)(agent, environment)
+    return session.result(), result
+
+
+def _trade_original(
+    prepared: Prepared, agent: Agent | type[Agent] | AgentSource, settings: BacktestSettings, *, isolated: bool
+) -> tuple[ReplayOutcome, _AgentResult]:
+    """Run an agent under PredictionMarketBench's own rules. Returns the outcome and the agent's result."""
     if isolated:
-        return session, _run_isolated(agent, environment)
-    return session, _run_local(agent, environment)
+        raise ConfigError(
+            f"replaying {prepared.info.id}: isolated agents cannot run under {prepared.rules.name}; run the agent in this process"
+        )
+    kind, name, create = _find_factory(agent)
+    check_complete(kind)
+    pmb.check(kind, settings)
+    with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
+        instance = call_guarded(limit, create, -1, prepared.info.start_ns)
+        result = pmb.replay(prepared, instance, settings, limit)
+    name, params = _describe(instance, agent, name)
+    return result.outcome, _AgentResult(name, params, result.failure, result.tags, result.metrics)
+
+
+def _describe(instance: Agent | Failure, agent: Agent | type[Agent] | AgentSource, name: str) -> tuple[str, Mapping[str, Any]]:
+    """Return name and arguments of an agent's instance, or of the requested agent if its creation failed. name: of the requested agent."""
+    if isinstance(instance, Agent):
+        return instance.name, instance.params
+    return name, {} if isinstance(agent, type) else dict(agent.params)
 
 
 def _default_queues(kind: type[Agent]) -> int:
@@ -245,7 +233,7 @@ def _default_queues(kind: type[Agent]) -> int:
 
 
 def _sample_queues(
-    trade: Callable[[BacktestSettings], tuple[Session, _AgentResult]], settings: BacktestSettings, main: ReplayOutcome
+    trade: Callable[[BacktestSettings], tuple[ReplayOutcome, _AgentResult]], settings: BacktestSettings, main: ReplayOutcome
 ) -> tuple[tuple[MicroDollars, ...], Failure | None]:
     """Repeat a run in the sampled queue histories. Returns the P&L of each, and the failure of the first run that failed.
 
@@ -256,8 +244,8 @@ def _sample_queues(
         return (main.pnl,) * settings.queues, None
     profits, failed = [], None
     for history in range(settings.queues):
-        session, result = trade(replace(settings, queue=f"sampled:{history}"))
-        profits.append(session.pnl())
+        outcome, result = trade(replace(settings, queue=f"sampled:{history}"))
+        profits.append(outcome.pnl)
         if failed is None and result.failure is not None:
             failed = replace(result.failure, message=f"in sampled queue history {history}: {result.failure.message}")
     return tuple(profits), failed
@@ -300,7 +288,7 @@ def _run_local(agent: Agent | type[Agent] | AgentSource, environment: _Environme
         instance = call_guarded(limit, create, -1, session.now)
         if isinstance(instance, Failure):
             finish_session(session, instance)
-            return _AgentResult(name, {} if isinstance(agent, type) else dict(agent.params), instance)
+            return _AgentResult(*_describe(instance, agent, name), instance)
         instance.has_run = True
         seed = environment.seed(instance.name)
         if isinstance(instance, CompiledAgent):

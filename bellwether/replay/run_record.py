@@ -142,7 +142,6 @@ class RunRecord:
         settings: Settings, with rules, execution, queue and bankroll filled in.
         tape: Input of the engine.
         outcome: Output of the engine: orders, fills and samples as integers, with the engine's column numbers.
-        steps: Number of decisions.
         failure: Error that ended the agent's trading; None without one.
         default_fees: The fee terms of a market are unknown.
         episodes: Names of the episodes.
@@ -160,7 +159,6 @@ class RunRecord:
     settings: BacktestSettings
     tape: Tape
     outcome: ReplayOutcome
-    steps: int
     failure: Failure | None = None
     default_fees: bool = False
     episodes: tuple[str, ...] = ()
@@ -172,6 +170,11 @@ class RunRecord:
     def queue_spread(self) -> QueueSpread | None:
         """Summary of the P&L over the sampled queue histories; None without them."""
         return QueueSpread.of(self.queues)
+
+    @property
+    def steps(self) -> int:
+        """Number of decisions."""
+        return self.outcome.steps
 
     @property
     def seed(self) -> int:
