@@ -61,7 +61,7 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
     cloup.option(
         "--queue",
         metavar="MODEL",
-        help="Queue model: trade_only, proportional, proportional:EXPONENT, optimistic, or sampled:HISTORY.  [default: that of the rules]",
+        help="Queue model: trade_only, proportional, proportional:EXPONENT, optimistic, or sampled:HISTORY.  [default: proportional]",
     ),
     cloup.option(
         "--queues",
