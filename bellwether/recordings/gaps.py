@@ -222,8 +222,8 @@ class _Book:
     """Valid book of a market.
 
     key: its primary subscription. opened, last: numbers of its snapshot and its last frame; None if the subscription has no numbers.
-    position: of its last frame. compared_from: exchange time (ns) from which changes of other subscriptions are compared with it; None if there are none. recent: changes
-    of the last second, with their times. ahead: changes that only another subscription has sent.
+    position: of its last frame. compared_from: exchange time (ns) of the first change that is compared with other subscriptions; None without
+    others. recent: changes of the last second, with their times. ahead: changes that only another subscription has sent.
     """
 
     key: Key

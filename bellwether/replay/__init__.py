@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bellwether.errors import OrderError
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import Book, EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
-    from bellwether.replay.engine.codes import OrderError
     from bellwether.replay.episode import load
     from bellwether.replay.preparation import Prepared, prepare
     from bellwether.replay.sweep import Candidate, Sweep, run_sweep
@@ -35,7 +35,6 @@ _HOMES = {
     "agents.records": ("Book", "EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Market", "Order"),
     "agents.failures": ("Failure",),
-    "engine.codes": ("OrderError",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
     "episode": ("load",),
     "preparation": ("Prepared", "prepare"),

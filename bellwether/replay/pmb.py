@@ -24,8 +24,8 @@ from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent, deri
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure
 from bellwether.replay.agents.limits import StepLimit
-from bellwether.replay.agents.local_port import Conditions
-from bellwether.replay.agents.port import FILL_COLUMNS, store_tag
+from bellwether.replay.agents.local_port import Conditions, rows_of
+from bellwether.replay.agents.port import FILL_COLUMNS, TRADE_COLUMNS, store_tag
 from bellwether.replay.agents.runner import PhaseCaller, call_locally
 from bellwether.replay.engine import ReplayOutcome, codes
 from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
@@ -426,12 +426,11 @@ class _Simulation:
         return [number for number in self._seen_listed if ticker in (-1, self._orders[number].ticker)]
 
     def _trades(self, ticker: int) -> np.ndarray:
-        rows = self._prepared.trades[self._marks[0][1] : self._trades_seen]
-        return rows if ticker < 0 else rows[rows[:, 1] == ticker]
+        return rows_of(self._prepared.trades[self._marks[0][1] : self._trades_seen], TRADE_COLUMNS.index("ticker"), ticker)
 
     def _own_fills(self, ticker: int, whole: int) -> np.ndarray:
         fills = np.array(self._fills[0 if whole else self._marks[0][0] :], np.int64).reshape(-1, codes.F_COLS)
-        return (fills if ticker < 0 else fills[fills[:, codes.F_TICKER] == ticker])[:, : len(FILL_COLUMNS)]
+        return rows_of(fills, codes.F_TICKER, ticker)[:, : len(FILL_COLUMNS)]
 
     def _ledger(self, ticker: int) -> list[list[int]]:
         rows = []

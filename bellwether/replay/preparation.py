@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +18,7 @@ from bellwether.replay.rules import PMB, PMB_RULES, RuleSet, combine_rules, rule
 from bellwether.replay.tape import Tape, load_tape
 from bellwether.replay.tape.layout import KIND_MASK, PRINT, freeze, unpack
 from bellwether.replay.tape.merge import merge_tapes, replace_units
-from bellwether.replay.units import DOLLAR, SECOND, YES
+from bellwether.replay.units import DOLLAR, YES
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
@@ -130,12 +129,11 @@ def _prepare_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
 
 def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None) -> Prepared:
     about = episode.metadata
-    day = datetime.fromtimestamp(about.start // SECOND, UTC).date()
-    wanted = rules or about.rules or rules_for(about.venue, day)
+    wanted = rules or about.rules or rules_for(about.venue, about.day)
     is_original = wanted in (PMB, PMB_RULES)
     chosen = PMB_RULES if is_original else rule_set(wanted) if isinstance(wanted, str) else wanted
     # Under these rules only the results use the tape.
-    tape = load_tape(episode, rules_for(about.venue, day) if is_original else chosen, cache)
+    tape = load_tape(episode, rules_for(about.venue, about.day) if is_original else chosen, cache)
     exogenous = {} if is_original else episode.exogenous
     # PredictionMarketBench tells agents the time to the end of the recording.
     close = about.end if is_original else None

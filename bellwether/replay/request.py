@@ -62,12 +62,16 @@ class Request:
         combinations, fixed = parse_grid(options["grid"]), parse_parameters(options["params"])
         if both := sorted(fixed.keys() & combinations[0].keys()):
             raise ConfigError(f"reading --param {both[0]}: --grid {both[0]} sets it too; give one of them")
-        candidates = [candidate for name in agents for candidate in _build_candidates(name, fixed, combinations, options)]
+        chosen = _build_settings(options)
+        isolated = chosen.limits if options["isolated"] else None
+        candidates = [
+            candidate for name in agents for candidate in _build_candidates(name, fixed, combinations, isolated, options["cadence"])
+        ]
         candidates += [_build_replay(place(name), options) for name in options["replays"]]
         return cls(
             sources=_require_distinct([_find_source(name) for name in episodes], episodes, "--episode"),
             candidates=_require_distinct(candidates, [candidate.label for candidate in candidates], "--agent"),
-            settings=_build_settings(options),
+            settings=chosen,
             cache=settings().tapes_path,
             combinations=len(combinations),
             unsettled=options["unsettled"],
@@ -133,9 +137,12 @@ def _parse_dollars(text: str) -> MicroDollars:
     return MicroDollars(whole)
 
 
-def _build_candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: Mapping[str, Any]) -> list[Candidate]:
-    entry = find_agent(name, isolated=Limits.parse(options["limits"]) if options["isolated"] else None)
-    cadence = entry.cadence if options["cadence"] is None else None
+def _build_candidates(
+    name: str, params: dict[str, Any], combinations: list[dict[str, Any]], isolated: Limits | None, cadence: float | None
+) -> list[Candidate]:
+    """Build a candidate per combination of an agent's parameters. isolated: limits of the process that loads it. cadence: of all candidates."""
+    entry = find_agent(name, isolated=isolated)
+    own = entry.cadence if cadence is None else None
     return [
         Candidate(
             entry.agent,
@@ -143,7 +150,7 @@ def _build_candidates(name: str, params: dict[str, Any], combinations: list[dict
             build_label(entry.name, varied),
             {**entry.params, **params, **varied},
             varied,
-            cadence,
+            own,
             entry.title,
             entry.isolated,
         )

@@ -9,8 +9,9 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from bellwether.errors import OrderError
 from bellwether.replay.agents.port import REQUEST_COLUMNS
-from bellwether.replay.engine.codes import OrderError, Tif
+from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, NO, SELL, YES
 from bellwether.units import CentiCents, Lots
 

@@ -13,6 +13,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from bellwether.errors import OrderError
 from bellwether.replay.agents.arguments import (
     ACTIONS,
     EPOCH,
@@ -31,7 +32,7 @@ from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.port import REQUEST_COLUMNS, Port, Row
 from bellwether.replay.agents.records import REASONS, Book, EpisodeInfo, Fill, Position, Trade, to_fills, to_positions, to_trades
 from bellwether.replay.agents.views import Market, Order, Quotes
-from bellwether.replay.engine.codes import OrderError, Tif
+from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, SELL
 from bellwether.units import CentiCents, MicroDollars
 

@@ -13,6 +13,7 @@ import numpy as np
 from bellwether.replay.agents.agent import Callbacks
 from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, News, Row, store_tag
 from bellwether.replay.engine import codes
+from bellwether.replay.engine.state import NEVER
 from bellwether.units import CentiCents, Lots
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ MOST_TIMERS = 10_000
 _SENT_AS = [codes.O_TICKER, codes.O_SIDE, codes.O_ACTION]
 #: `FILL_COLUMNS` are the first columns of the engine's fills.
 _FILL_WIDTH = len(FILL_COLUMNS)
-_NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ class LocalPort:
         if self._timers and self._timers[0] <= session.now:
             while self._timers and self._timers[0] <= session.now:
                 timers.append(heappop(self._timers))
-            session.set_timer(self._timers[0] if self._timers else _NEVER)
+            session.set_timer(self._timers[0] if self._timers else NEVER)
         news = (fills, orders, trades, books, timers)
         return news if any(news) else None
 
@@ -196,11 +196,11 @@ class LocalPort:
     def _trades(self, market: int) -> np.ndarray:
         last = self._session.step_index - (0 if self._between else 1)
         since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side="right")) if last >= 0 else 0
-        return _rows_of(self._read_trades()[since : self._count_trades(self._session.now)], TRADE_COLUMNS.index("ticker"), market)
+        return rows_of(self._read_trades()[since : self._count_trades(self._session.now)], TRADE_COLUMNS.index("ticker"), market)
 
     def _fills(self, market: int, whole: int) -> np.ndarray:
         first = 0 if whole else self._session.fills_before[self._between]
-        return _rows_of(self._session.fills[first:, :_FILL_WIDTH], codes.F_TICKER, market)
+        return rows_of(self._session.fills[first:, :_FILL_WIDTH], codes.F_TICKER, market)
 
     def _ledger(self, market: int) -> list[list[Any]]:
         session = self._session
@@ -256,5 +256,6 @@ class LocalPort:
         return ""
 
 
-def _rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:
+def rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:
+    """Return the rows of a market, whose number is in a column; all rows for -1."""
     return rows if market < 0 else rows[rows[:, column] == market]

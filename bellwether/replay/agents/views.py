@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from bellwether.errors import OrderError
 from bellwether.replay.agents import port
 from bellwether.replay.agents.records import ACTIONS, REASONS, SIDES, STATUSES
 from bellwether.replay.engine import codes
-from bellwether.replay.engine.codes import OrderError
 from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
 from bellwether.units import CentiCents, Lots, MicroDollars
 

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from bellwether.errors import BellwetherError
 from bellwether.replay.units import BUY, NO, SELL, YES
 
-
-class OrderError(BellwetherError, ValueError):
-    """Invalid call of an agent: an unknown ticker or order id, a price that is not an integer, a size below 1, or an order in `start` or `end`."""
-
-
-__all__ = ["BUY", "NO", "SELL", "YES", "OrderError", "Queue", "Reason", "Role", "Status", "TickerStatus", "Tif"]
+__all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "Status", "TickerStatus", "Tif"]
 
 #: Incremented whenever results of the same run may change; stored in every result.
 ENGINE_VERSION = "4"

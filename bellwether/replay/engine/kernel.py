@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bellwether.errors import OrderError
 from bellwether.replay.engine.book import count_resting, level_of
 from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
 from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
-from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE, OrderError
+from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE
 from bellwether.replay.engine.compilation import compiled, compiled_alone
 from bellwether.replay.engine.state import (
     call_engine,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -135,8 +134,7 @@ def _check_terms(metadata: Metadata, findings: Findings) -> None:
     if metadata.rules == PMB:  # its markets have no terms
         return
     try:
-        day = datetime.fromtimestamp(metadata.start // SECOND, UTC).date()
-        rules = rule_set(metadata.rules) if metadata.rules else rules_for(metadata.venue, day)
+        rules = rule_set(metadata.rules) if metadata.rules else rules_for(metadata.venue, metadata.day)
     except BellwetherError as error:
         findings.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
         return

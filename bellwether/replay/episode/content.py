@@ -78,7 +78,7 @@ class BookColumns:
     @classmethod
     def of(cls, table: pa.Table) -> BookColumns:
         """Return the columns of a table of `orderbook.parquet`, without a copy."""
-        ts, sequence, ticker, words = (_join(column) for column in table.columns)
+        ts, sequence, ticker, words = (join_chunks(column) for column in table.columns)
         offsets = values_of(words.offsets).astype(np.int64)
         low, high = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
         values = words.values.slice(low, high - low)
@@ -117,7 +117,7 @@ class Trades:
     @classmethod
     def of(cls, table: pa.Table) -> Trades:
         """Return the columns of a table of `trades.parquet`, without a copy."""
-        ts, trade_id, *numbers = (_join(column) for column in table.columns)
+        ts, trade_id, *numbers = (join_chunks(column) for column in table.columns)
         return cls(values_of(ts.cast(pa.int64())), trade_id, *map(values_of, numbers))
 
 
@@ -159,8 +159,8 @@ def _freeze_fields(columns: Any, **dtypes: Any) -> None:
             object.__setattr__(columns, name, freeze(getattr(columns, name), dtypes.get(name, np.int64)))
 
 
-def _join(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array."""
+def join_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column of a table as one array."""
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([*column.chunks, pa.array([], column.type)])
 
 
@@ -247,7 +247,7 @@ def no_trades() -> Trades:
 
 def series_of(table: pa.Table, names: Iterable[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the exogenous series of a table of `exogenous.parquet` by name, as in `Content`."""
-    ts, name, value = (_join(column) for column in table.columns)
+    ts, name, value = (join_chunks(column) for column in table.columns)
     code = np.array(name.to_pylist(), object)
     times, values = values_of(ts.cast(pa.int64())), values_of(value)
     return {series: (freeze(times[code == series]), freeze(values[code == series], np.float64)) for series in names}

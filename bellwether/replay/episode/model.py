@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -216,6 +216,11 @@ class Metadata:
     def tickers(self) -> tuple[str, ...]:
         """Tickers in the order of their codes."""
         return tuple(market.ticker for market in self.markets)
+
+    @property
+    def day(self) -> date:
+        """First day of the recorded window, UTC, whose rules of the venue apply by default."""
+        return datetime.fromtimestamp(self.start // units.SECOND, UTC).date()
 
 
 @cache

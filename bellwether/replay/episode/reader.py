@@ -30,7 +30,7 @@ from bellwether.replay.episode.checks import (
     check_trade_rows,
     check_winners,
 )
-from bellwether.replay.episode.content import EXOGENOUS, ORDERBOOK, SCHEMAS, TRADES, BookColumns, Content, series_of
+from bellwether.replay.episode.content import EXOGENOUS, ORDERBOOK, SCHEMAS, TRADES, BookColumns, Content, join_chunks, series_of
 from bellwether.replay.episode.content import Trades as TradeColumns
 from bellwether.replay.episode.model import METADATA, SETTLEMENT, Metadata, Settlement, parse_metadata, parse_settlements, read_json
 
@@ -176,9 +176,9 @@ def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.nd
         return {}
     table = _read_table(folder, EXOGENOUS)
     series = series_of(table, names)
-    values = values_of(pa.concat_arrays([*table["value"].chunks, pa.array([], pa.float64())]))
+    values = values_of(join_chunks(table["value"]))
     for valid, problem in (
-        (np.isin(np.array(table["name"].to_pylist(), object), names), "name is none of the series in metadata.json"),
+        (np.isin(np.array(table["name"].to_pylist(), object), names), "name is not a series of metadata.json"),
         (np.isfinite(values), "value is no finite number"),
     ):
         if not valid.all():

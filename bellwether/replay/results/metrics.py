@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bellwether.replay.agents.arguments import EPOCH
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status
 from bellwether.replay.results.markouts import NONE, markouts
@@ -30,8 +31,6 @@ HORIZONS = (1, 5, 30, 300)
 YEAR = 31_557_600_000_000_000
 #: Time of the payment of a market that the tape does not settle.
 NEVER = np.iinfo(np.int64).max
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
 def end_time(backtest: RunRecord) -> datetime:
     """Return the end of the episode or the time of its last event, whichever is later, rounded down to microseconds."""
     tape = backtest.tape
-    return _EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
+    return EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
 
 
 def max_drawdown(equity: np.ndarray) -> float | None:

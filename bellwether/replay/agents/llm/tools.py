@@ -8,17 +8,20 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, SkipJsonSchema
 
+from bellwether.errors import OrderError
+from bellwether.replay.agents.arguments import EPOCH
 from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.llm.trajectory import ToolCall
-from bellwether.replay.engine.codes import OrderError, Reason
+from bellwether.replay.engine.codes import Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS
 from bellwether.units import Lots, MicroDollars
 
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
 #: Maximum executed tool calls per answer, and characters of a call's arguments.
 MOST_CALLS, MOST_CHARACTERS = 50, 20_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Result = dict[str, Any]
 
@@ -56,15 +58,15 @@ class _Schema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
 
-class Tool(BaseModel):
+class Tool(BaseModel, ABC):
     """Call of a tool: its arguments, and their execution. The docstring of a subclass is the description that the model reads."""
 
     model_config = ConfigDict(extra="forbid")
     tool: ClassVar[str]
 
+    @abstractmethod
     def _run(self, ctx: AgentContext) -> Result:
         """Execute the call. Raises `OrderError` for invalid arguments, `BudgetError` beyond the budget of the decision."""
-        raise NotImplementedError
 
     @classmethod
     def definition(cls) -> dict[str, Any]:
@@ -338,5 +340,5 @@ def to_dollars(micros: MicroDollars) -> float:
 
 def format_time(ns: int) -> str:
     """Format ns UTC as ISO 8601, truncated to microseconds."""
-    text = (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
+    text = (EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
     return text.replace("+00:00", "Z")

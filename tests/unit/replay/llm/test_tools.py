@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bellwether.errors import OrderError
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import ToolCall
-from bellwether.replay.engine.codes import OrderError
 
 TOOLBOX = Toolbox(SimpleNamespace(exogenous=("spx",)))  # type: ignore[arg-type]
 ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_cents": 50}
