@@ -242,7 +242,7 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
     fills = chart_metadata({"price with fills": price_with_fills(backtest.tape, rows["replay/fills"], title)})
     numbers = {
         "P&L": float(row["pnl"]),
-        **({f"P&L, median of {row['queues']} sampled queues": float(row["queue_pnl_median"])} if row["queues"] else {}),
+        **({"P&L, median of sampled queues": float(row["queue_pnl_median"])} if row["queues"] else {}),
         "fees": float(row["fees"]),
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
