@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo ui fleet site live test test-all test-browser test-fleet mutate coverage lint lint-style lint-types lint-imports lint-sql lint-prose golden bench bench-replay constraints docs readme screenshots check-readme clean
 
-help: ## list the targets
+help: ## list the targets; CONTRIBUTING.md has those of developers
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The pip that comes with CPython 3.11 takes more than twice as long to resolve the dependencies as the pinned one.
@@ -39,7 +39,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 setup: $(VENV)/.platform ## make the virtual environment and install the pinned dependencies
 
-setup-dev: $(VENV)/.dev ## the same, with test tools
+setup-dev: $(VENV)/.dev # the same, with test tools
 
 demo: setup ## run everything in the sandbox and print the leaderboard; no key, no network
 	@$(BIN)/bellwether demo
@@ -61,29 +61,29 @@ PYTEST := $(BIN)/python -m pytest
 test: setup-dev ## run the tests of a change: nine minutes on two cores
 	@$(PYTEST) -n 2 --dist worksteal -m "not nightly and not browser and not fleet" --budgets
 
-test-all: setup-dev ## run all tests, also the nightly ones: process kills, real recordings, Monte Carlo, the fleet, the browser
+test-all: setup-dev # run all tests, also the nightly ones: process kills, real recordings, Monte Carlo, the fleet, the browser
 	@NIGHTLY=1 $(PYTEST) -n 2 --dist worksteal -m "not browser and not fleet"
 	@NIGHTLY=1 $(PYTEST) -q -m fleet tests/fleet
 	@NIGHTLY=1 $(PYTEST) -q -m browser tests
 
-test-browser: setup-dev ## open the main pages of the site in Chromium
+test-browser: setup-dev # open the main pages of the site in Chromium
 	@$(PYTEST) -q -m "browser and not nightly" tests/browser
 
-test-fleet: setup-dev ## run two workers on Postgres, Redis and an object store, kill one, and compare the tables
+test-fleet: setup-dev # run two workers on Postgres, Redis and an object store, kill one, and compare the tables
 	@$(PYTEST) -q -m "fleet and not nightly" tests/fleet
 
-mutate: setup-dev ## change constants and comparisons one at a time, and list those that no fast test catches
+mutate: setup-dev # change constants and comparisons one at a time, and list those that no fast test catches
 	@$(BIN)/python -m tests.mutations
 
 TESTS ?= tests
 
-golden: setup-dev ## build the demo home, rewrite the digests of tests/golden and print what changed
+golden: setup-dev # build the demo home, rewrite the digests of tests/golden and print what changed
 	@$(BIN)/python -m tests.golden
 
-coverage: setup-dev ## measure what the tests cover, in htmlcov/; TESTS=tests/lake for some
+coverage: setup-dev # measure what the tests cover, in htmlcov/; TESTS=tests/lake for some
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html $(TESTS)
 
-lint: setup-dev ## check style, types, SQL, prose and the direction of imports
+lint: setup-dev # check style, types, SQL, prose and the direction of imports
 	@$(MAKE) -s -k -j 4 lint-style lint-types lint-imports lint-sql lint-prose
 
 # The tools of lint run in parallel: each prints its findings in one piece, and one failure hides no other.
@@ -104,28 +104,28 @@ lint-sql:
 lint-prose:
 	@$(call shown,$(BIN)/python .ci/prose.py)
 
-bench: setup-dev ## measure speed and memory, as ratios
+bench: setup-dev # measure speed and memory, as ratios
 	@$(BIN)/python -m benchmarks
 
-bench-replay: setup-dev ## compare the replay engine with its peers, as ratios; about ten minutes
+bench-replay: setup-dev # compare the replay engine with its peers, as ratios; about ten minutes
 	@$(BIN)/python -m benchmarks._replay --write
 
-constraints: setup-dev ## pin the newest versions that fit pyproject.toml
+constraints: setup-dev # pin the newest versions that fit pyproject.toml
 	@$(BIN)/pip-compile -q --upgrade --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml
 	@sed -i.tmp '/^bellwether @ /d' constraints.txt && rm constraints.txt.tmp
 
-docs: setup-dev ## build the documentation as a site in build/docs; no network
+docs: setup-dev # build the documentation as a site in build/docs; no network
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict && echo "build/docs/index.html"
 
-readme: setup-dev ## write the tables and pictures of the README from the demo, which it runs first
+readme: setup-dev # write the tables and pictures of the README from the demo, which it runs first
 	@$(BIN)/bellwether demo > /dev/null
 	@$(BIN)/python -m tests.readme
 
-screenshots: setup-dev ## take pictures of one page of every kind in Chromium, and a contact sheet, in build/screenshots/
+screenshots: setup-dev # take pictures of one page of every kind in Chromium, and a contact sheet, in build/screenshots/
 	@$(BIN)/python -m tests.browser.screenshots
 
-check-readme: setup-dev ## run the demo in a folder of its own and compare the README's tables with what it prints
+check-readme: setup-dev # run the demo in a folder of its own and compare the README's tables with what it prints
 	@README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/unit/docs/test_pages.py
 
-clean: ## remove the environments, not your data
+clean: # remove the environments, not your data
 	@rm -rf $(VENV)
