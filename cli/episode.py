@@ -12,7 +12,7 @@ from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
 from bellwether.places import place
 from bellwether.recordings.recording import check_name, find_recording
-from bellwether.replay.episode.listing import COLUMNS, build_row, describe_single_market, list_episodes
+from bellwether.replay.episode.listing import COLUMNS, build_row, list_episodes
 from bellwether.replay.episode.model import METADATA, read_json
 from bellwether.settings import settings
 from cli.options import AS_JSON
@@ -167,25 +167,17 @@ def _print_episodes(rows: list[dict[str, Any]]) -> None:
 
 
 def _episode_row(episode: Episode) -> dict[str, Any]:
-    return build_row(episode.id, episode.metadata, episode.settlements, episode.digest)
+    return build_row(episode.id, episode.metadata, episode.content.settlements, episode.digest)
 
 
 def _show_episodes(episodes: list[Episode], *, as_json: bool) -> None:
-    from bellwether.replay.rules import PMB
-
     if as_json:
         emit([{**_episode_row(written), "digest": written.digest, "folder": str(written.folder)} for written in episodes])
         return
 
     for written in episodes:
-        defaults = [market.ticker for market in written.metadata.markets if market.has_default_fee]
-        if defaults and written.metadata.rules != PMB:
-            click.echo(
-                f"{written.id}: nothing states the fees of {', '.join(defaults)}; the venue's general ones apply. State them with --fee, --series or --ticker",
-                err=True,
-            )
-        if len(written.tickers) == 1 and (hint := describe_single_market(written.metadata)):
-            click.echo(f"{written.id}: {hint}", err=True)
+        for warning in written.warnings:
+            click.echo(f"{written.id}: {warning}", err=True)
         row = _episode_row(written)
         text = f"{written.id}: {row['markets']} markets, {row['hours']} h, {row['settled']} settled, digest {row['digest']}"
         console().print(text, markup=False, soft_wrap=True)

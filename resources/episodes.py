@@ -40,6 +40,6 @@ class EpisodesResource(dg.ConfigurableResource):
         from bellwether.replay.episode import load
 
         try:
-            return load(self.root / name, cache=self.cache)
+            return load(self.root / name)
         except BellwetherError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -100,7 +100,7 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
 def _build_episode(
     name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
-    from bellwether.replay.episode import validate, write
+    from bellwether.replay.episode import write
     from bellwether.replay.episode_builder import (
         Outcomes,
         build,
@@ -130,7 +130,7 @@ def _build_episode(
     if draft is None:
         raise BellwetherError(f"making the episode {name}: the recording {recording.name} contains no book of {event}")
     written = write(store.root / name, draft)
-    rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings], sources)
+    rows = episode_rows(written, sources)
     book = _book_picture(written, store)
     return rows, _episode_metadata(rows) | {"folder": dg.MetadataValue.path(str(written.folder))} | book
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -47,7 +47,7 @@ class Prepared:
         execution: Execution mode of the episodes.
         exogenous: Times (ns UTC) and values of each exogenous series, by name.
         default_fees: The rules use fee terms, and those of at least one market are not stated.
-        read_trades: Function that reads the episode's trades; a tape alone uses its prints.
+        recorded: The episode's trades; a tape alone uses its prints.
         content: Books, trades and settlements, which a replay under PredictionMarketBench's rules reads; None under other rules.
         parts: The single episodes, if there are several.
     """
@@ -59,7 +59,7 @@ class Prepared:
     execution: str = "maker_taker"
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     default_fees: bool = False
-    read_trades: Callable[[], Trades] | None = None
+    recorded: Trades | None = None
     content: Content | None = None
     parts: tuple[Prepared, ...] = ()
 
@@ -73,20 +73,20 @@ class Prepared:
         """Recorded trades by time, int64[n, 5]: ns UTC, ticker code, price of YES ($0.0001), lots, side that the taker bought. Trades of
         one instant are in the order of the episodes.
 
-        They are read on first use. Prints of the tape may be earlier than the feed reported them, so agents see the episode's own trades.
+        Prints of the tape may be earlier than the feed reported them, so agents see the episode's own trades.
         """
         if self.parts:
             codes = accumulate((len(part.tape.tickers) for part in self.parts), initial=0)
             rows = np.concatenate([part.trades + np.array([0, code, 0, 0, 0]) for part, code in zip(self.parts, codes, strict=False)])
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
-        elif self.read_trades is None:
+        elif self.recorded is None:
             tape = self.tape
             prints = np.flatnonzero(tape.event & KIND_MASK == PRINT)
             _, ticker, side, level, lots = unpack(tape.event[prints])
             price = tape.prices[tape.starts[ticker] + level]
             rows = np.column_stack([tape.ts[prints], ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])
         else:
-            trades = self.read_trades()
+            trades = self.recorded
             rows = np.column_stack([trades.ts, trades.ticker, trades.price, trades.lots, trades.taker]).astype(np.int64, copy=False)
         return freeze(rows)
 
@@ -134,7 +134,7 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
     chosen = PMB_RULES if is_original else rule_set(wanted) if isinstance(wanted, str) else wanted
     # Under these rules only the results use the tape.
     tape = load_tape(episode, rules_for(about.venue, about.day) if is_original else chosen, cache)
-    exogenous = {} if is_original else episode.exogenous
+    exogenous = {} if is_original else episode.content.exogenous
     # PredictionMarketBench tells agents the time to the end of the recording.
     close = about.end if is_original else None
     markets = tuple(
@@ -162,22 +162,13 @@ def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path 
         about.execution_mode,
         exogenous,
         default_fees,
-        _trade_reader(episode),
+        episode.content.trades,
         content=episode.content if is_original else None,
     )
 
 
 def _latest(ends: Sequence[int | None]) -> int | None:
     return None if None in ends else max(end for end in ends if end is not None)
-
-
-def _trade_reader(episode: Episode) -> Callable[[], Trades]:
-    """Return a function that reads the episode's trades without keeping its books in memory."""
-    content: Content | None = episode.__dict__.get("content")
-    if content is None:
-        return lambda: replace(episode).content.trades
-    trades = content.trades
-    return lambda: trades
 
 
 def _combine(episodes: Sequence[Prepared], bankroll: int | None) -> Prepared:

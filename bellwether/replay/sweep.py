@@ -253,4 +253,4 @@ def connect(address: str) -> Client:
 
 @lru_cache(maxsize=_OPEN_SOURCES)
 def _prepare_source(source: Source, rules: str | None, bankroll: int | None, cache: Path | None) -> Prepared:
-    return prepare([load(folder, cache=cache) for folder in source], rules, cache=cache, bankroll=bankroll)
+    return prepare([load(folder) for folder in source], rules, cache=cache, bankroll=bankroll)

@@ -18,7 +18,7 @@ def main() -> None:
     start = time.process_time()
     folder = Path(sys.argv[1])
     content = read_pmb(folder)
-    result = run(prepare(Episode.of(folder, content, content.digest()), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
+    result = run(prepare(Episode(folder, content, content.digest()), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
     cpu = time.process_time() - start
     answer = {"steps": result.steps, "samples": len(result.outcome.samples), "equity": result.outcome.equity}
     print(json.dumps({"cpu": cpu, "peak_mb": peak_mb(), **answer}))

@@ -15,7 +15,7 @@ def main() -> None:
     """Replay the episode and print the digest of the result."""
     folder, cache = Path(sys.argv[1]), Path(sys.argv[2])
     rules = "kalshi-2026-08-30"
-    print(run(prepare(load(folder, cache=cache), rules, cache=cache), Passive(), BacktestSettings(rules=rules)).digest)
+    print(run(prepare(load(folder), rules, cache=cache), Passive(), BacktestSettings(rules=rules)).digest)
 
 
 if __name__ == "__main__":

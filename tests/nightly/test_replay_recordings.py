@@ -165,7 +165,7 @@ def test_basketball_games_have_the_winners_that_the_index_names(recordings: Path
     with (recordings / "kalshi" / NBA / "EPISODES.csv").open() as file:
         wanted = {row["ticker"]: row["inferred_result"].upper() for row in csv.DictReader(file)}
     for one in built[NBA]:
-        found = {settlement.ticker: settlement for settlement in one.episode.settlements}
+        found = {settlement.ticker: settlement for settlement in one.episode.content.settlements}
         assert {ticker: settlement.result for ticker, settlement in found.items()} == {ticker: wanted[ticker] for ticker in found}
         assert sorted(settlement.result or "" for settlement in found.values()) == ["NO", "YES"]
         assert all((settlement.source or "").startswith("inferred") for settlement in found.values())
@@ -173,7 +173,7 @@ def test_basketball_games_have_the_winners_that_the_index_names(recordings: Path
 
 def test_a_market_recorded_without_trades_is_settled_by_what_its_ticker_messages_say(built: dict[str, list[BuiltEpisode]]) -> None:
     assert all(len(one.draft.trades.ts) == 0 for one in built[BTC])
-    found = [settlement for one in built[BTC] for settlement in one.episode.settlements if settlement.is_known]
+    found = [settlement for one in built[BTC] for settlement in one.episode.content.settlements if settlement.is_known]
     assert found
     assert all((settlement.source or "").startswith("inferred: last trade at") for settlement in found)
 
@@ -208,7 +208,7 @@ def ticks(recordings: Path, name: str) -> list[tuple[int, str]]:
 def test_ticks_of_the_underlying_are_a_series_that_is_read_as_of_a_time(recordings: Path, built: dict[str, list[BuiltEpisode]]) -> None:
     for one in built[ORDERS]:
         wanted = [tick for tick in ticks(recordings, one.recording.name) if tick[0] <= one.episode.metadata.end]
-        ts, values = one.episode.exogenous["SPX"]
+        ts, values = one.episode.content.exogenous["SPX"]
         assert ts.tolist() == [at for at, _ in wanted]
         assert values.tolist() == [float(price) for _, price in wanted]
         middle = (one.episode.metadata.start + one.episode.metadata.end) // 2

@@ -13,13 +13,12 @@ from numba import njit
 from bellwether.errors import BellwetherError, SchemaError
 from bellwether.replay.arrow import values_of
 from bellwether.replay.episode.content import ORDERBOOK, TRADES, BookColumns, Content, Trades
-from bellwether.replay.episode.listing import describe_single_market
 from bellwether.replay.episode.model import METADATA, SETTLEMENT, Metadata, Settlement, format_iso
 from bellwether.replay.rules import PMB, fee_terms, rule_set, rules_for
 from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, VALID, freeze, unpack
 from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS, SECOND
 
-ERROR, WARNING, INFO = "error", "warning", "info"
+ERROR, WARNING, INFO = _SEVERITIES = "error", "warning", "info"
 #: A level counts as displayed for a trade if it was within this time before the trade, ns.
 WINDOW = 2 * SECOND
 
@@ -38,14 +37,27 @@ class Finding:
     row: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
     """Findings for an episode, errors first. name: of the episode. digest: of the content, None after an error. counts: of rows etc."""
 
     name: str
-    findings: tuple[Finding, ...]
-    counts: Mapping[str, int]
-    digest: str | None
+    findings: list[Finding] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    digest: str | None = None
+
+    def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(severity, check, message, file, row))
+        self.findings.sort(key=lambda finding: _SEVERITIES.index(finding.severity))
+
+    @contextmanager
+    def collecting_errors(self, check: str, file: str) -> Iterator[None]:
+        """Catch a `SchemaError` raised in the block and add it as a finding of severity error."""
+        try:
+            yield
+        except SchemaError as error:
+            self.add(ERROR, check, str(error), file, getattr(error, "row", None))
 
     @property
     def errors(self) -> list[Finding]:
@@ -84,59 +96,35 @@ class RowError(SchemaError):
         super().__init__(f"{file}: row {row}: {problem}")
 
 
-@dataclass
-class Findings:
-    """Collector of findings during the checks of an episode."""
-
-    findings: list[Finding] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
-        """Add a finding."""
-        self.findings.append(Finding(severity, check, message, file, row))
-
-    @contextmanager
-    def collecting_errors(self, check: str, file: str) -> Iterator[None]:
-        """Catch a `SchemaError` raised in the block and add it as a finding of severity error."""
-        try:
-            yield
-        except SchemaError as error:
-            self.add(ERROR, check, str(error), file, getattr(error, "row", None))
-
-    def report(self, name: str, digest: str | None = None) -> Report:
-        """Build the report, errors first. digest: of the content; ignored after an error."""
-        ordered = sorted(self.findings, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
-        is_valid = not ordered or ordered[0].severity != ERROR
-        return Report(name, tuple(ordered), dict(self.counts), digest if is_valid else None)
-
-
-def check_content(content: Content, findings: Findings) -> None:
-    """Check books and trades whose columns are valid (`check_rows`, `check_trade_rows`) against each other, the gaps and the settlements."""
-    fold = fold_book(content.book, content.trades, len(content.metadata.markets))
-    _check_book(content, fold, findings)
-    _check_gaps(content, findings)
-    _check_trades(content, fold, findings)
-
-
-def check_metadata(metadata: Metadata, findings: Findings) -> None:
-    """Check the terms of the markets and the counts of the source."""
-    findings.counts["markets"] = len(metadata.markets)
-    _check_terms(metadata, findings)
-    _check_event(metadata, findings)
-    _check_source(metadata, findings)
+def check_content(content: Content, stated: str | None, report: Report) -> None:
+    """Check content whose rows are valid (`check_rows`, `check_trade_rows`). stated: digest in its metadata."""
+    metadata = content.metadata
+    report.counts["markets"] = len(metadata.markets)
+    _check_terms(metadata, report)
+    _check_source(metadata, report)
+    _check_winners(metadata, content.settlements, report)
+    fold = fold_book(content.book, content.trades, len(metadata.markets))
+    _check_book(content, fold, report)
+    _check_gaps(content, report)
+    _check_trades(content, fold, report)
+    digest = content.digest()
+    if stated not in (None, digest):
+        message = f"digest is {str(stated)!r:.80}, the content has {digest}; restore the files, or remove the digest"
+        report.add(ERROR, "digest", f"reading {METADATA}: {message}", METADATA)
+    report.digest = digest if report.is_valid else None
 
 
 # --- metadata and settlements ------------------------------------------------------------------------------------------
 
 
-def _check_terms(metadata: Metadata, findings: Findings) -> None:
+def _check_terms(metadata: Metadata, report: Report) -> None:
     """Add an error if the rule set or a market's fee terms are unknown, a warning if a market has only the venue's general fees."""
     if metadata.rules == PMB:  # its markets have no terms
         return
     try:
         rules = rule_set(metadata.rules) if metadata.rules else rules_for(metadata.venue, metadata.day)
     except BellwetherError as error:
-        findings.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
+        report.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
         return
     defaults = [market.ticker for market in metadata.markets if rules.uses_fee_terms and market.has_default_fee]
     if defaults:
@@ -144,48 +132,43 @@ def _check_terms(metadata: Metadata, findings: Findings) -> None:
             f"the fees of {len(defaults)} of {len(metadata.markets)} markets are unknown ({_join_names(defaults)}): the venue's general fees "
             "apply, under which makers may pay nothing; build or import it again with --fee, --series or --ticker"
         )
-        findings.add(WARNING, "fees", message, METADATA)
+        report.add(WARNING, "fees", message, METADATA)
     for market in metadata.markets:
         try:
             fee_terms(rules, market.fee)
         except BellwetherError as error:
-            findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {error}", METADATA)
+            report.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {error}", METADATA)
         except (TypeError, ArithmeticError) as error:
             problem = f"fee is {dict(market.fee)!r:.80}, which cannot be read ({error})"
-            findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {problem}", METADATA)
+            report.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {problem}", METADATA)
 
 
-def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findings: Findings) -> None:
+def _check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], report: Report) -> None:
     """Check that a mutually exclusive event has at most one winner, and one when all markets are settled. Warn if some never are."""
     winners = [settlement.ticker for settlement in settlements if settlement.result == "YES"]
     unsettled = [settlement.ticker for settlement in settlements if not settlement.is_known]
     if unsettled:
         message = f"{len(unsettled)} of {len(settlements)} markets never settle: {_join_names(unsettled)}"
-        findings.add(WARNING, "settlement", message, SETTLEMENT)
+        report.add(WARNING, "settlement", message, SETTLEMENT)
     if metadata.mutually_exclusive is None:
         message = f"{len(winners)} winners; metadata.json does not state whether the markets exclude each other"
-        findings.add(INFO, "winners", message, SETTLEMENT)
+        report.add(INFO, "winners", message, SETTLEMENT)
     elif metadata.mutually_exclusive and len(winners) > 1:
         message = f"{_join_names(winners)} are all YES, but the markets exclude each other; correct the results or mutually_exclusive"
-        findings.add(ERROR, "winners", f"reading {SETTLEMENT}: {message}", SETTLEMENT)
+        report.add(ERROR, "winners", f"reading {SETTLEMENT}: {message}", SETTLEMENT)
     elif metadata.mutually_exclusive and not winners and not unsettled:
-        findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
+        report.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
 
 
-def _check_event(metadata: Metadata, findings: Findings) -> None:
-    if note := describe_single_market(metadata):
-        findings.add(INFO, "coverage", note, METADATA)
-
-
-def _check_source(metadata: Metadata, findings: Findings) -> None:
+def _check_source(metadata: Metadata, report: Report) -> None:
     """Check that each book frame that was received was either applied to a book or lies in a gap of one; warn about lost trades."""
     unapplied, uncovered, lost = (_read_count(metadata.source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered or (unapplied and uncovered is None):
         message = f"{uncovered or unapplied} received frames of books were neither applied nor in a gap of a readable book"
-        findings.add(ERROR, "gaps", f"reading {METADATA}: {message}; build it again from the recording", METADATA)
+        report.add(ERROR, "gaps", f"reading {METADATA}: {message}; build it again from the recording", METADATA)
     if lost:
         message = f"{lost} messages of trade subscriptions were lost; resting orders fill less than they would have"
-        findings.add(WARNING, "trades", message, METADATA)
+        report.add(WARNING, "trades", message, METADATA)
 
 
 def _read_count(source: Mapping[str, Any], name: str) -> int | None:
@@ -355,13 +338,13 @@ def _fold(
     return bids, unchanged, hits
 
 
-def _check_book(content: Content, fold: BookFold, findings: Findings) -> None:
+def _check_book(content: Content, fold: BookFold, report: Report) -> None:
     """Check that no book is crossed or locked. Warn about markets without book rows and rows outside of the episode's window."""
     book, tickers = content.book, content.metadata.tickers
-    findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
+    report.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
     if fold.unchanged >= 0:
         message = f"{ORDERBOOK}: row {fold.unchanged}: a word changes nothing; give only the levels that a message changes"
-        findings.add(ERROR, "book", message, ORDERBOOK, fold.unchanged)
+        report.add(ERROR, "book", message, ORDERBOOK, fold.unchanged)
     total, counted = fold.bids.sum(axis=1), (fold.bids > 0).all(axis=1)
     for wrong, problem in (
         (total > DOLLAR, "crosses: YES bid {0:g} and NO bid {1:g} cents are more than a dollar"),
@@ -370,27 +353,27 @@ def _check_book(content: Content, fold: BookFold, findings: Findings) -> None:
         if (row := first_true(wrong & counted)) >= 0:
             best = problem.format(*(fold.bids[row] / CENT))
             message = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} such instants"
-            findings.add(ERROR, "crossing", f"{ORDERBOOK}: row {row}: {message}", ORDERBOOK, row)
+            report.add(ERROR, "crossing", f"{ORDERBOOK}: row {row}: {message}", ORDERBOOK, row)
     counts = np.bincount(book.ticker, minlength=len(tickers))
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
-        findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", ORDERBOOK)
-    _check_window(ORDERBOOK, "book rows", book.ts, content.metadata, findings)
+        report.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", ORDERBOOK)
+    _check_window(ORDERBOOK, "book rows", book.ts, content.metadata, report)
     if len(book.ts):
         pauses = np.diff(book.ts)
         pause = f"; longest pause {int(pauses.max()) / SECOND:,.1f} s" if len(pauses) else ""
         message = f"book rows from {format_iso(int(book.ts[0]))} to {format_iso(int(book.ts[-1]))}{pause}"
-        findings.add(INFO, "coverage", message, ORDERBOOK)
+        report.add(INFO, "coverage", message, ORDERBOOK)
 
 
-def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, findings: Findings) -> None:
+def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, report: Report) -> None:
     """Warn about rows outside of the episode's window. kind: what the rows are, for the message. ts: their times."""
     outside = (ts < metadata.start) | (ts > metadata.end)
     if (row := first_true(outside)) >= 0:
         message = f"{int(outside.sum())} {kind} lie outside start and end, the first at {format_iso(int(ts[row]))}"
-        findings.add(WARNING, "coverage", message, file, row)
+        report.add(WARNING, "coverage", message, file, row)
 
 
-def _check_gaps(content: Content, findings: Findings) -> None:
+def _check_gaps(content: Content, report: Report) -> None:
     """Check that the markets with gaps in the metadata are those with invalid books, and that each of them has a book outside of them."""
     metadata = content.metadata
     kind, ticker, *_ = unpack(content.book.words)
@@ -399,38 +382,38 @@ def _check_gaps(content: Content, findings: Findings) -> None:
     for gap in metadata.gaps:
         if gap.ticker in marked - shown:
             message = f"{gap.ticker} has no book, only a gap: {gap.cause}; leave it out, or correct its frames and build it again"
-            findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
+            report.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
     stated = {gap.ticker for gap in metadata.gaps}
-    findings.counts["gaps"] = len(metadata.gaps)
+    report.counts["gaps"] = len(metadata.gaps)
     if unmarked := sorted(stated - marked):
-        findings.add(WARNING, "gaps", f"gaps are stated, but the books are never invalid: {_join_names(unmarked)}", ORDERBOOK)
+        report.add(WARNING, "gaps", f"gaps are stated, but the books are never invalid: {_join_names(unmarked)}", ORDERBOOK)
     if unstated := sorted(marked - stated):
-        findings.add(WARNING, "gaps", f"books become invalid, but no gap is stated in metadata.json: {_join_names(unstated)}", METADATA)
+        report.add(WARNING, "gaps", f"books become invalid, but no gap is stated in metadata.json: {_join_names(unstated)}", METADATA)
     if metadata.gaps:
         seconds = sum((gap.end or metadata.end) - gap.start for gap in metadata.gaps) / SECOND
-        findings.add(INFO, "gaps", f"{len(metadata.gaps)} gaps, {seconds:,.1f} s in all", METADATA)
+        report.add(INFO, "gaps", f"{len(metadata.gaps)} gaps, {seconds:,.1f} s in all", METADATA)
 
 
-def _check_trades(content: Content, fold: BookFold, findings: Findings) -> None:
+def _check_trades(content: Content, fold: BookFold, report: Report) -> None:
     """Check that trades hit displayed levels of the book, at prices of YES that are on the market's grid, before the settlement."""
     trades, tickers = content.trades, content.metadata.tickers
-    findings.counts["trades"] = len(trades.ts)
+    report.counts["trades"] = len(trades.ts)
     if not len(trades.ts):
-        findings.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", TRADES)
+        report.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", TRADES)
         return
-    _check_window(TRADES, "trades", trades.ts, content.metadata, findings)
+    _check_window(TRADES, "trades", trades.ts, content.metadata, report)
     hit, flipped = fold.hits.T
     share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a displayed level"
     if (row := first_true(~hit)) >= 0:
         side, price = (column[row] for column in trades.passive)
         first = f"row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side]} bid at {price / CENT:g} cents"
-        findings.add(WARNING, "trades", f"{share}; the first that does not is {first}", TRADES, row)
+        report.add(WARNING, "trades", f"{share}; the first that does not is {first}", TRADES, row)
     else:
-        findings.add(INFO, "trades", share, TRADES)
+        report.add(INFO, "trades", share, TRADES)
     by_no = trades.taker == 1
     if flipped[by_no].sum() > hit[by_no].sum():
         counts = f"{int(flipped[by_no].sum()):,} of {int(by_no.sum()):,} trades of NO takers fit at the other side's price"
-        findings.add(WARNING, "trades", f"{counts}, {int(hit[by_no].sum()):,} as given; is the price that of YES?", TRADES)
+        report.add(WARNING, "trades", f"{counts}, {int(hit[by_no].sum()):,} as given; is the price that of YES?", TRADES)
     allowed = np.stack([_allowed_prices(market.price_grids()) for market in content.metadata.markets])
     settled = np.array([s.at if s.is_known else np.iinfo(np.int64).max for s in content.settlements], np.int64)
     for wrong, problem in (
@@ -439,4 +422,4 @@ def _check_trades(content: Content, fold: BookFold, findings: Findings) -> None:
     ):
         if (row := first_true(wrong)) >= 0:
             first = f"row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / CENT:g} cents"
-            findings.add(WARNING, "trades", f"{int(wrong.sum())} trades {problem}, the first is {first}", TRADES, row)
+            report.add(WARNING, "trades", f"{int(wrong.sum())} trades {problem}, the first is {first}", TRADES, row)

@@ -50,13 +50,3 @@ def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], dig
         "digest": digest[:12] or None,
         "problem": None,
     }
-
-
-def describe_single_market(metadata: Metadata) -> str | None:
-    """Return the note for an episode with one market of an event that usually has several; otherwise None."""
-    ticker, event = metadata.tickers[0], metadata.event_slug
-    # A ticker that ends in a number, such as a strike or a minute, names no outcome.
-    is_outcome = ticker.startswith(f"{event}-") and ticker.rpartition("-")[2].isalpha()
-    if metadata.mutually_exclusive is False or len(metadata.tickers) > 1 or not is_outcome:
-        return None
-    return f"{ticker} is the only market of {event} here; where the venue lists others, the recording lacks them"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from bellwether.replay import units
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from bellwether.replay.episode_builder.sources import Sources
 
 
-def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Sources | None = None) -> pl.DataFrame:
-    """Build an episode's rows of `replay/episodes`, one per market.
-
-    warnings: from the validation of the episode. sources: digests of its inputs.
-    """
-    about = episode.metadata
-    settled = {settlement.ticker: settlement for settlement in episode.settlements}
-    book_rows, trades = episode.counts()
-    ends = [about.end, *(settlement.at for settlement in episode.settlements if settlement.at is not None)]
+def episode_rows(episode: Episode, sources: Sources) -> pl.DataFrame:
+    """Build an episode's rows of `replay/episodes`, one per market. sources: digests of its inputs."""
+    about, content = episode.metadata, episode.content
+    book_rows, trades = (np.bincount(part.ticker, minlength=len(about.markets)).tolist() for part in (content.book, content.trades))
+    lots = np.zeros(len(about.markets), np.int64)
+    np.add.at(lots, content.trades.ticker, content.trades.lots)
+    ends = [about.end, *(settlement.at for settlement in content.settlements if settlement.at is not None)]
     common = {
         "episode": episode.id,
         "event": about.event_slug,
@@ -35,23 +33,22 @@ def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Source
         "start_at": about.start,
         "end_at": max(ends),
         "mutually_exclusive": about.mutually_exclusive,
-        "warnings": list(warnings),
+        "warnings": list(episode.warnings),
         "digest": episode.digest,
-        "recording_digest": sources.recording if sources else None,
-        "markets_digest": sources.markets_digest(datetime.fromtimestamp(max(ends) // units.SECOND, UTC)) if sources else None,
+        "recording_digest": sources.recording,
+        "markets_digest": sources.markets_digest(datetime.fromtimestamp(max(ends) // units.SECOND, UTC)),
         "folder": episode.folder.name,
         "known_at": datetime.fromtimestamp(max(ends) // units.SECOND, UTC),
     }
     rows = []
-    for market in about.markets:
-        count, lots = trades[market.ticker]
-        counts = {"book_rows": book_rows[market.ticker], "trades": count, "volume": Decimal(lots).scaleb(-2)}
+    for code, (market, settlement) in enumerate(zip(about.markets, content.settlements, strict=True)):
+        counts = {"book_rows": book_rows[code], "trades": trades[code], "volume": Decimal(int(lots[code])).scaleb(-2)}
         gaps = sum(gap.ticker == market.ticker for gap in about.gaps)
-        rows.append({**common, **_market_row(market, settled.get(market.ticker)), **counts, "gaps": gaps})
+        rows.append({**common, **_market_row(market, settlement), **counts, "gaps": gaps})
     return _frame(rows)
 
 
-def _market_row(market: Market, settlement: Settlement | None) -> dict[str, Any]:
+def _market_row(market: Market, settlement: Settlement) -> dict[str, Any]:
     multiplier = market.fee.get("multiplier")
     return {
         "ticker": market.ticker,
@@ -60,10 +57,10 @@ def _market_row(market: Market, settlement: Settlement | None) -> dict[str, Any]
         "fee_type": market.fee.get("type"),
         "fee_multiplier": None if multiplier is None else Decimal(str(multiplier)).quantize(Decimal("0.000001")),
         "default_fee": market.has_default_fee,
-        "settled_at": settlement.at if settlement else None,
-        "result": settlement.result if settlement else None,
-        "result_source": settlement.source if settlement else None,
-        "settlement_value": None if settlement is None or settlement.value is None else units.dollars(settlement.value),
+        "settled_at": settlement.at,
+        "result": settlement.result,
+        "result_source": settlement.source,
+        "settlement_value": None if settlement.value is None else units.dollars(settlement.value),
     }
 
 

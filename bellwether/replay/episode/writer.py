@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
 from bellwether.places import place
-from bellwether.replay.episode.checks import Findings, check_content, check_metadata, check_rows, check_trade_rows, check_winners
+from bellwether.replay.episode.checks import Report, check_content, check_rows, check_trade_rows
 from bellwether.replay.episode.content import EXOGENOUS, ORDERBOOK, TRADES, Content
 from bellwether.replay.episode.model import METADATA, SETTLEMENT, dump_metadata, dump_settlements
 from bellwether.replay.episode.reader import Episode
@@ -31,12 +31,10 @@ def write(folder: Path, content: Content) -> Episode:
         )
     check_rows(content.book, metadata)
     check_trade_rows(content.trades, metadata)
-    findings = Findings()
-    check_metadata(metadata, findings)
-    check_winners(metadata, content.settlements, findings)
-    check_content(content, findings)
-    findings.report(metadata.episode_id).require_valid()
-    digest = content.digest()
+    report = Report(metadata.episode_id)
+    check_content(content, None, report)
+    report.require_valid()
+    assert report.digest is not None
     tables = {ORDERBOOK: content.book.table(), TRADES: content.trades.table()}
     if metadata.exogenous:
         tables[EXOGENOUS] = content.exogenous_table()
@@ -44,8 +42,8 @@ def write(folder: Path, content: Content) -> Episode:
         for name, table in tables.items():
             pq.write_table(table, new / name, compression="zstd", use_dictionary=False, row_group_size=_ROW_GROUP, store_schema=True)
         _write_json(new / SETTLEMENT, dump_settlements(content.settlements))
-        _write_json(new / METADATA, dump_metadata(metadata, digest))
-    return Episode.of(folder, content, digest)
+        _write_json(new / METADATA, dump_metadata(metadata, report.digest))
+    return Episode(folder, content, report.digest, tuple(finding.message for finding in report.warnings))
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

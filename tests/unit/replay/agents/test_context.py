@@ -222,15 +222,9 @@ def test_a_trade_is_not_seen_before_the_latency_of_market_data(latency: int, see
     assert [number for number, trades in enumerate(found) if trades] == [seen]
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["read", "known-by-its-receipt"])
-def test_a_trade_is_seen_when_the_feed_had_it_and_not_where_it_filled(tmp_path: Path, known: bool) -> None:
+def test_a_trade_is_seen_when_the_feed_had_it_and_not_where_it_filled(tmp_path: Path) -> None:
     late = [(5.5, "t1", "KXTEST-A", "no", 450, 3_000)]
-    folder = Native(trades=late).write(tmp_path / "KXTEST-26JAN20")
-    episode = load(folder, cache=tmp_path / "cache")
-    if known:
-        prepare(episode, cache=tmp_path / "cache")
-        episode = load(folder, cache=tmp_path / "cache")
-    prepared = prepare(episode, cache=tmp_path / "cache")
+    prepared = prepare(load(Native(trades=late).write(tmp_path / "KXTEST-26JAN20")))
     is_print = prepared.tape.event & KIND_MASK == PRINT
     assert prepared.tape.ts[is_print].tolist() == [at(5)], "the print stands at its cut"
     notes: dict[int, Any] = {}
@@ -239,7 +233,6 @@ def test_a_trade_is_seen_when_the_feed_had_it_and_not_where_it_filled(tmp_path: 
     assert {step: trades for step, trades in notes.items() if trades} == {
         6: [Trade(at(5.5), "KXTEST-A", 45 * CENT, 55 * CENT, 3_000, "no")]
     }
-    assert ("content" in episode.__dict__) != known, "the books are not kept in memory for the trades"
 
 
 # Fills.

@@ -12,7 +12,6 @@ import pytest
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.episode import (
     Content,
-    Episode,
     Gap,
     GridChange,
     Market,
@@ -23,7 +22,6 @@ from bellwether.replay.episode import (
     load,
     write,
 )
-from bellwether.replay.episode.reader import _read_receipt
 from bellwether.replay.tape.layout import unpack
 from tests.unit.replay.episode.folders import BOOK, TRADES, Native, at, book_columns, change_value, trade_columns
 
@@ -62,12 +60,11 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     for episode in (written, read):
         assert (episode.id, episode.folder) == ("KXTEST", tmp_path / "episode")
         assert episode.metadata == CONTENT.metadata
-        assert episode.settlements == CONTENT.settlements
+        assert episode.content.settlements == CONTENT.settlements
         assert all((getattr(episode.content.book, name) == getattr(CONTENT.book, name)).all() for name in CONTENT.book.__dataclass_fields__)
-        assert [values.tolist() for values in episode.exogenous["spx"]] == [[at(0), at(1)], [4000.25, 4000.5]]
+        assert [values.tolist() for values in episode.content.exogenous["spx"]] == [[at(0), at(1)], [4000.25, 4000.5]]
     assert written.digest == read.digest == json.loads((tmp_path / "episode" / "metadata.json").read_text())["digest"]
     assert next(iter(json.loads((tmp_path / "episode" / "metadata.json").read_text()))) == "format"
-    assert read.counts() == ({"KXTEST-A": 4, "KXTEST-B": 2}, {"KXTEST-A": (2, 8_000), "KXTEST-B": (0, 0)})
 
 
 def test_the_same_bytes_are_written_again(tmp_path: Path) -> None:
@@ -151,59 +148,6 @@ def test_a_price_range_that_is_none_is_refused_at_once() -> None:
     for span in (("0", "1", "0.01"), "0:1:0.01", (0, 1000), (0, 1000, 0), (0, 1000, 1.5), (-10, 1000, 10), (0, 10**6, 10), (True, 10, 1)):
         with pytest.raises(SchemaError):
             Market("KXA", price_ranges=(span,))  # type: ignore[arg-type]
-
-
-class TestReceipts:
-    def episode(self, tmp_path: Path) -> Path:
-        return Native().write(tmp_path / "episode")
-
-    def test_the_same_bytes_are_not_checked_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from bellwether.replay.episode import reader
-
-        folder, cache = self.episode(tmp_path), tmp_path / "cache"
-        first = load(folder, cache=cache)
-        monkeypatch.setattr(reader, "_read_table", lambda *_: pytest.fail("the book was read again"))
-        again = load(folder, cache=cache)
-        assert (again.digest, again.metadata, again.settlements) == (first.digest, first.metadata, first.settlements)
-
-    def test_a_series_is_read_without_the_books(self, tmp_path: Path) -> None:
-        write(tmp_path / "episode", CONTENT)
-        load(tmp_path / "episode", cache=tmp_path / "cache")
-        again = load(tmp_path / "episode", cache=tmp_path / "cache")
-        assert again.exogenous["spx"][1].tolist() == [4000.25, 4000.5]
-        assert "content" not in again.__dict__
-
-    def test_other_bytes_are_checked(self, tmp_path: Path) -> None:
-        folder, cache = self.episode(tmp_path), tmp_path / "cache"
-        load(folder, cache=cache)
-        Native(book=change_value(BOOK, 6, 6, -1)).write(folder)
-        with pytest.raises(SchemaError, match="row 2"):
-            load(folder, cache=cache)
-
-    def test_content_that_changed_behind_its_back_is_refused(self, tmp_path: Path) -> None:
-        folder, cache = self.episode(tmp_path), tmp_path / "cache"
-        load(folder, cache=cache)
-        again: Episode = load(folder, cache=cache)
-        Native(book=change_value(BOOK, 6, 6, 6_000)).write(folder)
-        with pytest.raises(SchemaError, match="changed since it was loaded"):
-            _ = again.content
-
-    def test_a_damaged_receipt_is_none(self, tmp_path: Path) -> None:
-        folder, cache = self.episode(tmp_path), tmp_path / "cache"
-        first = load(folder, cache=cache)
-        (receipt,) = cache.iterdir()
-        written = receipt.read_bytes()
-        for place in range(8 * len(written)):
-            damaged = bytearray(written)
-            damaged[place // 8] ^= 1 << place % 8
-            receipt.write_bytes(damaged)
-            assert _read_receipt(cache, receipt.name) is None
-        load(Native(book=change_value(BOOK, 6, 6, 6_000)).write(tmp_path / "other"), cache=cache)
-        (other,) = set(cache.iterdir()) - {receipt}
-        for damaged in (b"{", written[:-1], written[:-32], b"", other.read_bytes()):
-            receipt.write_bytes(damaged)
-            assert load(folder, cache=cache).digest == first.digest
-            assert receipt.read_bytes() == written
 
 
 def test_prices_of_a_hundredth_of_a_cent_and_changes_of_the_grid_are_kept(tmp_path: Path) -> None:
