@@ -24,7 +24,7 @@ from bellwether.arena.lineup import require_registered
 from bellwether.backup.backup import journal_path
 from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
-from bellwether.files import is_former
+from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
 from bellwether.journal.verification import verify_file
 from bellwether.lake.warehouse import publication_time, query
@@ -92,8 +92,8 @@ def _dagster_home(config: Settings) -> Iterator[Finding]:
     described = f"{home} (yours)" if stated else f"{home} (set by every command)"
     if not home.is_absolute():
         yield Finding("DAGSTER_HOME", "bad", f"{stated} is not absolute", "unset it, or set an absolute path")
-    elif is_former(home):
-        yield Finding("DAGSTER_HOME", "bad", described, "it is of version 0.2; convert it once: bellwether home convert")
+    elif is_other_home(home):
+        yield Finding("DAGSTER_HOME", "bad", described, "another version of Bellwether made it; set BELLWETHER_HOME to a new folder")
     elif stated:
         yield Finding("DAGSTER_HOME", "note", described, f"unset it to use {config.dagster_home}")
     else:

@@ -1,8 +1,7 @@
-"""Imports on first use, deprecated names, and advice if the packages of the extra `platform` are not installed."""
+"""Imports on first use, and advice if the packages of the extra `platform` are not installed."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -72,32 +71,3 @@ def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[st
         return getattr(import_module(f"{package}.{home[name]}"), name)
 
     return load
-
-
-class RenamedAttribute:
-    """Former name of a class attribute. Reading it warns until 0.4, and returns the attribute under its current name."""
-
-    def __init__(self, current: str) -> None:
-        self.current = current
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.former = name
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        former = f"{owner.__name__}.{self.former}"
-        warnings.warn(f"{former} is deprecated until 0.4; use {self.current}", DeprecationWarning, stacklevel=2)
-        return getattr(owner if instance is None else instance, self.current)
-
-
-def renamed_names(module: str, renamed: Mapping[str, str], load: Callable[[str], Any], *, prefix: str = "") -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module with deprecated names. Reading one of them warns until 0.4.
-
-    renamed: current names by former ones. load: returns the object of a current name. prefix: text before the current name in the warning.
-    """
-
-    def load_current(name: str) -> Any:
-        if name in renamed:
-            warnings.warn(f"{module}.{name} is deprecated until 0.4; use {prefix}{renamed[name]}", DeprecationWarning, stacklevel=2)
-        return load(renamed.get(name, name))
-
-    return load_current

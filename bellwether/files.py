@@ -26,8 +26,8 @@ from bellwether.places import failures, filesystem, is_conflict, is_stored, plac
 if TYPE_CHECKING:
     from bellwether.settings import Settings
 
-#: Storage classes of version 0.2, which `dagster.yaml` named.
-_FORMER_CLASSES = re.compile(r"module: orchestration\.(event_log|run_storage|schedule_storage|compute_logs)\b")
+#: Version of a Dagster home, and the file in it that contains the version once the home's databases are complete.
+HOME_VERSION, HOME_MARKER = "1", "made"
 #: Seconds for which an unused copy of a stored folder is kept, and attempts to copy one that is being replaced.
 _KEEP_COPY, _ATTEMPTS = 7 * 86_400, 6
 #: Bytes of a SHA-256.
@@ -303,12 +303,12 @@ def home_error(error: Exception) -> str | None:
     return f"using {where}: {error.strerror}. Free space, make the folder writable, or set BELLWETHER_HOME to another place; then run again"
 
 
-def is_former(home: Path) -> bool:
-    """Return True if version 0.2 made this Dagster home, according to its dagster.yaml or, without that file, its run history."""
-    file = home / "dagster.yaml"
-    if file.is_file():
-        return _FORMER_CLASSES.search(file.read_text(errors="replace")) is not None
-    return (home / "history" / "runs" / "index.db").is_file() and not (home / "event_log.db").is_file()
+def is_other_home(home: Path) -> bool:
+    """Return True if another version of Bellwether made this Dagster home."""
+    marker = home / HOME_MARKER
+    if marker.is_file():
+        return marker.read_text(encoding="utf-8").strip() != HOME_VERSION
+    return (home / "history" / "runs" / "index.db").is_file()
 
 
 def require_whole_home(config: Settings) -> None:

@@ -201,23 +201,3 @@ def restore(folder: Path, *, as_json: bool) -> None:
     if (folder / REGISTRY).is_dir() and config.registry is None:
         console().print(f"The backup has a registry: set BELLWETHER_REGISTRY={registry_path(config)}.", markup=False, soft_wrap=True)
     console().print("`bellwether warehouse` publishes the warehouse.")
-
-
-@click.group()
-def home() -> None:
-    """Convert the Dagster home of an earlier version."""
-
-
-@home.command()
-def convert() -> None:
-    """Convert a Dagster home of version 0.2 to Dagster's own storage.
-
-    Lake, journal, results and the state of schedules and sensors are unchanged. The history of runs is not converted; its files are kept.
-    """
-    from orchestration.home import convert as convert_home
-
-    former = convert_home(settings())
-    if former is None:
-        click.echo("Nothing to convert: the Dagster home already has Dagster's own storage.")
-    else:
-        click.echo(f"Converted. The former home, with its history of runs, is in {former}; delete it when you no longer need it.")

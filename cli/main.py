@@ -63,7 +63,6 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         PlatformCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
         PlatformCommand("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),
         PlatformCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
-        PlatformCommand("home", "cli.admin:home", "Convert the Dagster home of an earlier version."),
     ),
 }
 

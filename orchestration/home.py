@@ -1,4 +1,4 @@
-"""Creation of Dagster's home folder (DAGSTER_HOME), and its conversion from version 0.2.
+"""Creation of Dagster's home folder (DAGSTER_HOME).
 
 Not here: retention (retention.py).
 """
@@ -8,12 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -22,15 +20,13 @@ from urllib.parse import quote, unquote
 import dagster as dg
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.files import atomic_file, is_former, locked, require_whole_home, try_lock
+from bellwether.files import HOME_MARKER, HOME_VERSION, atomic_file, is_other_home, locked, require_whole_home
 from bellwether.settings import Settings
 from orchestration import fleet
 from orchestration.run_priority import runs_at_once
 
 #: Name and module of the code location, and Dagster's name of its definitions.
 LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repository__"
-#: File that marks Dagster's databases in the home as complete.
-_MADE = "made"
 _FILE, _SWITCHES = "dagster.yaml", "schedules/schedules.db"
 _LOCK = "first-start.lock"
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
@@ -58,7 +54,7 @@ def prepare(config: Settings) -> Path:
     settings, and the databases are in Postgres.
 
     Raises:
-        ConfigError: the home has the storage classes of version 0.2, or settings of the fleet are missing.
+        ConfigError: another version of Bellwether made the home, or settings of the fleet are missing.
         BellwetherError: the home cannot be written.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
@@ -69,14 +65,12 @@ def prepare(config: Settings) -> Path:
         _create_folder(home)
         home = _readable_path(home)
         os.environ["DAGSTER_HOME"] = str(home)
+        if is_other_home(home):
+            raise ConfigError(f"opening {home}: another version of Bellwether made it; set BELLWETHER_HOME to a new folder")
         if config.fleet is not None:
             _prepare_fleet(config, home)
             return home
-        if is_former(home):
-            raise ConfigError(
-                f"{home} has the run history of Bellwether 0.2 in a format of its own. Convert it once: bellwether home convert"
-            )
-        if not ((home / _MADE).exists() and (home / _FILE).exists()):
+        if not ((home / HOME_MARKER).exists() and (home / _FILE).exists()):
             with locked(home / _LOCK):
                 _create_databases(home)
         _require_databases(home)
@@ -107,65 +101,9 @@ def _prepare_fleet(config: Settings, home: Path) -> None:
         return
     with locked(home / _LOCK):
         fleet.write_settings(config, home / _FILE)
-        if not (home / _MADE).exists():
+        if not (home / HOME_MARKER).exists():
             fleet.create_tables(config)
-            (home / _MADE).touch()
-
-
-def convert(config: Settings) -> Path | None:
-    """Replace a Dagster home of version 0.2 by a new one, in which the same schedules and sensors are on. Runs and events are not taken over.
-
-    Returns the folder of the former home, renamed; None for a home that needs no conversion.
-
-    Raises:
-        ConfigError: a UI or command uses the home.
-        BellwetherError: it cannot be written.
-    """
-    home = Path(os.environ.get("DAGSTER_HOME", str(config.dagster_home)))
-    if not is_former(home):
-        return None
-    former, draft = home.with_name(f"{home.name}-0.2"), home.with_name(f"{home.name}-new")
-    with storage_errors(home), _lock_home(home):
-        if former.exists():
-            raise ConfigError(f"{former} exists; move it away, then convert again")
-        shutil.rmtree(draft, ignore_errors=True)
-        if (switches := home / _SWITCHES).is_file():
-            (draft / _SWITCHES).parent.mkdir(parents=True)
-            with closing(sqlite3.connect(switches)) as source, closing(sqlite3.connect(draft / _SWITCHES)) as target:
-                source.backup(target)
-        os.environ["DAGSTER_HOME"] = str(draft)
-        try:
-            prepare(config)
-            _delete_events()
-        finally:
-            os.environ["DAGSTER_HOME"] = str(home)
-        home.rename(former)
-        draft.rename(home)
-    return former
-
-
-@contextmanager
-def _lock_home(home: Path) -> Iterator[None]:
-    """Hold the locks of all processes that can use a home of version 0.2. Raises `ConfigError` if another process holds one of them."""
-    files = [path.open("r+b") for path in (home / "processes").glob("*")]
-    try:
-        if not all(map(try_lock, files)):
-            raise ConfigError(f"a UI or command of {home.parent} is running; stop it, then convert")
-        yield
-    finally:
-        for file in files:
-            file.close()
-
-
-def _delete_events() -> None:
-    """Delete sensor cursors and automation evaluations from the database of schedules, since they refer to events that the new home does not have."""
-    with dg.DagsterInstance.get() as instance:
-        for state in instance.all_instigator_state():
-            data = state.instigator_data
-            if getattr(data, "cursor", None) is not None:
-                instance.update_instigator_state(state.with_data(data._replace(cursor=None)))  # type: ignore[union-attr, call-arg]
-        if instance.schedule_storage is not None:
-            instance.schedule_storage.purge_asset_evaluations(datetime.now(UTC).timestamp())
+            (home / HOME_MARKER).write_text(HOME_VERSION)
 
 
 def _create_folder(home: Path) -> None:
@@ -183,14 +121,14 @@ def _create_databases(home: Path) -> None:
     if not target.exists():
         with atomic_file(target) as draft:
             draft.write_text(settings_file())
-    if (home / _MADE).exists():
+    if (home / HOME_MARKER).exists():
         return
 
     with dg.DagsterInstance.get() as instance:
         instance.get_runs_count()
         instance.get_asset_keys(limit=1)
         instance.all_instigator_state()
-    (home / _MADE).touch()
+    (home / HOME_MARKER).write_text(HOME_VERSION)
 
 
 @contextmanager

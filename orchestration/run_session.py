@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.console import console, emit
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.progress import shown
 from bellwether.settings import World, settings
 from bellwether.untrusted_text import one_line
@@ -50,7 +49,6 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
         work = Runner(defs, instance, progress)
         _print_processes(work)
         try:
-            upgrade_partitions(work.lake)
             yield work
         except KeyboardInterrupt:
             ended = work.stats.runs

@@ -25,8 +25,6 @@ from bellwether.domains import load_domains
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
-from bellwether.lake import Lake
-from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import Settings
 from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
@@ -64,7 +62,6 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
         try:
             if is_listening(port):
                 raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
-            upgrade_partitions(Lake(config.lake_uri))
             end_orphans(instance, of_ui=True)
             with _serve_site(config.site_path) as site:
                 environment = {"BELLWETHER_SITE_URL": config.site_url or site}

@@ -11,7 +11,6 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether import concurrency
-from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import Settings, settings
 from resources.journal import JournalResource
 from resources.lake import LakeResource
@@ -59,7 +58,6 @@ class ArenaResource(dg.ConfigurableResource):
         """
         from bellwether.arena.weekly.context import WeekBudgets, WeekContext
 
-        upgrade_partitions(self.lake.lake)
         config = settings()
         return WeekContext(
             journal=self.journal.journal,

@@ -14,7 +14,6 @@ from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
-from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import settings
 from bellwether.tables import Table
 from bellwether.tables.arena import DECISIONS
@@ -52,10 +51,8 @@ def open_table_reader(known_at: datetime | None) -> TableReader:
 
 
 def open_lake() -> Lake:
-    """Open the lake of the settings. Partitions that an older version wrote are upgraded."""
-    lake = Lake(settings().lake_uri)
-    upgrade_partitions(lake)
-    return lake
+    """Open the lake of the settings."""
+    return Lake(settings().lake_uri)
 
 
 def load_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:

@@ -43,7 +43,6 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
     Returns the error if the current marks could not be stored; everything else is complete then.
     """
     _set_aside_damaged(work)
-    upgrade_agents(work)
     due = [week.isoformat() for week in sorted(weeks) if _is_unfinished(work, week)]
     work.stats.fresh += len(weeks) - len(due)
     stated = {name: value for name, value in config.items() if value is not None}
@@ -59,7 +58,6 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
 
 def apply_intervention(work: Runner, intervention: Intervention) -> None:
     """Rebuild the tables that a recorded intervention of an operator changes, and update the results."""
-    upgrade_agents(work)
     if intervention.kind is InterventionKind.CANCEL:
         week = week_of(intervention.at).isoformat()
         work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week])
@@ -71,7 +69,6 @@ def apply_intervention(work: Runner, intervention: Intervention) -> None:
 
 def poll_market(work: Runner, market_id: str) -> None:
     """Query the venue about a market now, and update the results."""
-    upgrade_agents(work)
     week = week_of(settings().now()).isoformat()
     work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week], config={"ops": {"week": {"config": {"asked": [market_id]}}}})
     update_results(work)
@@ -86,14 +83,6 @@ def _set_aside_damaged(work: Runner) -> None:
         if is_all_reconstructed(world):
             for declared in tables:
                 work.lake.set_aside_damaged(declared)
-
-
-def upgrade_agents(work: Runner) -> None:
-    """Rebuild from the journal the rows of agents that an older version wrote."""
-    declared = table("arena/agents")
-    old = [partition[0] for partition, manifest in work.lake.manifests(declared).items() if manifest.version != declared.version]
-    for span in _group_weeks(old):
-        work.launch(jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", partitions=span)
 
 
 def update_results(work: Runner, *, present: bool = False) -> BellwetherError | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bellwether.extras import lazy_names, renamed_names
+from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.arena.account import Account, Position
@@ -90,5 +90,4 @@ __all__ = [
     "week_of",
 ]
 
-_RENAMED = {"Book": "Ledger", "Entry": "LedgerEntry", "Executed": "ExecutionResult", "Price": "HeldPrice"}
-__getattr__ = renamed_names(__name__, _RENAMED, lazy_names(__name__, _HOMES))
+__getattr__ = lazy_names(__name__, _HOMES)

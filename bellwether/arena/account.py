@@ -11,7 +11,6 @@ from typing import Any
 from bellwether.arena.facts import Agent, Result, Trade
 from bellwether.arena.market import fold_case
 from bellwether.arena.units import divide_half_even
-from bellwether.extras import RenamedAttribute
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 _NO_SHARES, _NOTHING = MicroShares(0), MicroDollars(0)
@@ -79,9 +78,6 @@ class Account:
     open: dict[tuple[str, str], Position] = field(default_factory=dict)
     fees: MicroDollars = _NOTHING
     taken_back: MicroDollars = _NOTHING
-
-    held = RenamedAttribute("find_position")
-    problem = RenamedAttribute("explain_problem")
 
     @classmethod
     def of(cls, agent: Agent) -> Account:

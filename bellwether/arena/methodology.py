@@ -7,14 +7,13 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bellwether import registry
 from bellwether.arena.units import CENT, micros
 from bellwether.errors import ConfigError, suggestion
-from bellwether.extras import RenamedAttribute
 from bellwether.units import MicroDollars, MicroShares
 
 FILE = "methodologies.toml"
@@ -105,10 +104,6 @@ class Methodology(BaseModel):
     def printed_largest_bet(self, cash: MicroDollars) -> MicroDollars:
         """Return `largest_bet` rounded down to whole cents, as printed in prompts."""
         return MicroDollars(self.largest_bet(cash) // CENT * CENT)
-
-    least: ClassVar = RenamedAttribute("smallest_bet")
-    most: ClassVar = RenamedAttribute("largest_bet")
-    printed_most: ClassVar = RenamedAttribute("printed_largest_bet")
 
     @property
     def grace(self) -> timedelta:

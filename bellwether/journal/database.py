@@ -20,7 +20,6 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.journal import migration
 from bellwether.journal.database_url import SETTING, convert_error, describe_url, parse_url, sqlite_code
 from bellwether.journal.schema import VERSION, journal_version, metadata
 
@@ -300,7 +299,6 @@ class Database:
     def _create_tables(self) -> None:
         with self._engine.connect() as connection:
             if self._is_ours(connection):
-                self._convert(connection)
                 return
             if self._path is None:
                 self.before_creation()
@@ -314,15 +312,6 @@ class Database:
                 connection.execute(journal_version.insert(), {"version": VERSION, "created_at": transaction.now()})
             connection.exec_driver_sql("COMMIT")
 
-    def _convert(self, connection: Connection) -> None:
-        """Migrate a journal of an earlier version in one transaction."""
-        if migration.is_current(connection):
-            return
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
-        Transaction(connection, self._clock).lock("create")
-        migration.migrate(connection)
-        connection.exec_driver_sql("COMMIT")
-
     def _is_ours(self, connection: Connection) -> bool:
         """Return True for a journal that this version can read, False for a new database. Raises an error for any other database."""
         tables = _table_names(connection)
@@ -335,11 +324,10 @@ class Database:
                 )
             return False
         version = connection.execute(sa.select(journal_version.c.version)).scalar()
-        if version not in range(1, VERSION + 1):
-            newer = isinstance(version, int) and version > VERSION
+        if version != VERSION:
             raise LakeError(
-                f"opening the journal {self.where}: its tables have version {version}, this Bellwether reads versions up to {VERSION}; "
-                + ("install the newer Bellwether that made it" if newer else f"name a new database in {SETTING} and keep this one")
+                f"opening the journal {self.where}: its tables have version {version}, this Bellwether reads version {VERSION}; "
+                f"use the Bellwether that made it, or name a new database in {SETTING}"
             )
         return True
 

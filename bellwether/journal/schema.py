@@ -29,10 +29,8 @@ from sqlalchemy import (
 from bellwether.errors import ConfigError
 from bellwether.journal.values import CostSource, Outcome, State
 
-#: Version of these tables. Journals of earlier versions are migrated when they are opened, later ones rejected.
+#: Version of these tables. Journals of other versions are rejected.
 VERSION = 2
-#: Columns that older journals lack.
-ADDED = {"attempts": ("price_list", "served_model", "system_fingerprint", "served_by")}
 
 _ESCAPE = "\x1a"
 

@@ -26,7 +26,6 @@ from bellwether.lake.lake import Lake
 from bellwether.lake.publications import Place, open_place
 from bellwether.lake.sql import sql_text
 from bellwether.lake.storage import writing
-from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.tables import TABLES, Table
 
 #: Name of the warehouse's database on a connection.
@@ -70,12 +69,11 @@ def publish(
     self_contained: store the rows of every table, so that the file can be moved and shared; otherwise big tables are views over the lake's files.
     complete_every: maximum age of the last complete publication for which only the tables written since are updated, in a copy of the last file.
     Publishers wait for one another, for `lock_timeout` seconds at most. Open readers keep the previous file.
-    New files of the lake are verified against their checksums. Partitions with a missing or damaged manifest or file are left out and reported;
-    those of an older version are upgraded if possible. Raises `LakeError` if the lock is not free in time or the file cannot be written; the
+    New files of the lake are verified against their checksums. Partitions of another version, and those with a missing or damaged manifest
+    or file, are left out and reported. Raises `LakeError` if the lock is not free in time or the file cannot be written; the
     previous publication is then unchanged.
     """
     tables = tuple(tables)
-    upgrade_partitions(lake, tables)
     place, chosen = open_place(path), [replace(table, mart=True) if self_contained else table for table in tables]
     with place.lock_publishing(lock_timeout):
         try:

@@ -106,7 +106,6 @@ AGENTS = Table(
     key=("week", "agent_id"),
     partitioned_by=("week",),
     version="4",
-    added={"2": dict.fromkeys(("model_id", "input_price", "output_price", "archived_at", "archived_by"))},
 )
 
 #: Columns of arena/decisions with the tokens of its calls.
@@ -154,11 +153,6 @@ DECISIONS = Table(
     partitioned_by=("week",),
     max_age=WEEKLY,
     version="4",
-    added={
-        "1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by", "changed_at", *TOKENS)),
-        "2": dict.fromkeys(("changed_at", *TOKENS)),
-        "3": dict.fromkeys(TOKENS),
-    },
 )
 
 DECISION_VERSIONS = Table(
@@ -168,7 +162,6 @@ DECISION_VERSIONS = Table(
     key=("week", "decision_id", "changed_at"),
     partitioned_by=("week",),
     version="2",
-    added={"1": dict.fromkeys(TOKENS)},
 )
 
 REFUSALS = Table(
@@ -186,7 +179,6 @@ REFUSALS = Table(
     key=("week", "decision_id", "leg", "known_at"),
     partitioned_by=("week",),
     version="2",
-    added={"1": {"superseded_at": None}},
 )
 
 TRADES = Table(
@@ -261,7 +253,6 @@ EVIDENCE = Table(
     partitioned_by=("week",),
     history=("arena/trades",),
     version="3",
-    added={"1": {"results": None, "settled_at": None, "missing": None}, "2": {"missing": None}},
 )
 
 SETTLEMENTS = Table(
@@ -360,7 +351,6 @@ PRICES = Table(
     often=True,
     history=("arena/trades", "arena/evidence"),
     version="2",
-    added={"1": {"known_at": None}},
 )
 
 PORTFOLIOS = Table(

@@ -154,7 +154,6 @@ FORECASTS = Table(
     key=("release", "forecaster", "question_id", "sample"),
     partitioned_by=("release", "forecaster"),
     version="4",
-    added={"3": dict.fromkeys(("served_model", "system_fingerprint", "served_by"))},
 )
 
 SCORES = Table(

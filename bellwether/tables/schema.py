@@ -6,7 +6,7 @@ Used for writing, validation, the data dictionary, Dagster's column metadata and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -73,7 +73,6 @@ class Table:
         max_age: maximum age of its newest partition, if a schedule updates it.
         outside: whether it represents files outside the lake, such as a report, of which only the inputs are recorded.
         version: version of the rules that make the rows; part of every manifest.
-        added: by older version, values of columns that its rows lack; rows of other versions are rebuilt.
     """
 
     name: str
@@ -89,7 +88,6 @@ class Table:
     max_age: timedelta | None = None
     version: str = "1"
     outside: bool = False
-    added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         names = self.names

@@ -73,7 +73,6 @@ OTHERS = {
     "demo",
     "episode build",
     "episode import",
-    "home convert",
     "journal create",
     "journal reopen",
     "pull",

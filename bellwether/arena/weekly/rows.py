@@ -128,10 +128,8 @@ def _merge_states(stored: list[_State], journaled: list[_State], executed_at: da
     states = sorted([*stored, *(state for state in earlier if state["changed_at"] not in stored_times)], key=itemgetter("changed_at"))
     if not states or (executed_at is not None and executed_at > states[-1]["changed_at"]):
         return [*states, current]
-    # Rows of earlier versions of the table have no tokens.
-    latest = states[-1] | {name: current[name] for name in TOKENS if states[-1][name] is None}
-    if _drop_times(current) == _drop_times(latest):
-        return [*states[:-1], latest]
+    if _drop_times(current) == _drop_times(states[-1]):
+        return states
     return [*states, current | {"changed_at": max(now, states[-1]["changed_at"])}]
 
 

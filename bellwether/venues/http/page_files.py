@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +18,6 @@ import orjson
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from polars.exceptions import PolarsError
 
 from bellwether.lake.memory import release_memory
 from bellwether.lake.storage import Storage
@@ -73,15 +71,6 @@ def load(stored: bytes) -> VenuePage | None:
         return VenuePage(fields["request"], fields["status"], at, content[sent:], fields["ordinal"], content[:sent])
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def load_parquet(stored: bytes) -> VenuePage | None:
-    """Parse a file of an earlier version, one Parquet file per page; None if it is incomplete."""
-    try:
-        row = pl.read_parquet(BytesIO(stored), columns=list(_PAGE)).row(0, named=True)
-    except (PolarsError, OSError, IndexError):
-        return None
-    return _to_page(row)
 
 
 def _to_page(row: Mapping[str, Any]) -> VenuePage:

@@ -71,7 +71,7 @@ class StoredPull:
 
     def find(self, step: str, ordinal: int) -> VenuePage | None:
         """Return a page that was stored before the pull was opened; None if it is missing or damaged and must be fetched."""
-        return self._read_running(step, ordinal) if self.note is None else self._read_finished(step, ordinal)
+        return self._read_running(step, ordinal) if self.note is None else self._read_combined(step, ordinal)
 
     def pages(self, step: str) -> Iterator[VenuePage]:
         """Yield the pages of a step of a finished pull, in order. Raises `LakeError` if one is missing or damaged."""
@@ -88,10 +88,10 @@ class StoredPull:
         if self.base and self.note and step not in self.note["pages"]:
             return self.base.page(step, ordinal)
         page = self.cache.page(step, ordinal) or (
-            self._read_finished(step, ordinal) if self.note else self._read_running(step, ordinal, written=True)
+            self._read_combined(step, ordinal) if self.note else self._read_running(step, ordinal, written=True)
         )
         if page is None:
-            name = f"{self.folder}/{PAGES}" if self.note and not self._has_single_files else self._name(step, ordinal)
+            name = f"{self.folder}/{PAGES}" if self.note else self._name(step, ordinal)
             raise LakeError(
                 f"reading the stored page {self.storage.location(name)}: page {ordinal} of {step} is gone or damaged; pull again with --refresh"
             )
@@ -130,7 +130,7 @@ class StoredPull:
         return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
 
     def _read_running(self, step: str, ordinal: int, *, written: bool = False) -> VenuePage | None:
-        """Read a page of a pull in progress from whichever file contains it: the page's own, one of an earlier version, or `pages.parquet`.
+        """Read a page of a pull in progress from its own file or `pages.parquet`.
         written: the page's own file may be newer than the opening of the pull.
         """
         name = self._name(step, ordinal)
@@ -139,29 +139,15 @@ class StoredPull:
             page = page_files.load(stored) if stored is not None else None
             if page is not None:
                 return page
-        return self._read_single(step, ordinal) or self._read_combined(step, ordinal)
-
-    def _read_finished(self, step: str, ordinal: int) -> VenuePage | None:
-        return self._read_single(step, ordinal) if self._has_single_files else self._read_combined(step, ordinal)
-
-    @property
-    def _has_single_files(self) -> bool:
-        """True if an earlier version stored the finished pull, in one Parquet file per page."""
-        return f"{self.folder}/{PAGES}" not in self.files
+        return self._read_combined(step, ordinal)
 
     def _read_combined(self, step: str, ordinal: int) -> VenuePage | None:
         """Read a page from `pages.parquet`."""
-        if self._has_single_files:
+        if f"{self.folder}/{PAGES}" not in self.files:
             return None
         if self.cache.file is None:
             self.cache.file = PageFile.open(self.storage, f"{self.folder}/{PAGES}")
         return self.cache.file.page(step, ordinal) if self.cache.file else None
-
-    def _read_single(self, step: str, ordinal: int) -> VenuePage | None:
-        """Read a page from its own Parquet file, as earlier versions stored it."""
-        name = f"{self.folder}/{step}/{ordinal:05d}.parquet"
-        stored = self.storage.read([name]).get(name) if name in self.files else None
-        return page_files.load_parquet(stored) if stored is not None else None
 
     def _close(self) -> None:
         if self.cache.file is not None:
