@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 import yaml
+from dagster._core.launcher import WorkerStatus
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -85,7 +86,7 @@ def instance_settings(config: Settings) -> dict[str, Any]:
         "run_monitoring": {
             "enabled": True,
             "poll_interval_seconds": config.heartbeat,
-            "start_timeout_seconds": 900,  # a task that the broker lost; tasks also wait for the slots of a lost worker
+            "start_timeout_seconds": 900,  # tasks wait for a free worker; `end_lost_starts` ends those of lost ones
             "cancel_timeout_seconds": 30,
             "free_slots_after_run_end_seconds": 5,
         },
@@ -158,6 +159,17 @@ def create_tables(config: Settings) -> None:
             raise ConfigError(
                 f"BELLWETHER_POSTGRES is the storage of the world {owner!r}; the world {config.world.value!r} needs a database of its own"
             )
+
+
+def end_lost_starts(instance: dg.DagsterInstance) -> None:
+    """Report runs as failed whose worker was lost before they started, so that Dagster retries them. Raises if Postgres or the broker does not
+    answer.
+    """
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING])):
+        health = instance.run_launcher.check_run_worker_health(run)
+        present = instance.get_run_by_id(run.run_id)
+        if health.status is WorkerStatus.FAILED and present is not None and present.status is run.status:
+            instance.report_run_failed(run, health.msg)
 
 
 class AdvisoryLock:

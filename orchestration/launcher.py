@@ -1,7 +1,8 @@
 """Dagster's run launcher for Celery, with a check that detects lost workers.
 
 While a worker executes a run, it refreshes the run's entry in Celery's result backend. A run without such a heartbeat is lost unless its worker
-reports that it executes the run. Stopping workers answer no ping while they finish their runs.
+reports that it executes the run. Stopping workers answer no ping while they finish their runs. Dagster's monitoring checks runs that have started;
+`fleet.end_lost_starts` applies the same check to runs that a worker took and that have not started.
 Concept: https://docs.dagster.io/deployment/execution/run-monitoring
 """
 
@@ -11,7 +12,7 @@ import time
 from typing import Any
 
 import dagster as dg
-from celery.states import READY_STATES
+from celery.states import PENDING, READY_STATES
 from dagster_celery.launcher import CeleryRunLauncher, CheckRunHealthResult, WorkerStatus
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 
@@ -37,6 +38,9 @@ class CeleryLauncher(CeleryRunLauncher):
         task_id, patience = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG, ""), _MISSED * settings().heartbeat
         try:
             meta = self.celery.backend.get_task_meta(task_id)
+            if meta["status"] == PENDING and run.status is dg.DagsterRunStatus.STARTING and self._has_waiting_tasks():
+                self._heartbeats.pop(run.run_id, None)
+                return CheckRunHealthResult(WorkerStatus.RUNNING)
             if meta["status"] in READY_STATES:
                 return self._report_lost(run, f"Its Celery task ended ({meta['status']}) without the end of the run")
             details = meta["result"] if isinstance(meta["result"], dict) else {}
@@ -67,6 +71,11 @@ class CeleryLauncher(CeleryRunLauncher):
         inspect = self.celery.control.inspect(destination=[worker] if worker else None, timeout=_REPLY_SECONDS)
         replies = inspect.query_task(task_id) or {}
         return any(task_id in tasks for tasks in replies.values())
+
+    def _has_waiting_tasks(self) -> bool:
+        """Return True if tasks wait in the broker for a worker. Which ones, the broker does not tell."""
+        with self.celery.connection_for_read() as connection:
+            return bool(connection.default_channel.queue_declare(queue=self.default_queue).message_count)
 
     def _report_lost(self, run: dg.DagsterRun, message: str) -> CheckRunHealthResult:
         self._heartbeats.pop(run.run_id, None)

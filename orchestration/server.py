@@ -7,6 +7,7 @@ Concept: https://docs.dagster.io/deployment/oss/dagster-daemon
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -22,19 +23,19 @@ from typing import IO
 import dagster as dg
 
 from bellwether.domains import load_domains
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
 from bellwether.settings import Settings
-from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
+from orchestration.fleet import DAEMON_LOCK, AdvisoryLock, end_lost_starts
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
 from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs
 from orchestration.run_submission import HOST, announce_ui, describe_ui, is_listening
 from orchestration.site_server import open_site_server
 
 _POLL_SECONDS = 0.2
-#: Seconds between checks of the daemon's lock, and for a daemon to launch the runs that it has taken from the queue.
-_LOCK_SECONDS, _PATIENCE_SECONDS = 10.0, 10.0
+#: Seconds for a daemon to launch the runs that it has taken from the queue.
+_PATIENCE_SECONDS = 10.0
 #: Age at which the UI replaces a connection to Postgres, which may have restarted.
 _POOL_SECONDS = "2"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -84,9 +85,9 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
     try:
         with _catch_signals() as stopped, _rotate_log(home).open("w") as out:
             server = _start(call, out, keep=lock.file, DAGSTER_WEBSERVER_DB_POOL_RECYCLE=_POOL_SECONDS)
-            with _watchdog(server):
+            with _watchdog(server), dg.DagsterInstance.get() as instance:
                 try:
-                    _wait_fleet(server, lock, stopped)
+                    _wait_fleet(server, lock, stopped, instance, config.heartbeat)
                 finally:
                     ended = server.poll()
                     _end(server, patience=_PATIENCE_SECONDS)
@@ -98,19 +99,27 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
     return _report_end(ended, home / "ui.log", say)
 
 
-def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool]) -> None:
-    """Wait until Dagster ends or a signal arrives. Raises `ConfigError` if the connection to Postgres was lost and another UI has taken the
-    daemon's lock.
+def _wait_fleet(
+    server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool], instance: dg.DagsterInstance, heartbeat: int
+) -> None:
+    """Wait until Dagster ends or a signal arrives, and end the runs of lost workers that have not started. heartbeat: seconds between checks.
+
+    Raises `ConfigError` if the connection to Postgres was lost and another UI has taken the daemon's lock.
     """
     checked = time.monotonic()
     while server.poll() is None and not stopped():
         time.sleep(_POLL_SECONDS)
-        if time.monotonic() - checked < _LOCK_SECONDS:
+        if time.monotonic() - checked < heartbeat:
             continue
         checked = time.monotonic()
-        with suppress(BellwetherError):  # Postgres may be restarting
+        try:
             if not lock.acquire(wait=False):
                 raise ConfigError("bellwether ui: the connection to Postgres was lost, and another UI serves this fleet now")
+            end_lost_starts(instance)
+        except ConfigError:
+            raise
+        except Exception as error:  # Postgres or the broker may be restarting
+            logging.getLogger(__name__).warning("checking the fleet: %s", error)
 
 
 def describe_groups(port: int) -> str:

@@ -150,8 +150,8 @@ class Broker:
     def store(self, state: str, **details: object) -> None:
         self.launcher.celery.backend.store_result(self.task, details or None, state)
 
-    def status(self) -> str:
-        run = dg.DagsterRun(job_name="days", run_id="run", tags={TASK: self.task})
+    def status(self, run_status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED) -> str:
+        run = dg.DagsterRun(job_name="days", run_id="run", tags={TASK: self.task}, status=run_status)
         return self.launcher.check_run_worker_health(run).status.name
 
 
@@ -176,13 +176,6 @@ def test_a_run_without_heartbeats_is_lost_unless_its_worker_reports_it(broker: B
     assert broker.status() == "FAILED"
 
 
-def test_a_silent_worker_is_lost(broker: Broker) -> None:
-    broker.store("STARTED", hostname="celery@w1")
-    assert broker.status() == "RUNNING"
-    broker.now += 31
-    assert broker.status() == "FAILED"
-
-
 def test_a_task_that_the_broker_forgot_is_sought_on_all_workers(broker: Broker) -> None:
     assert broker.status() == "RUNNING"
     broker.now += 31
@@ -190,6 +183,30 @@ def test_a_task_that_the_broker_forgot_is_sought_on_all_workers(broker: Broker) 
     assert broker.status() == "RUNNING" and broker.asked == [None]
     broker.active = {"celery@w2": False}
     assert broker.status() == "FAILED"
+
+
+def test_a_starting_run_waits_in_the_queue_and_is_lost_with_the_worker_that_took_it(broker: Broker) -> None:
+    app = broker.launcher.celery
+    app.send_task("waiting", queue="dagster")
+    for _ in range(3):
+        assert broker.status(dg.DagsterRunStatus.STARTING) == "RUNNING"
+        broker.now += 31
+    with app.connection_for_write() as connection:
+        connection.default_channel.queue_purge("dagster")
+    assert broker.status(dg.DagsterRunStatus.STARTING) == "RUNNING" and broker.asked == []
+    broker.now += 31
+    assert broker.status(dg.DagsterRunStatus.STARTING) == "FAILED" and broker.asked == [None]
+
+
+def test_a_run_whose_worker_was_lost_before_its_start_is_reported_as_failed(broker: Broker, tmp_path: Path) -> None:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        instance._run_launcher = broker.launcher
+        run = instance.add_run(dg.DagsterRun("days", run_id=uuid4().hex, tags={TASK: broker.task}, status=dg.DagsterRunStatus.STARTING))
+        broker.store("STARTED", hostname="celery@w1")
+        for expected in ("STARTING", "FAILURE"):
+            fleet.end_lost_starts(instance)
+            assert instance.get_run_by_id(run.run_id).status.value == expected
+            broker.now += 31
 
 
 @pytest.mark.parametrize("state", ["SUCCESS", "FAILURE", "REVOKED"])
