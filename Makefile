@@ -25,9 +25,9 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install -q -c constraints.txt --upgrade pip
 
-$(VENV)/.platform: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether into $(VENV) (a minute or two)"
-	@$(PIP) install -q --no-compile -c constraints.txt -e '.[platform]'
+	@$(PIP) install -q --no-compile -c constraints.txt -e .
 	@$(PRECOMPILE)
 	@touch $@
 
@@ -35,9 +35,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether and its test tools into $(VENV) (a minute or two)"
 	@$(PIP) install -q --no-compile -c constraints.txt -e '.[dev,s3]'
 	@$(PRECOMPILE)
-	@touch $@ $(VENV)/.platform
+	@touch $@ $(VENV)/.installed
 
-setup: $(VENV)/.platform ## make the virtual environment and install the pinned dependencies
+setup: $(VENV)/.installed ## make the virtual environment and install the pinned dependencies
 
 setup-dev: $(VENV)/.dev # the same, with test tools
 

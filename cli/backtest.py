@@ -18,7 +18,6 @@ from rich.text import Text
 
 from bellwether.console import console, emit, output_to_stderr
 from bellwether.errors import ConfigError
-from bellwether.extras import require_platform
 from bellwether.formatting import counted
 from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
@@ -298,8 +297,6 @@ def trading(
     """
     from bellwether.report.trading_inputs import agent_titles, load_backtests, select_rows
 
-    if folder is None:
-        require_platform("bellwether trading without a FOLDER")
     rows = select_rows(load_backtests(folder, settings().warehouse_uri), agents, rules)
     if folder is None:
         from bellwether.tables import table as declared

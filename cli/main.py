@@ -1,6 +1,6 @@
 """The command `bellwether`. Its help lists commands without importing them. Known errors are printed as one line instead of a traceback.
 
-Other packages add commands with a domain (bellwether/domains), or a single click command with an entry point of the group `bellwether.commands`.
+Other packages add commands with a domain (bellwether/domains).
 """
 
 from __future__ import annotations
@@ -11,42 +11,41 @@ import click
 import cloup
 
 from bellwether import __version__
-from bellwether.domains import LazyCommand, PlatformCommand, load_domains
+from bellwether.domains import LazyCommand, load_domains
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.extras import advice, missing_from, missing_module
 from bellwether.places import failures
-from cli.lazy import Lazy, plugins
+from cli.lazy import Lazy
 
 #: Commands that need no home, or finish its restoration.
 _WITHOUT_HOME = frozenset({"restore", "sandbox", "score", "compat"})
 
 SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     "Start": (
-        PlatformCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
-        PlatformCommand("doctor", "cli.admin:doctor", "Check the installation."),
-        PlatformCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
-        PlatformCommand("worker", "cli.admin:worker", "Execute runs of a Celery fleet."),
-        PlatformCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
+        LazyCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
+        LazyCommand("doctor", "cli.admin:doctor", "Check the installation."),
+        LazyCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
+        LazyCommand("worker", "cli.admin:worker", "Execute runs of a Celery fleet."),
+        LazyCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
     ),
     "Data": (
-        PlatformCommand("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
-        PlatformCommand("events", "cli.data:events", "List and search the events that can be recorded now."),
-        PlatformCommand("record", "cli.data:record", "Record the order books and trades of events."),
+        LazyCommand("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
+        LazyCommand("events", "cli.data:events", "List and search the events that can be recorded now."),
+        LazyCommand("record", "cli.data:record", "Record the order books and trades of events."),
         LazyCommand("recordings", "cli.data:recordings", "List and import recordings of order books and trades."),
-        PlatformCommand("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
-        PlatformCommand("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
-        PlatformCommand("verify", "cli.data:verify", "Compare the lake's files with their checksums."),
+        LazyCommand("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
+        LazyCommand("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
+        LazyCommand("verify", "cli.data:verify", "Compare the lake's files with their checksums."),
     ),
     "Benchmark": (
-        PlatformCommand("models", "cli.models:models", "List language models and baselines, with keys and prices."),
-        PlatformCommand("run", "cli.benchmark:run", "Pull the last days, build releases, score and publish."),
-        PlatformCommand("release", "cli.benchmark:release", "Build releases, collect forecasts, score and rank."),
-        PlatformCommand("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
-        PlatformCommand("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
-        PlatformCommand("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
-        PlatformCommand("report", "cli.benchmark:report", "Write the report of a release."),
-        PlatformCommand("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
-        PlatformCommand("journal", "cli.journal:journal", "Show model calls: their states and costs."),
+        LazyCommand("models", "cli.models:models", "List language models and baselines, with keys and prices."),
+        LazyCommand("run", "cli.benchmark:run", "Pull the last days, build releases, score and publish."),
+        LazyCommand("release", "cli.benchmark:release", "Build releases, collect forecasts, score and rank."),
+        LazyCommand("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
+        LazyCommand("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
+        LazyCommand("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
+        LazyCommand("report", "cli.benchmark:report", "Write the report of a release."),
+        LazyCommand("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
+        LazyCommand("journal", "cli.journal:journal", "Show model calls: their states and costs."),
     ),
     "Forecasts in files": (
         LazyCommand("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),
@@ -58,11 +57,11 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         LazyCommand("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
         LazyCommand("trading", "cli.backtest:trading", "Show the tables of all backtests; write their report."),
     ),
-    "Arena": (PlatformCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its leaderboard."),),
+    "Arena": (LazyCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its leaderboard."),),
     "Publication and backup": (
-        PlatformCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
-        PlatformCommand("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),
-        PlatformCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
+        LazyCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
+        LazyCommand("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),
+        LazyCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
     ),
 }
 
@@ -81,13 +80,6 @@ class Commands(cloup.Group):
             if (message := home_error(error)) is None:
                 raise
             raise click.ClickException(message) from error
-        except ModuleNotFoundError as error:
-            if (module := missing_from(error)) is None:
-                raise
-            raise click.ClickException(advice(f"bellwether {ctx.invoked_subcommand}", module)) from error
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self.commands, *plugins()})
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
@@ -97,23 +89,6 @@ class Commands(cloup.Group):
 
             require_whole_home(settings())
         return name, command, rest
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return super().get_command(ctx, cmd_name) or plugins().get(cmd_name)
-
-    def list_sections(self, ctx: click.Context, include_default_section: bool = True) -> list[cloup.Section]:
-        others = plugins()
-        for name in sorted(others.keys() & self.commands.keys()):
-            click.echo(f"Warning: {others.pop(name).label} is left out: Bellwether has a command of this name", err=True)
-        sections = super().list_sections(ctx, include_default_section)
-        return [*sections, cloup.Section("Commands of other packages", dict(sorted(others.items())))] if others else sections
-
-    def format_subcommand_name(self, ctx: click.Context, name: str, cmd: click.Command) -> str:
-        return f"{name} *" if isinstance(cmd, Lazy) and cmd.of_platform and missing_module() else name
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if missing_module():
-            formatter.write("\n* Needs an extra: pip install 'bellwether[platform]'\n")
 
 
 def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bellwether.extras import lazy_names
+from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.arena.account import Account, Position

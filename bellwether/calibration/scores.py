@@ -152,7 +152,7 @@ def leaderboard(
         questions_digest: of the release's questions, repeated in every row.
 
     Equal scores share a rank. Forecasters below the coverage floor, with fewer than three clusters or without a score have no rank and come last,
-    with the reason. Computed by sql/benchmark/leaderboard.sql, which needs the extra `platform`. Raises `ScoringError` for a forecaster without a
+    with the reason. Computed by sql/benchmark/leaderboard.sql. Raises `ScoringError` for a forecaster without a
     kind, and for a comparison with the scores of several releases.
     """
     SCORES.validate(scores)

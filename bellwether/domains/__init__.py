@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from bellwether.domains.arena import ARENA
 from bellwether.domains.benchmark import BENCHMARK
-from bellwether.domains.domain import Domain, LazyCommand, PlatformCommand, resolve_reference
+from bellwether.domains.domain import Domain, LazyCommand, resolve_reference
 from bellwether.domains.replay import REPLAY
 from bellwether.domains.venues import VENUES
 from bellwether.domains.warehouse import WAREHOUSE
@@ -50,4 +50,4 @@ def _load_domain(point: EntryPoint) -> Domain:
     return domain
 
 
-__all__ = ["BUILT_IN", "Domain", "LazyCommand", "PlatformCommand", "load_domains", "resolve_reference"]
+__all__ = ["BUILT_IN", "Domain", "LazyCommand", "load_domains", "resolve_reference"]

@@ -21,10 +21,6 @@ class LazyCommand:
     short_help: str
 
 
-class PlatformCommand(LazyCommand):
-    """Command that needs the packages of the extra `platform`."""
-
-
 @dataclass(frozen=True)
 class Domain:
     """Subject area of the platform: its tables, rules, Dagster definitions and commands.

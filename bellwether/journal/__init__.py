@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bellwether.extras import lazy_names
+from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.journal.budget import Budget, BudgetExceeded, Scope, Spending

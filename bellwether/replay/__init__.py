@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bellwether.errors import OrderError
-from bellwether.extras import lazy_names
+from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import Agent, CompiledAgent, cents, contracts

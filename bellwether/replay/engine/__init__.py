@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bellwether.extras import lazy_names
+from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.engine.outcome import ReplayOutcome

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, TypeAdapter, ValidationError
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.extras import require_platform
 from bellwether.models.keys import endpoints
 from bellwether.models.registry import model as registered
 from bellwether.places import place
@@ -136,7 +135,6 @@ class LLMAgent(_Conversing):
         budget: Decimal | float | str | None = None,
         trajectory: Path | str | None = None,
     ) -> None:
-        require_platform("a language model agent")
         self.model: Model = registered(model)
         self._rounds: int = _check("rounds", rounds, Annotated[int, Field(strict=True, ge=1, le=20)])
         self._sample: int = _check("sample", sample, Annotated[int, Field(strict=True, ge=0, lt=2**31)])

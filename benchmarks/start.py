@@ -1,8 +1,4 @@
-"""Cost of the core packages: their size relative to that of all packages (extra `platform`), and CPU time until a first result relative to `import
-polars`.
-
-Sizes are those of the required packages installed here, without bytecode. CPU time is that of a whole process, the minimum of a few.
-"""
+"""CPU time until the first result of a command or an import, relative to `import polars`: whole processes, the minimum of a few."""
 
 from __future__ import annotations
 
@@ -11,12 +7,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import Any
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 ROUNDS = 5
 SCORES = (
@@ -28,13 +20,8 @@ POLARS = "import polars"
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure the core's size divided by the platform's, and the CPU time of each start divided by that of `import polars`. Returns [{name, ratio,
-    target, detail}].
-    """
-    core, platform = needed(), needed(["platform"])
-    sizes = [sum(map(megabytes, found.values())) for found in (core, platform)]
-    detail = f"core {sizes[0]:.0f} MB in {len(core)} packages, platform {sizes[1]:.0f} MB in {len(platform)}"
-    rows: list[dict[str, Any]] = [{"name": "megabytes of the core", "ratio": sizes[0] / sizes[1], "target": 0.7, "detail": detail}]
+    """Measure the CPU time of each start divided by that of `import polars`. Returns [{name, ratio, target, detail}]."""
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         backtest = ["-m", "bellwether", "backtest", "--agent", "buy-and-hold", "--episode", str(_episode(Path(folder)))]
         forecasts = Path(folder) / "forecasts.csv"
@@ -52,29 +39,6 @@ def run() -> list[dict[str, Any]]:
             detail = f"{seconds:.2f} s of CPU, `{POLARS}` {polars:.2f} s"
             rows.append({"name": name, "ratio": seconds / polars, "target": target, "detail": detail})
     return rows
-
-
-def needed(extras: Sequence[str] = ()) -> dict[str, Distribution]:
-    """Return by name the installed distributions that Bellwether with `extras` requires, directly or indirectly."""
-    found: dict[str, Distribution] = {}
-    seen, left = set(), [("bellwether", frozenset(extras))]
-    while left:
-        name, chosen = left.pop()
-        if (name, chosen) in seen:
-            continue
-        seen.add((name, chosen))
-        found[name] = distribution(name)
-        for requirement in map(Requirement, found[name].requires or ()):
-            if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
-                left.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
-    del found["bellwether"]
-    return found
-
-
-def megabytes(installed: Distribution) -> float:
-    """Return the size of a distribution's files on disk, in MB."""
-    files = (file for file in installed.files or () if "__pycache__" not in file.parts)
-    return sum(os.stat(file.locate()).st_size for file in files) / 1e6
 
 
 def cpu(folder: str, words: Sequence[str], rounds: int = 1) -> float:
