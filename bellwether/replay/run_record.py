@@ -40,7 +40,7 @@ class BacktestSettings:
         data_latency: Time until the agent sees an event.
         execution: maker_taker or taker_only. Default: that of the episode.
         queue: Queue model: trade_only, proportional (with an exponent: proportional:3), optimistic, or sampled:K with the number of a
-            history; reconciled under PredictionMarketBench's rules only. Default: proportional, or trade_only under these rules.
+            history; under PredictionMarketBench's rules one of `pmb.QUEUES`. Default: proportional, or trade_only under these rules.
         queues: Number of sampled queue histories in which the run is repeated. Default: 20 for agents that ship with Bellwether and for
             compiled agents; 0 for isolated agents and other Python agents, which may call paid services.
         self_trade: cancel_taker or cancel_maker.

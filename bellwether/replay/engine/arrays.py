@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.errors import ConfigError
-from bellwether.replay.engine.codes import Queue, TickerStatus
+from bellwether.replay.engine.codes import TickerStatus
 from bellwether.replay.engine.requests import engine_address
 from bellwether.replay.engine.schedule import DECISION
 from bellwether.replay.engine.settings import ReplaySettings, parse_queue
@@ -181,8 +180,6 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarra
     state["expiry_at"] = state["timer_at"] = -1
     state["cash"] = settings.bankroll
     state["queue"], state["queue_number"] = parse_queue(settings.queue)
-    if state["queue"] == Queue.RECONCILED:
-        raise ConfigError(f"replaying under {rules.name}: the queue model reconciled exists under pmb-2026-01 only; choose another")
     state["cancel_maker"], state["taker_only"] = settings.self_trade == "cancel_maker", settings.execution == "taker_only"
     for name in ("order_latency", "data_latency", "max_orders", "max_resting"):
         state[name] = getattr(settings, name)

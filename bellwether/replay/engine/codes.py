@@ -49,10 +49,9 @@ class Queue(IntEnum):
     """Queue models: how a reduction of a level shortens the queue ahead of an order."""
 
     TRADE_ONLY = 0
-    RECONCILED = 1
-    PROPORTIONAL = 2
-    OPTIMISTIC = 3
-    SAMPLED = 4
+    PROPORTIONAL = 1
+    OPTIMISTIC = 2
+    SAMPLED = 3
 
 
 class TickerStatus(IntEnum):

@@ -26,8 +26,8 @@ class ReplaySettings:
     """Settings of a replay. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for invalid values.
 
     cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders.
-    data_latency: age of the market data that a decision sees. execution: whether orders may rest. queue: queue model, see
-    `parse_queue`. self_trade: which order is cancelled when both sides are the agent's. max_orders: per run. max_resting: per ticker and
+    data_latency: age of the market data that a decision sees. execution: whether orders may rest. queue: queue model, which the simulator
+    reads. self_trade: which order is cancelled when both sides are the agent's. max_orders: per run. max_resting: per ticker and
     side.
     """
 
@@ -54,7 +54,6 @@ class ReplaySettings:
             value = getattr(self, name)
             if value not in choices:
                 raise ConfigError(f"settings of a replay: {name} is {value!r}; choose one of {', '.join(map(str, choices))}")
-        parse_queue(self.queue)
 
     def _check_int(self, name: str, minimum: int) -> None:
         """Raise `ConfigError` unless the setting `name` is an integer from `minimum` to its maximum."""
@@ -69,7 +68,7 @@ class ReplaySettings:
 
 
 #: Names of queue models, with the minimum and maximum of the number that follows a colon.
-_QUEUES = {"trade_only": None, "reconciled": None, "proportional": (1, 100), "optimistic": None, "sampled": (0, 10**6)}
+_QUEUES = {"trade_only": None, "proportional": (1, 100), "optimistic": None, "sampled": (0, 10**6)}
 
 
 def parse_queue(name: str) -> tuple[Queue, int]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine import queue as kernels
 from bellwether.replay.engine.codes import Queue
 from bellwether.replay.engine.settings import parse_queue
@@ -78,11 +78,11 @@ def test_what_is_cancelled_beyond_those_behind_was_ahead() -> None:
 
 
 @pytest.mark.parametrize(
-    "queue", ["power", "log", "proportional:0", "proportional:101", "proportional:x", "optimistic:2", "sampled", "sampled:-1"]
+    "queue", ["power", "reconciled", "proportional:0", "proportional:101", "proportional:x", "optimistic:2", "sampled", "sampled:-1"]
 )
 def test_other_queue_models_are_refused(queue: str) -> None:
     with pytest.raises(ConfigError, match="reading a queue model"):
-        ReplaySettings(queue=queue)
+        after(queue=queue)
 
 
 cancelled_ahead, draw_place = from_python(kernels.cancelled_ahead), from_python(kernels.draw_place)

@@ -105,7 +105,6 @@ def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
     for name, value in (
         ("cadence", 0),
         ("bankroll", -1),
-        ("queue", "fifo"),
         ("max_orders", 1.5),
         ("execution", "maker"),
         ("order_latency", True),
