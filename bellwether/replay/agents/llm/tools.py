@@ -10,7 +10,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -22,6 +22,7 @@ from bellwether.replay.agents.arguments import EPOCH
 from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.llm.trajectory import ToolCall
 from bellwether.replay.engine.codes import Reason
+from bellwether.replay.rules import PMB
 from bellwether.replay.units import CENT, CONTRACT, MICROS
 from bellwether.units import Lots, MicroDollars
 
@@ -129,7 +130,7 @@ class GetCash(Tool):
         }
 
 
-class PlaceOrder(Tool):
+class PlaceSimpleOrder(Tool):
     """Send an order. The result says at once what was filled."""
 
     tool = "place_order"
@@ -141,7 +142,27 @@ class PlaceOrder(Tool):
     price_cents: Cents | SkipJsonSchema[None] = Field(
         None, description="limit price in cents of that side, such as 45 or 45.5; not for a market order"
     )
-    time_in_force: Literal["gtc", "ioc", "fok", "post_only", "gtd"] | SkipJsonSchema[None] = Field(
+    time_in_force: Literal["gtc", "ioc", "post_only"] | SkipJsonSchema[None] = Field(
+        None,
+        description="gtc (default of a limit order): an order that trades nothing at once stays in the book; ioc (default of a market order): "
+        "nothing stays; post_only: refused when it would trade at once",
+    )
+
+    def _run(self, ctx: AgentContext) -> Result:
+        return self._send(ctx, None)
+
+    def _send(self, ctx: AgentContext, expires: datetime | None) -> Result:
+        if (self.type == "market") != (self.price_cents is None):
+            raise OrderError("a limit order needs price_cents, and a market order has none")
+        price = None if self.price_cents is None else int(self.price_cents * CENT)
+        lots = int(self.count * CONTRACT)
+        return _order(ctx.place(self.ticker, self.side, self.action, price, lots, self.time_in_force, expires))
+
+
+class PlaceOrder(PlaceSimpleOrder):
+    """Send an order. The result says at once what was filled."""
+
+    time_in_force: Literal["gtc", "ioc", "fok", "post_only", "gtd"] | SkipJsonSchema[None] = Field(  # type: ignore[assignment]
         None,
         description="gtc (default of a limit order): the rest stays in the book; ioc (default of a market order): the rest is dropped; "
         "fok: all or nothing; post_only: refused when it would trade at once; gtd: like gtc until expires_at",
@@ -149,11 +170,7 @@ class PlaceOrder(Tool):
     expires_at: AwareDatetime | SkipJsonSchema[None] = Field(None, description="for gtd: ISO 8601 time with zone")
 
     def _run(self, ctx: AgentContext) -> Result:
-        if (self.type == "market") != (self.price_cents is None):
-            raise OrderError("a limit order needs price_cents, and a market order has none")
-        price = None if self.price_cents is None else int(self.price_cents * CENT)
-        lots = int(self.count * CONTRACT)
-        return _order(ctx.place(self.ticker, self.side, self.action, price, lots, self.time_in_force, self.expires_at))
+        return self._send(ctx, self.expires_at)
 
 
 class CancelOrder(Tool):
@@ -220,16 +237,15 @@ class Done(Tool):
 
 
 class Toolbox:
-    """Tools that a model can call in an episode.
+    """Tools that a model can call in an episode under its rules.
 
     Attributes:
         definitions: Tools in the format of the OpenAI API.
     """
 
     def __init__(self, episode: EpisodeInfo) -> None:
-        tools: list[type[Tool]] = [
-            GetMarkets, GetOrderbook, GetPositions, GetCash, PlaceOrder, CancelOrder, AmendOrder, GetRestingOrders,
-        ]  # fmt: skip
+        orders = [PlaceSimpleOrder, CancelOrder] if episode.rules == PMB else [PlaceOrder, CancelOrder, AmendOrder]
+        tools: list[type[Tool]] = [GetMarkets, GetOrderbook, GetPositions, GetCash, *orders, GetRestingOrders]
         if episode.exogenous:
             names: Any = Literal.__getitem__(episode.exogenous)
             tools.append(create_model("GetExogenous", __base__=GetExogenous, name=(names, Field(description="the series"))))

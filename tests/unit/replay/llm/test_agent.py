@@ -140,6 +140,12 @@ def test_it_trades_an_episode_of_predictionmarketbench_within_its_budget(tmp_pat
     rounds = rounds_of(tmp_path / "run.jsonl")
     assert [call.status for call in rounds[0].calls] == ["ok"] * 8 + ["error"] * 2
     assert "YES and NO of a market are kept apart until settlement." in models.calls[0].messages[0]["content"]
+    offered = {
+        tool["function"]["name"]: tool["function"]["parameters"]["properties"]
+        for tool in Trajectory.read(tmp_path / "run.jsonl").head.tools
+    }
+    assert "amend_order" not in offered and "expires_at" not in offered["place_order"]
+    assert offered["place_order"]["time_in_force"]["enum"] == ["gtc", "ioc", "post_only"]
     again = run(source, LLMReplay(trajectory=tmp_path / "run.jsonl"), settings(limits=Limits(calls=10)))
     assert again.digest == backtest.digest
 

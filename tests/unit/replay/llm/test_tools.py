@@ -16,7 +16,7 @@ from bellwether.errors import OrderError
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import ToolCall
 
-TOOLBOX = Toolbox(SimpleNamespace(exogenous=("spx",)))  # type: ignore[arg-type]
+TOOLBOX = Toolbox(SimpleNamespace(exogenous=("spx",), rules="kalshi-2025-07-01"))  # type: ignore[arg-type]
 ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_cents": 50}
 
 
