@@ -255,10 +255,10 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
     """Describe in one line the P&L of a backtest with its range over sampled queues, and caveats. row: of replay/backtests."""
-    from bellwether.replay.results.text_tables import format_queues, format_signed
+    from bellwether.replay.results.text_tables import format_signed, queue_note
 
     parts = [f"P&L {format_signed(row['pnl'])} dollars"]
-    parts += [f"in {row['queues']} sampled queues {format_queues(row)}"] if row["queues"] else []
+    parts += [queue_note(row)] if row["queues"] else []
     parts += ["a position is marked, not settled"] if row["unsettled"] else []
     parts += ["fees by default terms"] if row["default_fees"] else []
     return "; ".join(parts)

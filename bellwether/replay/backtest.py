@@ -80,11 +80,11 @@ class Backtest(RunRecord):
 
     def __str__(self) -> str:
         """Summarize P&L, sampled queues, fills, orders and failure in one line."""
-        from bellwether.replay.results.text_tables import format_queues, format_signed
+        from bellwether.replay.results.text_tables import format_signed, queue_note
 
         row = self.summary.row(0, named=True)
         failed = "" if self.failure is None else f"; failed at decision {self.failure.step}: {self.failure}"
-        queues = f" (in {row['queues']} sampled queues {format_queues(row)})" if row["queues"] else ""
+        queues = f" ({queue_note(row)})" if row["queues"] else ""
         counts = f"{row['fills']} fills of {row['orders']} orders"
         return f"{self.agent} in {self.episode}: P&L {format_signed(row['pnl'])} dollars{queues}, {counts}{failed}"
 

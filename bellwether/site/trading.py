@@ -33,6 +33,7 @@ from bellwether.pages.values import (
 from bellwether.replay.results import tear_sheet
 from bellwether.replay.results.summary import LEAST_EPISODES, describe_winners, find_winners, sort_by_pnl
 from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_rows
+from bellwether.replay.results.text_tables import queue_note
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_LEVELS, BOOK_PRICES, HORIZONS_S
@@ -291,7 +292,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.Dat
 def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) -> Stats:
     return Stats(
         [
-            ("P&L", money(line["pnl"], signed=True), f"{counted(line['episodes'], 'episode')}; {tear_sheet.queue_note(line)}"),
+            ("P&L", money(line["pnl"], signed=True), f"{counted(line['episodes'], 'episode')}; {queue_note(line)}"),
             ("Mean P&L", money(line["pnl_mean"], signed=True), _spread_note(line)),
             ("Ratio per episode", number(ratios.get((line["agent"], line["rules"])), 2), "mean over deviation of P&L, not annualised"),
             ("Largest drawdown", percent(line["max_drawdown"], 2), "of an episode"),
@@ -415,7 +416,7 @@ def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
     """Yield the tear sheet of an agent in an episode. run: the backtest. title: of the episode. rows: of the backtest's other tables."""
     above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
-    lead = f"P&L {money(run['pnl'], signed=True).text} in {run['episode']}; {tear_sheet.queue_note(run)}."
+    lead = f"P&L {money(run['pnl'], signed=True).text} in {run['episode']}."
     parts = tear_sheet.sections(run, colours=colours, **rows)
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))
 

@@ -22,7 +22,7 @@ from bellwether.pages.values import cast_decimals, earning, instant, money, numb
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import end_time
-from bellwether.replay.results.text_tables import format_queues, format_signed
+from bellwether.replay.results.text_tables import format_signed, queue_note
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def tear_sheet(backtest: RunRecord) -> Page:
         notes.append(Note(f"The first {_MOST_ORDERS:,} of {len(orders):,} orders are listed."))
     first = Section("The backtest", [*notes, Facts(facts)])
     lead = f"P&L {format_signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''}"
-    lead += f"; in {run['queues']} sampled queues {format_queues(run)}" if run["queues"] else ""
     return Page("", f"{backtest.agent} in {backtest.episode}", lead, [first, *parts])
 
 
@@ -124,15 +123,6 @@ def _headline(run: Mapping[str, Any]) -> Stats:
             ),
         ]
     )
-
-
-def queue_note(row: Mapping[str, Any]) -> str:
-    """Describe the P&L over sampled queue histories. row: of replay/backtests or replay/summary."""
-    if not row["queues"]:
-        return "without sampled queues"
-    median, low, high = (money(row[f"queue_pnl_{name}"], signed=True).text for name in ("median", "low", "high"))
-    won = percent(row["queue_profitable"]).text
-    return f"{row['queues']} sampled queues: median {median}, 5–95 % {low} to {high}, {won} with a profit"
 
 
 def equity_points(equity: pl.DataFrame) -> dict[str, Rows]:

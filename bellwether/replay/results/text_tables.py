@@ -164,20 +164,29 @@ def _queue_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], 
     if not counts:
         return (), (_HINT,) if any(row["rules"] != PMB for row in rows) else ()
     name = f"{counts.pop()} sampled queues" if len(counts) == 1 else "Sampled queues"
-    note = f"{name}: the whole run in queue histories that the recording allows: median and range of 5 to 95 %, no bound. Won: those with a profit."
-    return (f"{name} ($)", "Won (%)"), (note,)
+    note = f"{name}: the whole run in queue histories that the recording allows: median, share with a profit, and range of 5 to 95 %, no bound."
+    return (f"{name} ($)",), (note,)
 
 
 def _queue_cells(row: Mapping[str, Any], heads: Sequence[str]) -> tuple[str, ...]:
-    if not heads:
-        return ()
-    return (format_queues(row), percent(row["queue_profitable"], 0, "")) if row["queues"] else (NOTHING, NOTHING)
+    if not heads or not row["queues"]:
+        return (NOTHING,) * len(heads)
+    median, won, low, high = _format_queues(row)
+    return (f"{median}, {won}" if low == high else f"{median}, {won} ({_range(low, high)})",)
 
 
-def format_queues(row: Mapping[str, Any]) -> str:
-    """Format the median and the range of the P&L over sampled queue histories. row: of replay/backtests or replay/summary, with queues."""
+def queue_note(row: Mapping[str, Any]) -> str:
+    """Describe the P&L over sampled queue histories. row: of replay/backtests or replay/summary."""
+    if not row["queues"]:
+        return "without sampled queues"
+    median, won, low, high = _format_queues(row)
+    return f"{row['queues']} sampled queues: median {median}, 5–95 % {low} to {high}, {won} with a profit"
+
+
+def _format_queues(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Format the median of the P&L over sampled queue histories, the share with a profit, and the ends of the range."""
     median, low, high = (format_signed(row[f"queue_pnl_{name}"]) for name in ("median", "low", "high"))
-    return f"{median} ({_range(low, high)})"
+    return median, percent(row["queue_profitable"], 0, "%"), low, high
 
 
 def _range(first: str, last: str) -> str:
