@@ -21,29 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bellwether.replay.episode import Content, Episode, Report
-    from bellwether.replay.episode_builder import Listings, Overrides
+    from bellwether.replay.episode_builder import Listings
 _PRICES = ("auto", "taker", "yes")
 
 
-def _fee_options(command: Any) -> Any:
-    """Add to a command the options that override fees and series of markets."""
-    for option in (
-        click.option(
-            "--ticker",
-            "tickers",
-            multiple=True,
-            metavar="HERE=VENUES",
-            help="The venue's ticker of a market, for its listing and fees.",
-        ),
-        click.option("--series", metavar="SERIES", help="Series whose fees apply.  [default: that of the tickers]"),
-        click.option(
-            "--fee",
-            metavar="TYPE[:MULTIPLIER]",
-            help="Fees of all markets, such as quadratic_with_maker_fees or quadratic:0.5.",
-        ),
-    ):
-        command = option(command)
-    return command
+_FEE = click.option("--fee", metavar="TYPE[:MULTIPLIER]", help="Fees of all markets, such as quadratic_with_maker_fees or quadratic:0.5.")
 
 
 @click.group()
@@ -61,7 +43,7 @@ def episode() -> None:
     help="Settlement of a market: yes, no, void, or the dollars that YES paid; overrides other sources.",
 )
 @click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
-@_fee_options
+@_FEE
 @AS_JSON
 def build(
     recording: str,
@@ -69,20 +51,18 @@ def build(
     results: tuple[str, ...],
     infer_results: bool,
     fee: str | None,
-    series: str | None,
-    tickers: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Build an episode for each event in RECORDING, with market data from the lake."""
-    from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_overrides, parse_results
+    from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_results
 
     source = find_recording(settings().recordings_path, recording)
-    stated, overrides = parse_results(results), parse_overrides(fee, series, tickers)
+    stated = parse_results(results)
     if unknown := sorted(set(stated) - set(source.about.tickers)):
         raise ConfigError(
             f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(source.about.tickers)}"
         )
-    contents = build_recording(source, known=_load_listings(source.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
+    contents = build_recording(source, known=_load_listings(source.about.tickers, fee), outcomes=Outcomes(stated, infer_results))
     episodes = [_write_episode(content) for content in contents]
     for missing in sorted(set(episode_ids(source.name, source.about).values()) - {built.id for built in episodes}):
         click.echo(f"{missing}: no book of it was recorded", err=True)
@@ -91,12 +71,12 @@ def build(
     _show_episodes(episodes, as_json=as_json)
 
 
-def _load_listings(tickers: Sequence[str], overrides: Overrides) -> Listings:
-    """Load from the lake what was pulled about markets. overrides: values of options, which replace the pulled ones."""
+def _load_listings(tickers: Sequence[str], fee: str | None) -> Listings:
+    """Load from the lake what was pulled about markets. fee: value of the option, which replaces the pulled fees."""
     from bellwether.lake import Lake
-    from bellwether.replay.episode_builder import load_listings_with_overrides
+    from bellwether.replay.episode_builder import load_listings, parse_fee
 
-    return load_listings_with_overrides(Lake(settings().lake_uri), tickers, overrides)
+    return load_listings(Lake(settings().lake_uri), tickers, None if fee is None else parse_fee(fee))
 
 
 def _write_episode(content: Content) -> Episode:
@@ -115,7 +95,7 @@ def _write_episode(content: Content) -> Episode:
     show_default=True,
     help="Side of the trades' prices: the taker's, YES, or the one that fits the books.",
 )
-@_fee_options
+@_FEE
 @AS_JSON
 def import_(
     folder: Path,
@@ -123,20 +103,17 @@ def import_(
     name: str | None,
     trade_price: str,
     fee: str | None,
-    series: str | None,
-    tickers: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Import the episode in FOLDER, Bellwether's or one of PredictionMarketBench (full books, whole cents)."""
     from bellwether.replay.episode import load, read_pmb
-    from bellwether.replay.episode_builder import parse_overrides, with_fees
+    from bellwether.replay.episode_builder import with_fees
 
-    overrides = parse_overrides(fee, series, tickers)
     content = load(folder).content if "format" in read_json(folder, METADATA) else read_pmb(folder, trade_price)
     chosen = check_name(content.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(content.metadata, episode_id=chosen)
     if about.venue == "kalshi":
-        about = with_fees(about, _load_listings(about.tickers, overrides), overrides)
+        about = with_fees(about, _load_listings(about.tickers, fee))
     _show_episodes([_write_episode(replace(content, metadata=about))], as_json=as_json)
 
 

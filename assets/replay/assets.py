@@ -47,8 +47,6 @@ class EpisodeConfig(dg.Config):
     """Infer a missing result from the last trade, if its price is at least 0.99 or at most 0.01."""
     fee: str | None = None
     """Fees of the markets, TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees; the pulled ones when left out."""
-    series: str | None = None
-    """Series that determines the fees; that of the tickers when left out."""
 
 
 class BacktestConfig(dg.Config):
@@ -105,8 +103,8 @@ def _build_episode(
         Outcomes,
         build,
         frames_of_table,
-        load_listings_with_overrides,
-        parse_overrides,
+        load_listings,
+        parse_fee,
         parse_results,
     )
     from bellwether.replay.episode_builder.sources import Sources
@@ -116,7 +114,7 @@ def _build_episode(
     sources = Sources.of(lake, recording.name)
     stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
     yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)
-    listings = load_listings_with_overrides(lake, recording.about.tickers, parse_overrides(config.fee, config.series, ()))
+    listings = load_listings(lake, recording.about.tickers, None if config.fee is None else parse_fee(config.fee))
     outcomes = Outcomes(parse_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
     drafts = build(
         recording.name,

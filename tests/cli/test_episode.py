@@ -9,12 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.lake import Lake
-from bellwether.replay.episode_builder import load_listings_with_overrides, parse_overrides
-from bellwether.replay.episode_builder.listings import fee_at
 from bellwether.settings import settings
 from cli.main import main
 from tests.unit.recordings.frames import recorded
@@ -57,11 +53,8 @@ def test_a_build_with_unknown_markets_or_fees_is_refused() -> None:
         ("rec", "--result", "KXNO=yes"),
         ("rec", "--result", "x"),
         ("none",),
-        ("rec", "--series", "KXNONE"),
         ("rec", "--fee", "free"),
         ("rec", "--fee", "quadratic:x"),
-        ("rec", "--ticker", "KXNO=KXINX-1"),
-        ("rec", "--fee", "quadratic", "--series", "KXINX"),
     ):
         assert run("build", *words).exit_code == 1, words
     assert not settings().episodes_path.exists()
@@ -94,22 +87,6 @@ def test_a_folder_of_an_episode_is_imported_under_a_name(tmp_path: Path) -> None
 def fees(folder: str) -> dict[str, tuple[str, str, str]]:
     stated = json.loads((Path(folder) / "metadata.json").read_text())["markets"]
     return {market["ticker"]: tuple(market["fee"][name] for name in ("type", "multiplier", "source")) for market in stated}
-
-
-def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The series of the S&P paid half the fee until July 2026."""
-    before = 1_777_600_000_000_000_000
-    terms = {"KXNBAGAME": {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "series"}}
-    monkeypatch.setattr("bellwether.replay.episode_builder.listings.load_series_terms", lambda lake: terms)
-    words = [f"{A}=KXINX-26MAY01H1600-B5000", f"{B}=KXNBAGAME-26MAY01LALHOU-LAL"]
-    known = load_listings_with_overrides(Lake(str(tmp_path)), [A, B], parse_overrides(None, None, words))
-    assert fee_at(known.market(A), before) == {"type": "quadratic", "multiplier": "0.5", "waiver_until": None, "source": "schedule"}
-    assert fee_at(known.market(B), before) == terms["KXNBAGAME"]
-    by_series = load_listings_with_overrides(Lake(str(tmp_path)), [A, B], parse_overrides(None, "KXINX", []))
-    assert {fee_at(by_series.market(ticker), before)["multiplier"] for ticker in (A, B)} == {"0.5"}
-    assert (
-        load_listings_with_overrides(Lake(str(tmp_path)), [A], parse_overrides(None, "KXNBAGAME", [])).market(A).fee == terms["KXNBAGAME"]
-    )
 
 
 def test_an_imported_episode_has_the_fees_that_are_stated(tmp_path: Path) -> None:

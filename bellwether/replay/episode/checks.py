@@ -130,7 +130,7 @@ def _check_terms(metadata: Metadata, report: Report) -> None:
     if defaults:
         message = (
             f"the fees of {len(defaults)} of {len(metadata.markets)} markets are unknown ({_join_names(defaults)}): the venue's general fees "
-            "apply, under which makers may pay nothing; build or import it again with --fee, --series or --ticker"
+            "apply, under which makers may pay nothing; build or import it again with --fee"
         )
         report.add(WARNING, "fees", message, METADATA)
     for market in metadata.markets:

@@ -61,14 +61,17 @@ class ListedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Listed markets and events by ticker."""
+    """Listed markets and events by ticker, and the fee terms of series by theirs. fee: terms of every market, stated by the user."""
 
     markets: Mapping[str, ListedMarket] = field(default_factory=dict)
     events: Mapping[str, ListedEvent] = field(default_factory=dict)
+    series: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fee: Mapping[str, Any] | None = None
 
     def market(self, ticker: str) -> ListedMarket:
-        """Return the listing of a market. An unlisted market has only default fees."""
-        return self.markets.get(ticker) or ListedMarket(ticker)
+        """Return the listing of a market. An unlisted market has only the fees of the series in its ticker, or the general ones."""
+        listing = self.markets.get(ticker) or ListedMarket(ticker, fee=self.series.get(ticker.partition("-")[0], DEFAULT_FEE))
+        return listing if self.fee is None else replace(listing, fee=self.fee)
 
     def event(self, ticker: str) -> ListedEvent:
         """Return the listing of an event. An unlisted event has no title."""
@@ -78,14 +81,14 @@ class Listings:
 def fee_at(listing: ListedMarket, at: int) -> dict[str, Any]:
     """Return the fee terms of a market at time `at` (ns UTC): the listed ones, corrected where the venue has changed them since."""
     fee = dict(listing.fee)
-    if is_index(listing.ticker) and at < _INDEX_HALF_UNTIL and fee["source"] not in ("event", "stated") and fee["multiplier"] == "1":
+    if (
+        listing.ticker.removeprefix("KX").startswith(_INDEX_SERIES)
+        and at < _INDEX_HALF_UNTIL
+        and fee["source"] not in ("event", "stated")
+        and fee["multiplier"] == "1"
+    ):
         fee |= {"multiplier": "0.5", "source": "schedule"}
     return fee
-
-
-def is_index(ticker: str) -> bool:
-    """Return True if a ticker or series belongs to the S&P 500 or the Nasdaq-100."""
-    return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
 def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame) -> Listings:
@@ -99,29 +102,23 @@ def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataF
     for row in _select_latest(markets, "ticker"):
         ticker = row["event_ticker"]
         event = event_rows.get(ticker, {})
-        listed_markets[row["ticker"]] = _build_market(
-            row, event, series_rows.get(event.get("series_ticker") or ticker.partition("-")[0], {})
-        )
+        own = next((name for name in (event.get("series_ticker"), ticker.partition("-")[0]) if name in series_rows), None)
+        listed_markets[row["ticker"]] = _build_market(row, event, series_rows.get(own, {}))
         if event:
             listed_events[ticker] = ListedEvent(ticker, event["title"], event["mutually_exclusive"])
-    return Listings(listed_markets, listed_events)
+    terms = {ticker: _build_fee({}, {}, row) for ticker, row in series_rows.items() if row["fee_type"]}
+    return Listings(listed_markets, listed_events, terms)
 
 
-def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
-    """Load the listings of these markets, pulled or archived, from the lake. Empty if it has none. Raises `LakeError`."""
+def load_listings(lake: Lake, tickers: Sequence[str], fee: Mapping[str, Any] | None = None) -> Listings:
+    """Load the listings of these markets, pulled or archived, and all series from the lake. fee: as in `Listings`. Raises `LakeError`."""
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
         return lake.slice(TABLES[f"raw/{name}"]).query(lambda rows: rows.filter(pl.col(column).is_in(list(values))))
 
     markets = pl.concat([rows(name, "ticker", tickers) for name in ("kalshi_archive", "kalshi_markets")], how="diagonal")
     events = rows("kalshi_events", "event_ticker", markets["event_ticker"].unique().to_list())
-    return parse_listings(markets, events, lake.slice(TABLES["raw/kalshi_series"]).read())
-
-
-def load_series_terms(lake: Lake) -> dict[str, Mapping[str, Any]]:
-    """Load the fee terms of every series in the lake, by the ticker of the series. Raises `LakeError`."""
-    rows = _select_latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
-    return {row["series_ticker"]: _build_fee({}, {}, row) for row in rows if row["fee_type"]}
+    return replace(parse_listings(markets, events, lake.slice(TABLES["raw/kalshi_series"]).read()), fee=fee)
 
 
 def _select_latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
@@ -217,36 +214,8 @@ def set_settlement_time(settlement: Settlement, at: int) -> Settlement:
     return replace(settlement, at=at if settlement.at is None else max(settlement.at, at))
 
 
-# --- fees that the user states ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """Fees stated by the user: the terms, a series that has them, or tickers under which markets are listed.
-
-    fee: terms of every market. series: ticker of the series whose terms apply to every market. tickers: the venue's ticker by the market's
-    ticker in the episode.
-    """
-
-    fee: Mapping[str, Any] | None = None
-    series: str | None = None
-    tickers: Mapping[str, str] = field(default_factory=dict)
-
-
-def parse_overrides(fee: str | None, series: str | None, tickers: Iterable[str]) -> Overrides:
-    """Parse the options `--fee TYPE[:MULTIPLIER]`, `--series SERIES` and `--ticker HERE=VENUES`. Raises `ConfigError` for invalid values."""
-    if fee is not None and series is not None:
-        raise ConfigError("reading --fee and --series: both set the fees of the markets; give one of them")
-    named: dict[str, str] = {}
-    for text in tickers:
-        local, _, listed = text.partition("=")
-        if not local or not listed or local in named:
-            raise ConfigError(f"reading --ticker: {text!r:.80} is not HERE=VENUES, the market's ticker here and the venue's own, each once")
-        named[local] = listed
-    return Overrides(None if fee is None else _parse_fee(fee), series, named)
-
-
-def _parse_fee(text: str) -> dict[str, Any]:
+def parse_fee(text: str) -> dict[str, Any]:
+    """Parse fee terms that the user states, TYPE or TYPE:MULTIPLIER. Raises `ConfigError` for others."""
     kind, _, factor = text.partition(":")
     try:
         multiplier = Decimal(factor or "1")
@@ -260,51 +229,11 @@ def _parse_fee(text: str) -> dict[str, Any]:
     return {"type": kind, "multiplier": f"{multiplier.normalize():f}", "waiver_until": None, "source": "stated"}
 
 
-def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Listings:
-    """Load the listings of markets, by their tickers in the episode, with the fees that the user stated in place of the listed ones.
-
-    A market that is not listed has the fees of the series in its ticker, if the lake has it. Raises `ConfigError` for an unknown ticker or
-    series, and `LakeError`.
-    """
-    tickers = list(tickers)
-    if unknown := sorted(set(overrides.tickers) - set(tickers)):
-        raise ConfigError(f"reading --ticker: unknown market {', '.join(unknown)}; give one of {', '.join(tickers)}")
-    venue_tickers = {ticker: overrides.tickers.get(ticker, ticker) for ticker in tickers}
-    listings = load_listings(lake, list(venue_tickers.values()))
-    series = load_series_terms(lake)
-    markets = {ticker: _override_market(ticker, listings.market(listed), overrides, series) for ticker, listed in venue_tickers.items()}
-    return Listings(markets, listings.events)
-
-
-def _override_market(ticker: str, listing: ListedMarket, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]) -> ListedMarket:
-    """Return a listing with the fees that apply, its outcome renamed to `ticker`, the market's ticker in the episode."""
-    if overrides.fee is not None:
-        listing = replace(listing, fee=overrides.fee)
-    elif overrides.series is not None:
-        listing = replace(listing, ticker=f"{overrides.series}-", fee=_find_series_fee(overrides.series, series))
-    elif listing.fee["source"] == "default":
-        listing = replace(listing, fee=series.get(listing.ticker.partition("-")[0], listing.fee))
-    return listing if listing.outcome is None else replace(listing, outcome=replace(listing.outcome, ticker=ticker))
-
-
-def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the fee terms of the series `name`. Raises `ConfigError` if the lake does not have the series."""
-    if name in series:
-        return series[name]
-    if is_index(name):
-        return DEFAULT_FEE
-    raise ConfigError(f"reading --series: the lake has no series {name}; pull the venue's series first, or state the terms with --fee")
-
-
-def with_fees(metadata: Metadata, listings: Listings, overrides: Overrides) -> Metadata:
-    """Return the metadata of an imported episode with the fees of its markets filled in or replaced.
-
-    Fees stated by the user override the episode's. Missing ones are taken from listings, or are the general fees.
-    """
-    stated = overrides.fee is not None or overrides.series is not None
+def with_fees(metadata: Metadata, listings: Listings) -> Metadata:
+    """Return the metadata of an imported episode with the fees of markets that state none, or of all if the user states them."""
     markets = tuple(
         replace(market, fee=fee_at(listings.market(market.ticker), metadata.start))
-        if stated or market.ticker in overrides.tickers or market.has_default_fee
+        if listings.fee is not None or market.has_default_fee
         else market
         for market in metadata.markets
     )

@@ -27,6 +27,7 @@ from bellwether.replay.episode_builder import (
     episode_ids,
     events_of,
     frames_of_table,
+    parse_fee,
     parse_listings,
 )
 from bellwether.replay.episode_builder.listings import fee_at
@@ -230,6 +231,14 @@ def test_a_series_that_is_not_known_pays_the_general_fee_and_says_so() -> None:
     general = {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "default"}
     assert known.market(A).fee == known.market("KXNEVER-1").fee == Listings().market(A).fee == general
     assert known.market(A).outcome is None
+
+
+def test_an_unlisted_market_has_the_fees_of_the_series_in_its_ticker_unless_the_user_states_them() -> None:
+    series = table("kalshi_series", {"series_ticker": "KXONE", "fee_type": "quadratic_with_maker_fees", "fee_multiplier": Decimal(1)})
+    known = parse_listings(table("kalshi_markets"), table("kalshi_events"), series)
+    assert known.market(A).fee == {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "series"}
+    stated = {"type": "quadratic", "multiplier": "0.5", "waiver_until": None, "source": "stated"}
+    assert parse_fee("quadratic:0.5") == Listings(known.markets, known.events, known.series, stated).market(A).fee == stated
 
 
 def test_index_markets_paid_half_until_july_2026() -> None:
