@@ -257,17 +257,6 @@ def import_(path: Path, name: str | None) -> None:
         _say(f"{recording.name}: {_format_frames(recording)}, {len(recording.about.tickers)} markets")
 
 
-@recordings.command()
-def store() -> None:
-    """Upload finished recordings of this machine to the object store of BELLWETHER_RECORDINGS."""
-    config = settings()
-    if not is_stored(config.recordings_path):
-        raise ConfigError(
-            f"storing recordings: BELLWETHER_RECORDINGS is {config.recordings_path}, a folder; set it to an object store's URL"
-        )
-    _store(config)
-
-
 def _store(config: Settings) -> None:
     """Upload finished recordings to the object store, if one is set. Raises `BellwetherError` if that fails; the recordings stay on this machine."""
     try:
@@ -275,7 +264,7 @@ def _store(config: Settings) -> None:
             _say(f"{recording.name}: in {recording.folder}")
     except failures(BellwetherError) as error:
         raise BellwetherError(
-            f"{error}. The recording is kept in {config.recorder_path}; `bellwether recordings store` uploads it"
+            f"{error}. The recording is kept in {config.recorder_path}; the next `bellwether record` uploads it"
         ) from error
 
 

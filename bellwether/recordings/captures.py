@@ -9,13 +9,12 @@ import hashlib
 import os
 import re
 import zlib
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ class Capture:
     """Files of one uninterrupted capture.
 
     form: how messages are stored in a file. partial: the files contain only some of the subscription's markets. messages: its messages in order.
-    origin: the source of a capture that was not read from files.
     """
 
     name: str
@@ -44,7 +42,6 @@ class Capture:
     files: tuple[Path, ...]
     partial: bool
     messages: Callable[[], Iterator[CapturedMessage]]
-    origin: dict[str, str] | None = None
 
     @property
     def use_yes_price(self) -> bool | None:
@@ -53,9 +50,7 @@ class Capture:
         return stated.pop() if len(stated) == 1 else None
 
     def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file by its path below their common folder, or `origin` for a capture that was not read from files."""
-        if self.origin:
-            return self.origin
+        """Return the SHA-256 of each file by its path below their common folder."""
         folder = Path(os.path.commonpath([path.parent for path in self.files]))
         return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files}
 
@@ -94,8 +89,8 @@ def find_captures(path: Path) -> list[Capture]:
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
-MARKET_FILES, STREAM_FILE, WRAPPED_EVENTS = "market files", "stream file", "wrapped events"
-FRAME_LIST, ORDER_EVENTS = "frame list", "order events"
+MARKET_FILES, STREAM_FILE = "market files", "stream file"
+MESSAGE_LINES, WRAPPED_EVENTS, FRAME_LIST, ORDER_EVENTS = "message lines", "wrapped events", "frame list", "order events"
 
 _TICKER = re.compile(rb'"market_ticker"\s*:\s*"([^"]+)"')
 
@@ -111,9 +106,7 @@ def _detect_form(path: Path) -> str | None:
     first = parse_message(next(read_lines(path), b""))
     if wrapped_events.is_wrapped(first):
         return WRAPPED_EVENTS
-    if "type" not in first:
-        return None
-    return STREAM_FILE if _has_several_markets(path) else MARKET_FILES
+    return MESSAGE_LINES if "type" in first else None
 
 
 def _has_several_markets(path: Path) -> bool:
@@ -174,29 +167,6 @@ def _order_events(files: list[Path]) -> Iterator[Capture]:
         yield Capture(name, ORDER_EVENTS, (path,), False, partial(order_events.read_messages, path, name))
 
 
-# --- one file of a whole stream --------------------------------------------------------------------------------------
-
-
-def _stream_files(files: list[Path]) -> Iterator[Capture]:
-    """Yield one capture per file: all messages of a stream about many markets, in order of arrival.
-
-    A subscription that restarts with number 1 belongs to a new connection.
-    """
-    for path in files:
-
-        def messages(path: Path = path) -> Iterator[CapturedMessage]:
-            connection, last = 1, dict[int, int]()
-            for line in read_lines(path):
-                _, sid, seq = read_envelope(parse_message(line))
-                if sid is not None and seq is not None:
-                    if seq == 1 and last.get(sid, 0) > 1:
-                        connection, last = connection + 1, {}
-                    last[sid] = seq
-                yield CapturedMessage(None, connection, line)
-
-        yield Capture(_remove_suffixes(path), STREAM_FILE, (path,), False, messages)
-
-
 # --- wrapped events --------------------------------------------------------------------------------------------------
 
 
@@ -208,107 +178,95 @@ def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
         yield Capture(tag, WRAPPED_EVENTS, members, False, partial(wrapped_events.read_messages, members))
 
 
-# --- one file per market ---------------------------------------------------------------------------------------------
+# --- lines of messages -----------------------------------------------------------------------------------------------
 
 
-def _market_files(files: list[Path]) -> Iterator[Capture]:
-    """Yield one capture per event: one file per market, each line a verbatim message in order of arrival, without time of receipt."""
-    named = sorted((event_ticker(_find_ticker(path)), path) for path in files)
+def _message_lines(files: list[Path]) -> Iterator[Capture]:
+    """Yield a capture per file with messages of several markets (all that a stream sent), and one per event of the other files.
+
+    Each line is a verbatim message in order of arrival, without time of receipt.
+    """
+    named = sorted((event_ticker(_find_ticker(path)), path) for path in files if not _has_several_markets(path))
     for event, group in groupby(named, key=lambda pair: pair[0]):
         members = tuple(path for _, path in group)
         yield Capture(event, MARKET_FILES, members, True, partial(_merge, members))
+    whole = {path for _, path in named}
+    for path in files:
+        if path not in whole:
+            yield Capture(_remove_suffixes(path), STREAM_FILE, (path,), False, partial(_merge, (path,)))
 
 
 def _find_ticker(path: Path) -> str:
     return next((ticker for line in read_lines(path) if (ticker := read_ticker(read_body(parse_message(line))))), _remove_suffixes(path))
 
 
-#: Exchange time, subscription and sequence number of a message; -1 if it is not numbered.
-_Head = tuple[int, int, int]
+#: Connection, exchange time, subscription and sequence number of a message; the last two are -1 if it is not numbered.
+_Head = tuple[int, int, int, int]
 
 
-class _Index:
-    """Index of one market's file: connection, subscription, sequence number and exchange time of each message, as columns."""
+def _read_heads(path: Path) -> list[_Head]:
+    """Read the heads of a file's messages. A snapshot whose number is not above earlier ones begins a connection, unless it repeats a line."""
+    numbers, snapshots, latest = list[tuple[int, int, int]](), dict[int, int](), 0
+    for place, line in enumerate(read_lines(path)):
+        message = parse_message(line)
+        kind, sid, seq = read_envelope(message)
+        if sid is None or seq is None:
+            sid = seq = -1
+        elif kind == SNAPSHOT:
+            snapshots[place] = zlib.crc32(line)
+        # Some trades have only whole seconds: a message is never older than the one before it.
+        latest = max(latest, read_exchange_time(read_body(message)) or 0)
+        numbers.append((latest, sid, seq))
+    first = next((time for time, _, _ in numbers if time), 0)
+    heads, lines, last, connection = list[_Head](), set[tuple[int, int, int]](), dict[int, int](), 1
+    for place, (time, sid, seq) in enumerate(numbers):
+        if place in snapshots:
+            line_key = sid, seq, snapshots[place]
+            if seq <= last.get(sid, -1) and not (line_key in lines and _continues(numbers, place, last)):
+                connection, last = connection + 1, {}
+            lines.add(line_key)
+        last[sid] = max(seq, last.get(sid, seq))
+        heads.append((connection, time or first, sid, seq))
+    return heads
 
-    def __init__(self, path: Path) -> None:
-        self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
-        time, snapshots = 0, list[tuple[int, int]]()
-        for place, line in enumerate(read_lines(path)):
-            message = parse_message(line)
-            kind, sid, seq = read_envelope(message)
-            if sid is None or seq is None:
-                sid = seq = -1
-            elif kind == SNAPSHOT:
-                snapshots.append((place, zlib.crc32(line)))
-            # Some trades have only whole seconds: a message is never older than the one before it.
-            time = max(time, read_exchange_time(read_body(message)) or 0)
-            for column, value in ((self.sids, sid), (self.seqs, seq), (self.times, time)):
-                column.append(value)
-        self._count_connections(snapshots)
-        first = next((time for time in self.times if time), 0)
-        for place in range(self.times.count(0)):
-            # Only the messages before the first exchange time have none.
-            self.times[place] = first
 
-    def _count_connections(self, snapshots: list[tuple[int, int]]) -> None:
-        """Number the connections: a snapshot whose number is not above earlier ones begins a connection, unless it repeats a line.
-
-        snapshots: position and checksum of each.
-        """
-        lines, last, connection = set[tuple[int, int, int]](), dict[int, int](), 1
-        digests = dict(snapshots)
-        for place, (sid, seq) in enumerate(zip(self.sids, self.seqs, strict=True)):
-            if place in digests:
-                line = (sid, seq, digests[place])
-                if seq <= last.get(sid, -1) and not (line in lines and self._continues(place, last)):
-                    connection, last = connection + 1, {}
-                lines.add(line)
-            last[sid] = max(seq, last.get(sid, seq))
-            self.connections.append(connection)
-
-    def _continues(self, place: int, last: dict[int, int]) -> bool:
-        """Return True if each subscription's next number after `place` is above its last one. last: highest number by subscription."""
-        begun = set[int]()
-        for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
-            if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):
-                return False
-            begun.add(sid)
-        return True
-
-    def heads(self, connection: int) -> list[_Head]:
-        """Return the messages of a connection, which are contiguous, in order."""
-        places = [place for place, own in enumerate(self.connections) if own == connection]
-        return [(self.times[place], self.sids[place], self.seqs[place]) for place in places]
+def _continues(numbers: list[tuple[int, int, int]], place: int, last: dict[int, int]) -> bool:
+    """Return True if each subscription's next number after `place` is above its last one. last: highest number by subscription."""
+    begun = set[int]()
+    for _, sid, seq in islice(numbers, place + 1, None):
+        if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):
+            return False
+        begun.add(sid)
+    return True
 
 
 def _merge(files: tuple[Path, ...]) -> Iterator[CapturedMessage]:
     """Yield the messages of one event's files in order of arrival."""
-    indexes = [_Index(path) for path in files]
     lines = [read_lines(path) for path in files]
-    last = max((index.connections[-1] for index in indexes if index.connections), default=0)
-    for connection in range(1, last + 1):
-        for file in _order_files([index.heads(connection) for index in indexes]):
-            yield CapturedMessage(None, connection, next(lines[file]))
+    for file, connection in _order_files([_read_heads(path) for path in files]):
+        yield CapturedMessage(None, connection, next(lines[file]))
 
 
-def _order_files(messages: list[list[_Head]]) -> Iterator[int]:
-    """Yield the file of the next message in order of arrival, once for each message. messages: of each file, in order.
+def _order_files(messages: list[list[_Head]]) -> Iterator[tuple[int, int]]:
+    """Yield file and connection of the next message in order of arrival, once for each message. messages: heads of each file, in order.
 
     The next message is the head of a file with the lowest remaining number of its subscription; of several such heads, the oldest.
     """
-    numbered = sorted((sid, seq, file) for file, own in enumerate(messages) for _, sid, seq in own if sid >= 0)
-    expected = {sid: deque(file for _, _, file in group) for sid, group in groupby(numbered, itemgetter(0))}
+    numbered = sorted((connection, sid, seq, file) for file, own in enumerate(messages) for connection, _, sid, seq in own if sid >= 0)
+    expected = {key: deque(file for *_, file in group) for key, group in groupby(numbered, itemgetter(0, 1))}
     rest = [iter(own) for own in messages]
     heads = {file: (*head, file) for file, own in enumerate(rest) if (head := next(own, None)) is not None}
     while heads:
+        connection = min(head[0] for head in heads.values())
+        current = [head for head in heads.values() if head[0] == connection]
         # Conflicting files have no next head: the oldest is taken, and the gap report shows the inversion.
-        ready = [head for head in heads.values() if head[1] not in expected or expected[head[1]][0] == head[3]]
-        _, sid, _, file = min(ready or heads.values())
-        if sid in expected:
-            expected[sid].remove(file)
-            if not expected[sid]:
-                del expected[sid]
-        yield file
+        ready = [head for head in current if (connection, head[2]) not in expected or expected[connection, head[2]][0] == head[4]]
+        _, _, sid, _, file = min(ready or current)
+        if (key := (connection, sid)) in expected:
+            expected[key].remove(file)
+            if not expected[key]:
+                del expected[key]
+        yield file, connection
         head = next(rest[file], None)
         if head is None:
             del heads[file]
@@ -317,8 +275,7 @@ def _order_files(messages: list[list[_Head]]) -> Iterator[int]:
 
 
 _FORMS: dict[str, Callable[[list[Path]], Iterator[Capture]]] = {
-    MARKET_FILES: _market_files,
-    STREAM_FILE: _stream_files,
+    MESSAGE_LINES: _message_lines,
     ORDER_EVENTS: _order_events,
     WRAPPED_EVENTS: _wrapped_events,
     FRAME_LIST: _frame_lists,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from bellwether.files import write_durably
 from bellwether.recordings.exchange_times import SECOND, read_exchange_time
-from bellwether.recordings.recording import Recording, RecordingStatus, TornSegment, dump_json, read_json
+from bellwether.recordings.recording import Recording, RecordingStatus, dump_json, read_json
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
 from bellwether.venues.kalshi.stream.protocol import SubscriptionEnd, read_subscription_end
 
@@ -89,7 +89,6 @@ class GapReport:
     numbers: tuple[SequenceNumbers, ...]
     gaps: tuple[Gap, ...]
     outages: tuple[Outage, ...]
-    torn: tuple[TornSegment, ...]
 
     @property
     def lost(self) -> int:
@@ -505,12 +504,12 @@ class BookValidator:
             numbers = self.numbers[key]
             yield Gap(*key, first, last, count_within(numbers.ranges, first, last), previous, following, tuple(sorted(numbers.markets)))
 
-    def report(self, recording: str, torn: Iterable[TornSegment] = ()) -> GapReport:
-        """Finish and return the gap report. recording: name in the report. torn: segments with an incomplete last line."""
+    def report(self, recording: str) -> GapReport:
+        """Finish and return the gap report. recording: name in the report."""
         self.finish()
         numbers = tuple(self.numbers[key] for key in sorted(self.numbers))
         outages = sorted([*self.outages, *self._open.values()], key=lambda outage: (outage.start.ordinal, outage.market))
-        return GapReport(recording, self.partial, self.frames, self.connections, numbers, tuple(self.gaps()), tuple(outages), tuple(torn))
+        return GapReport(recording, self.partial, self.frames, self.connections, numbers, tuple(self.gaps()), tuple(outages))
 
 
 def validate_frames(frames: Iterable[Frame], *, partial: bool = False) -> BookValidator:
@@ -533,7 +532,7 @@ def _content_of(body: dict[str, Any]) -> _Content:
 
 def build_gap_report(recording: Recording) -> GapReport:
     """Build the gap report of a recording, finished or not."""
-    return validate_frames(recording.frames(), partial=recording.about.partial).report(recording.name, recording.torn)
+    return validate_frames(recording.frames(), partial=recording.about.partial).report(recording.name)
 
 
 def summarize_gaps(recording: Recording) -> dict[str, Any]:
@@ -552,7 +551,6 @@ def summarize_gaps(recording: Recording) -> dict[str, Any]:
         "book_outages": len(report.outages),
         "duplicates": report.duplicates,
         "inversions": report.inversions,
-        "torn_bytes": sum(torn.bytes for torn in report.torn),
     }
 
 

@@ -26,7 +26,6 @@ from bellwether.recordings.recording import (
     Recording,
     RecordingRequest,
     RecordingStatus,
-    check_name,
     dump_about,
     dump_json,
 )
@@ -59,7 +58,6 @@ class Recorder:
     def __init__(
         self, folder: Path, about: RecordingRequest, *, pace: WriteSchedule | None = None, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        check_name(folder.name)
         self.folder = folder
         self.frames = 0
         self.bytes = 0

@@ -5,7 +5,6 @@ An object store contains only finished recordings.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections import deque
@@ -58,14 +57,6 @@ class RecordingRequest:
     partial: bool = False
     use_yes_price: bool | None = None
     capture: dict[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TornSegment:
-    """Segment with an incomplete last line, which a killed recorder left and which is not read. bytes: length of that line."""
-
-    segment: str
-    bytes: int
 
 
 class Recording:
@@ -127,11 +118,6 @@ class Recording:
         """Size of the segments in bytes."""
         done = self.done
         return sum(path.stat().st_size for path in self.segments) if done is None else sum(done["segments"].values())
-
-    @property
-    def torn(self) -> list[TornSegment]:
-        """Segments with an incomplete last line."""
-        return [TornSegment(path.name, size) for path in self.segments if (size := _torn_bytes(path))]
 
     def frames(self) -> Iterator[Frame]:
         """Yield all frames in order of arrival. Raises `LakeError` for a complete line that is not a frame."""
@@ -204,20 +190,6 @@ def is_locked(folder: Path) -> bool:
         return not try_lock(file, shared=True)
 
 
-def _torn_bytes(path: Path, block: int = 1 << 16) -> int:
-    """Return the length in bytes of an incomplete last line of a file, 0 for none. block: bytes per read."""
-    with path.open("rb") as file:
-        size = end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - block)
-            file.seek(start)
-            last = file.read(end - start).rfind(b"\n")
-            if last >= 0:
-                return size - (start + last + 1)
-            end = start
-    return size
-
-
 # --- folders of recordings -----------------------------------------------------------------------------------------------
 
 
@@ -235,27 +207,26 @@ def find_recording(root: Path, name: str) -> Recording:
 
 
 def store_finished(local: Path, root: Path) -> list[Recording]:
-    """Move the finished recordings below the folder `local` to the object store `root`, and return them. No effect if `root` is local."""
-    if not is_stored(root):
-        return []
+    """Move the finished recordings below the folder `local` to the object store `root`, and return them. No effect if `root` is local.
+
+    An identical recording there is kept; a different one of the same name raises `ConfigError`.
+    """
     moved = []
-    for recording in list_recordings(local):
-        if recording.status is RecordingStatus.FINISHED:
-            moved.append(store_recording(recording.folder, root / recording.name))
-            shutil.rmtree(recording.folder)
+    for recording in list_recordings(local) if is_stored(root) else []:
+        if recording.status is not RecordingStatus.FINISHED:
+            continue
+        folder, target = recording.folder, root / recording.name
+        about = (folder / ABOUT).read_bytes()
+        if not create(target / ABOUT, about) and (target / ABOUT).read_bytes() != about:
+            raise ConfigError(
+                f"storing the recording {folder.name}: {target} is a different recording of the same name; rename {folder}, which the next "
+                "`bellwether record` stores"
+            )
+        (folder / LOCK).unlink(missing_ok=True)
+        upload(folder, target, DONE)
+        shutil.rmtree(folder)
+        moved.append(Recording(target))
     return moved
-
-
-def store_recording(folder: Path, target: Path) -> Recording:
-    """Upload a finished recording to the folder `target`. An identical one there is kept; a different one raises `ConfigError`."""
-    about = (folder / ABOUT).read_bytes()
-    if not create(target / ABOUT, about) and (target / ABOUT).read_bytes() != about:
-        raise ConfigError(
-            f"storing the recording {folder.name}: {target} is a different recording of the same name; rename {folder}, then `bellwether recordings store`"
-        )
-    (folder / LOCK).unlink(missing_ok=True)
-    upload(folder, target, DONE)
-    return Recording(target)
 
 
 def _marker(root: Path) -> str:

@@ -78,7 +78,6 @@ OTHERS = {
     "pull",
     "record",
     "recordings import",
-    "recordings store",
     "restore",
     "run",
     "sandbox",

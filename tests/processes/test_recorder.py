@@ -54,7 +54,8 @@ def test_a_killed_recorder_leaves_whole_lines_and_a_restarted_one_goes_on(tmp_pa
         assert {frame.connection for frame in found} == set(range(1, run + 1))
         assert all(json.loads(frame.data)["seq"] == frame.ordinal + 1 for frame in found)
         seen = sum(path.stat().st_size for path in recording.segments)
-        assert seen - sum(torn.bytes for torn in recording.torn) == sum(len(framing.format_frame(frame)) for frame in found)
+        whole = (path.read_bytes().rpartition(b"\n") for path in recording.segments)
+        assert b"".join(map(framing.format_frame, found)) == b"".join(text + end for text, end, _ in whole)
     with Recorder(folder, ABOUT) as recorder:
         recorder.finish("test")
     assert Recording(folder).done["connections"] == 3

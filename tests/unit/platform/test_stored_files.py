@@ -8,12 +8,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.registry import forecasters
-from bellwether.places import place
+from bellwether.places import failures, place
 from bellwether.publish import export
 from bellwether.publish.card import is_export
 from bellwether.recordings.recorder import Recorder
@@ -22,7 +21,6 @@ from bellwether.replay.agents.llm import Trajectory
 from bellwether.settings import World, settings
 from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
-from cli.main import main
 from tests.stores import close_store, requests_of
 from tests.unit.publish.rows import questions
 from tests.unit.recordings.frames import recorded
@@ -124,21 +122,20 @@ def test_finished_recordings_are_read_once_per_process(bucket: str, tmp_path: Pa
     assert len(sent) == first + 1, "a listing"
 
 
-def test_a_recording_that_could_not_be_uploaded_is_stored_by_command(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_RECORDINGS", f"{bucket}/recordings")
-    settings.cache_clear()
-    folder = settings().recorder_path / "rec"
-    recorded(folder, frames(*SAID), about=ABOUT)
-    before, listed = list(Recording(folder).frames()), CliRunner().invoke(main, ["recordings"]).output
+def test_a_recording_that_could_not_be_uploaded_stays_and_is_stored_later(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "rec", frames(*SAID), about=ABOUT)
+    before = list(Recording(tmp_path / "rec").frames())
     with monkeypatch.context() as patch:
         close_store(patch)
-        assert CliRunner().invoke(main, ["recordings", "store"]).exit_code == 1
-        assert list(Recording(folder).frames()) == before
-    done = CliRunner().invoke(main, ["recordings", "store"])
-    assert done.exit_code == 0 and f"rec: in {bucket}/recordings/rec" in done.output
-    assert not folder.exists()
-    assert list(find_recording(settings().recordings_path, "rec").frames()) == before != []
-    assert CliRunner().invoke(main, ["recordings"]).output == listed
+        with pytest.raises(failures(BellwetherError)):
+            store_finished(tmp_path, place(f"{bucket}/recordings"))
+        assert list(Recording(tmp_path / "rec").frames()) == before
+    root = place(f"{bucket}/recordings")
+    assert [one.name for one in store_finished(tmp_path, root)] == ["rec"]
+    assert not (tmp_path / "rec").exists()
+    assert list(find_recording(root, "rec").frames()) == before != []
 
 
 def test_a_trajectory_is_read_on_another_machine(bucket: str) -> None:

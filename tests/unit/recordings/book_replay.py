@@ -205,4 +205,4 @@ def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:
     replay = BookReplay(partial=recording.about.partial, yes_prices=has_yes_prices(recording.frames(), flag=recording.about.use_yes_price))
     for frame in recording.frames():
         replay.apply(frame)
-    return replay.finish(), replay.watch.report(recording.name, recording.torn)
+    return replay.finish(), replay.watch.report(recording.name)

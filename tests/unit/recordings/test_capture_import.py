@@ -6,14 +6,12 @@ import gzip
 import json
 import os
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.recordings import capture_import
 from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.captures import find_captures
 from bellwether.recordings.gaps import build_gap_report
@@ -119,37 +117,12 @@ def test_files_of_several_events_make_a_recording_each_and_one_name_does_not_do(
     assert named.name == "one"
 
 
-@pytest.mark.parametrize("same", [True, False])
-def test_a_recording_that_another_process_made_meanwhile_is_taken_where_it_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
-) -> None:
-    lines(tmp_path / "in" / "a.ndjson", snapshot(A, 9), delta(A, 12, **at(1)))
-    lines(tmp_path / "other" / "a.ndjson", snapshot(A, 9), delta(A, 12, **at(1 if same else 2)))
-    [theirs] = import_captures(tmp_path / "theirs", tmp_path / "other")
-    rename = capture_import.os.rename
-
-    def second(draft: Path, target: Path) -> None:
-        if not target.exists():
-            shutil.copytree(tmp_path / "theirs" / theirs.name, target)
-        rename(draft, target)
-
-    monkeypatch.setattr(capture_import.os, "rename", second)
-    if same:
-        [found] = import_captures(tmp_path / "out", tmp_path / "in")
-        assert bodies(found) == bodies(theirs)
-    else:
-        with pytest.raises(ConfigError, match="KXONE-26NOV21"):
-            import_captures(tmp_path / "out", tmp_path / "in")
-    assert not list((tmp_path / "out" / ".importing").iterdir())
-
-
 def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
     path = lines(tmp_path / "in" / "a.ndjson.gz", *[delta(A, seq, **at(seq % 60)) for seq in range(1, 3000)])
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(LakeError, match=r"a\.ndjson\.gz"):
         import_captures(tmp_path / "out", tmp_path / "in")
-    assert not (tmp_path / "out" / "KXONE-26NOV21").exists()
-    assert list((tmp_path / "out" / ".importing").iterdir()) == []
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 # --- wrapped events --------------------------------------------------------------------------------------------------
@@ -492,12 +465,13 @@ def test_a_file_of_a_whole_stream_keeps_its_order_and_shows_what_was_lost(tmp_pa
             for seq in (3, 5)
         ),
         {"type": "orderbook_snapshot", "sid": 1, "seq": 1, "msg": {"market_ticker": "KXONE-1-1"}},
+        {"type": "orderbook_snapshot", "sid": 1, "seq": 2, "msg": {"market_ticker": "KXONE-1-2"}},
     ]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "stream.ndjson").write_text("\n\n".join(map(json.dumps, said)) + "\n")
     [recording] = import_captures(tmp_path / "out", tmp_path / "in")
     assert (recording.name, recording.about.source, recording.about.partial) == ("stream", "import: stream file", False)
-    assert [frame.connection for frame in recording.frames()] == [1, 1, 1, 1, 1, 2]
+    assert [frame.connection for frame in recording.frames()] == [1, 1, 1, 1, 1, 2, 2]
     assert messages_of(recording) == said
     _, gaps = check_books(recording)
     assert (gaps.lost, sorted({outage.cause for outage in gaps.outages})) == (1, ["gap"])
