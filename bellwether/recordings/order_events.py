@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from io import TextIOWrapper
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -36,19 +37,17 @@ _SIDES = {"B": "yes", "A": "no"}
 _BOOKS, _TRADES = 1, 2
 #: Minimum of levels at one instant that are a snapshot; two changes may share a microsecond.
 _SNAPSHOT_ROWS = 3
-_DOLLAR = Decimal(1)
+_DOLLAR = 10_000
 
 
-class _OrderEvent(NamedTuple):
-    """Row of a list: time (ns UTC), instrument, operation, order id, side of the bid, its price in dollars, and contracts."""
+class _Order(NamedTuple):
+    """Row of a list about an order: its id, side of the bid, its price in $0.0001, and lots (hundredths of a contract)."""
 
-    at: int
-    instrument: str
-    operation: str
+    is_insert: bool
     order: str
     side: str
-    price: Decimal
-    size: Decimal
+    price: int
+    lots: int
 
 
 def _open_text(path: Path) -> TextIO:
@@ -69,50 +68,46 @@ def read_messages(path: Path, name: str) -> Iterator[CapturedMessage]:
 
     Raises `LakeError` naming file, row, column and value.
     """
-    replay = _MessageBuilder(name)
-    for _, group in groupby(_read_events(path), key=lambda event: (event.at, event.instrument)):
-        yield from replay.take(list(group))
+    builder = _MessageBuilder(name)
+    for (at, instrument), rows in groupby(_read_rows(path), key=itemgetter(0, 1)):
+        content = [row for _, _, row in rows]
+        yield from builder.underlying(at, content) if instrument == UNDERLYING else builder.take(at, instrument, content)
 
 
-def _read_events(path: Path) -> Iterator[_OrderEvent]:
+def _read_rows(path: Path) -> Iterator[tuple[int, str, Any]]:
+    """Yield time (ns UTC), instrument, and the order or the price of the underlying of each row."""
     try:
         with _open_text(path) as file:
             for number, row in enumerate(csv.DictReader(file), 2):
                 if any(row.values()):
-                    yield _parse_event(path, number, row)
+                    yield _parse_row(path, number, row)
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError, csv.Error) as error:
         raise LakeError(f"importing {path}: the file is truncated or damaged ({error}); copy it again") from None
 
 
-def _parse_event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
+def _parse_row(path: Path, number: int, row: dict[str, Any]) -> tuple[int, str, Any]:
     def refuse(column: str, wanted: str) -> LakeError:
         return LakeError(f"importing {path}: row {number} has {column} {row.get(column)!r}; {wanted}")
 
-    at = _parse_time(row["Time"])
-    if at is None:
+    moment, price, contracts = parse_instant(row["Time"]), _parse_number(row["Price"]), _parse_number(row["Volume"])
+    if moment is None:
         raise refuse("Time", "give an ISO time with its zone")
-    price = _parse_number(row["Price"])
+    at = int(moment.replace(microsecond=0).timestamp()) * SECOND + moment.microsecond * 1000
     if price is None:
         raise refuse("Price", "give a number")
     if row["Instrument"] == UNDERLYING:
-        return _OrderEvent(at, UNDERLYING, "", "", "", price, Decimal(0))
+        return at, UNDERLYING, price
     if row["Operation"] not in ("Insert", "Cancel"):
         raise refuse("Operation", "only Insert and Cancel are supported")
     if row["Side"] not in _SIDES:
         raise refuse("Side", "give A or B")
-    size = _parse_number(row["Volume"])
-    if size is None or size < 0:
-        raise refuse("Volume", "give a number of contracts")
-    dollars = price / 10_000
+    if price != int(price):
+        raise refuse("Price", "give whole hundredths of a cent")
+    if contracts is None or contracts < 0 or 100 * contracts != int(100 * contracts):
+        raise refuse("Volume", "give contracts in whole hundredths")
     side = _SIDES[row["Side"]]
-    return _OrderEvent(at, row["Instrument"], row["Operation"], row["OrderId"], side, dollars if side == "yes" else _DOLLAR - dollars, size)
-
-
-def _parse_time(text: str | None) -> int | None:
-    at = parse_instant(text)
-    if at is None:
-        return None
-    return int(at.replace(microsecond=0).timestamp()) * SECOND + at.microsecond * 1000
+    bid = int(price) if side == "yes" else _DOLLAR - int(price)
+    return at, row["Instrument"], _Order(row["Operation"] == "Insert", row["OrderId"], side, bid, int(100 * contracts))
 
 
 def _parse_number(text: str | None) -> Decimal | None:
@@ -124,93 +119,82 @@ def _parse_number(text: str | None) -> Decimal | None:
 
 
 class _MessageBuilder:
-    """Builder of numbered messages, which tracks the displayed books to distinguish fills from new orders."""
+    """Builder of numbered messages, which tracks the displayed books, {(side, price): lots}, to distinguish fills from new orders."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._connection = 1
         self._seqs = {_BOOKS: 0, _TRADES: 0}
-        self._books: dict[str, dict[tuple[str, Decimal], Decimal]] = {}
+        self._books: dict[str, dict[tuple[str, int], int]] = {}
 
-    def take(self, events: list[_OrderEvent]) -> Iterator[CapturedMessage]:
-        """Yield the messages for one instrument's rows of one instant."""
-        instrument = events[0].instrument
-        if instrument == UNDERLYING:
-            for event in events:
-                body = {"name": UNDERLYING_NAME, "value": f"{event.price:f}"}
-                yield CapturedMessage(event.at, self._connection, orjson.dumps({"type": REFERENCE, "msg": body}))
-            return
-        book = self._books.get(instrument)
-        if _is_snapshot(events, first=book is None):
-            if book is not None:
+    def underlying(self, at: int, prices: list[Decimal]) -> Iterator[CapturedMessage]:
+        """Yield the messages for prices of the underlying at one instant."""
+        for price in prices:
+            body = {"name": UNDERLYING_NAME, "value": f"{price:f}"}
+            yield CapturedMessage(at, self._connection, orjson.dumps({"type": REFERENCE, "msg": body}))
+
+    def take(self, at: int, instrument: str, orders: list[_Order]) -> Iterator[CapturedMessage]:
+        """Yield the messages for one instrument's orders of one instant."""
+        ticker, is_first = f"{self._name}-{instrument}", instrument not in self._books
+        book = self._books.setdefault(instrument, {})
+        if _is_snapshot(orders, least=2 if is_first else _SNAPSHOT_ROWS):
+            if not is_first:
                 # The subscription restarted, and the messages in between are unknown.
                 self._connection += 1
                 self._seqs = {_BOOKS: 0, _TRADES: 0}
-            yield self._snapshot(events, events[0].at, instrument)
+            book.clear()
+            book.update({(order.side, order.price): order.lots for order in orders})
+            yield self._snapshot(at, ticker, book)
             return
-        if book is None:
-            yield self._snapshot([], events[0].at, instrument)
-        for event in events:
-            yield from self._change(event)
+        if is_first:
+            yield self._snapshot(at, ticker, {})
+        for order in orders:
+            passive = "no" if order.side == "yes" else "yes", _DOLLAR - order.price
+            if order.is_insert and book.get(passive, 0) >= order.lots > 0:
+                yield self._delta(at, ticker, book, passive, -order.lots)
+                yield self._trade(at, ticker, order)
+            else:
+                yield self._delta(at, ticker, book, (order.side, order.price), order.lots if order.is_insert else -order.lots)
 
-    def _snapshot(self, events: list[_OrderEvent], at: int, instrument: str) -> CapturedMessage:
-        self._books[instrument] = {(event.side, event.price): event.size for event in events}
+    def _snapshot(self, at: int, ticker: str, book: dict[tuple[str, int], int]) -> CapturedMessage:
         levels = {
-            f"{side}_dollars_fp": [[_dollars(event.price), _contracts(event.size)] for event in of_side]
+            f"{side}_dollars_fp": [[_dollars(price), _contracts(lots)] for (_, price), lots in own]
             for side in ("yes", "no")
-            if (of_side := sorted((event for event in events if event.side == side), key=lambda event: event.price))
+            if (own := sorted(level for level in book.items() if level[0][0] == side))
         }
-        return self._message(at, SNAPSHOT, _BOOKS, {"market_ticker": self._ticker(instrument), **levels})
+        return self._message(at, SNAPSHOT, _BOOKS, {"market_ticker": ticker, **levels})
 
-    def _change(self, event: _OrderEvent) -> Iterator[CapturedMessage]:
-        book = self._books[event.instrument]
-        passive = ("no" if event.side == "yes" else "yes", _DOLLAR - event.price)
-        if event.operation == "Insert" and book.get(passive, 0) >= event.size > 0:
-            yield self._delta(event, *passive, -event.size)
-            yield self._trade(event)
-        else:
-            yield self._delta(event, event.side, event.price, event.size if event.operation == "Insert" else -event.size)
+    def _delta(self, at: int, ticker: str, book: dict[tuple[str, int], int], level: tuple[str, int], by: int) -> CapturedMessage:
+        book[level] = max(0, book.get(level, 0) + by)
+        body = {"market_ticker": ticker, "price_dollars": _dollars(level[1]), "delta_fp": _contracts(by), "side": level[0]}
+        return self._message(at, DELTA, _BOOKS, body)
 
-    def _delta(self, event: _OrderEvent, side: str, price: Decimal, by: Decimal) -> CapturedMessage:
-        book = self._books[event.instrument]
-        size = book.get((side, price), Decimal(0)) + by
-        if size > 0:
-            book[side, price] = size
-        else:
-            book.pop((side, price), None)
-        body = {"market_ticker": self._ticker(event.instrument), "price_dollars": _dollars(price), "delta_fp": _contracts(by), "side": side}
-        return self._message(event.at, DELTA, _BOOKS, body)
-
-    def _trade(self, event: _OrderEvent) -> CapturedMessage:
-        yes = event.price if event.side == "yes" else _DOLLAR - event.price
+    def _trade(self, at: int, ticker: str, order: _Order) -> CapturedMessage:
+        yes = order.price if order.side == "yes" else _DOLLAR - order.price
         body = {
-            "trade_id": f"{self._ticker(event.instrument)}-{event.order}",
-            "market_ticker": self._ticker(event.instrument),
+            "trade_id": f"{ticker}-{order.order}",
+            "market_ticker": ticker,
             "yes_price_dollars": _dollars(yes),
             "no_price_dollars": _dollars(_DOLLAR - yes),
-            "count_fp": _contracts(event.size),
-            "taker_side": event.side,
+            "count_fp": _contracts(order.lots),
+            "taker_side": order.side,
         }
-        return self._message(event.at, TRADE, _TRADES, body)
+        return self._message(at, TRADE, _TRADES, body)
 
     def _message(self, at: int, kind: str, sid: int, body: dict[str, Any]) -> CapturedMessage:
         self._seqs[sid] += 1
         return CapturedMessage(at, self._connection, orjson.dumps({"type": kind, "sid": sid, "seq": self._seqs[sid], "msg": body}))
 
-    def _ticker(self, instrument: str) -> str:
-        return f"{self._name}-{instrument}"
+
+def _is_snapshot(orders: list[_Order], *, least: int) -> bool:
+    """Return True if the orders of one instant are a snapshot: at least so many inserts at different levels."""
+    levels = {(order.side, order.price) for order in orders}
+    return all(order.is_insert for order in orders) and len(levels) == len(orders) >= least
 
 
-def _is_snapshot(events: list[_OrderEvent], *, first: bool) -> bool:
-    """Return True if the rows of one instant are a snapshot: several inserts at different levels. first: no book is known yet."""
-    levels = {(event.side, event.price) for event in events}
-    inserted = all(event.operation == "Insert" for event in events)
-    return inserted and len(levels) == len(events) and len(events) >= (2 if first else _SNAPSHOT_ROWS)
+def _dollars(price: int) -> str:
+    return f"{price / _DOLLAR:.4f}"
 
 
-def _dollars(price: Decimal) -> str:
-    return f"{price:.4f}" if price == round(price, 4) else f"{price:f}"
-
-
-def _contracts(size: Decimal) -> str:
-    return f"{size:.2f}" if size == round(size, 2) else f"{size:f}"
+def _contracts(lots: int) -> str:
+    return f"{lots / 100:.2f}"
