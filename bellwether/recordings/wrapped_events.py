@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +34,15 @@ def is_wrapped(first: dict[str, Any]) -> bool:
 
 def read_messages(files: Sequence[Path]) -> Iterator[CapturedMessage]:
     """Yield the messages of one capture's files in order of receipt. Raises `LakeError` with the file, record and field of an error."""
-    replay = _MessageBuilder([event for path in files if _is_of_controls(path) for event in _events(path)])
+    builder = _MessageBuilder()
     merged = heapq.merge(*map(_events, files), key=_received)
     for at, group in groupby(merged, key=_received):
-        for event in replay.ordered(list(group)):
-            data = replay.frame(event)
-            yield CapturedMessage(at, max(1, replay.connections), data)
+        for event in builder.ordered(list(group)):
+            data = builder.frame(event)
+            yield CapturedMessage(at, max(1, builder.connections), data)
 
 
 Event = dict[str, Any]
-
-
-def _is_of_controls(path: Path) -> bool:
-    return str(parse_message(next(read_lines(path), b"")).get("event_type")).startswith(_CONTROL)
 
 
 def _events(path: Path) -> Iterator[Event]:
@@ -63,29 +59,19 @@ def _received(event: Event) -> int:
     return at
 
 
-def _confirmed(event: Event) -> tuple[str, int] | None:
-    """Return (channel, subscription id) if an event confirms a subscription, else None."""
-    payload = event["payload_json"]
-    body = read_body(payload)
-    if payload.get("type") != "subscribed" or type(body.get("sid")) is not int:
-        return None
-    return str(body.get("channel")), body["sid"]
-
-
 @dataclass(slots=True)
 class _MessageBuilder:
-    """Builder of messages, which tracks the connection, the subscription id and the last number of each channel.
+    """Builder of messages, which tracks the connection, and the subscription id and the last number of each channel.
 
-    controls: the recorder's events about its connections. A confirmation written late also applies to the data before it.
+    confirmed: ids of subscriptions that have not sent a number yet. A subscription begins with the first number of its channel and with one
+    that is not above the last; it has a made-up id if its confirmation was written late or never.
     """
 
-    controls: list[Event]
     connections: int = 0
+    confirmed: dict[str, int] = field(default_factory=dict)
     sids: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.controls.sort(key=lambda event: (_received(event), event["event_type"] != _CONNECTED))
+    made_up: Iterator[int] = field(default_factory=lambda: count(_UNCONFIRMED))
 
     def ordered(self, events: list[Event]) -> Iterable[Event]:
         """Sort events of one time of receipt by their likely order of arrival."""
@@ -113,37 +99,20 @@ class _MessageBuilder:
         kind, payload = event["event_type"], event["payload_json"]
         if kind == _CONNECTED:
             self.connections += 1
-            self.sids, self.last = {}, {}
-        if (confirmed := _confirmed(event)) is not None:
-            channel, self.sids[channel] = confirmed
-            self.last.pop(channel, None)
+            self.confirmed, self.sids, self.last = {}, {}, {}
+        body = read_body(payload)
+        if payload.get("type") == "subscribed" and type(body.get("sid")) is int:
+            self.confirmed[str(body.get("channel"))] = body["sid"]
         if "type" in payload and "msg" in payload:
             return orjson.dumps(payload)
         channel, number = _channel(event), _number(event)
-        envelope: dict[str, Any] = {"type": kind}
+        if number is not None and (channel not in self.sids or number <= self.last[channel]):
+            self.sids[channel] = self.confirmed.pop(channel, None) or next(self.made_up)
+        sid = self.sids.get(channel, self.confirmed.get(channel))
+        envelope: dict[str, Any] = {"type": kind} if sid is None else {"type": kind, "sid": sid}
         if number is not None:
-            envelope["sid"] = self._sid(channel, _received(event))
             envelope["seq"] = self.last[channel] = number
-        elif channel in self.sids:
-            envelope["sid"] = self.sids[channel]
         return orjson.dumps(envelope | {"msg": payload})
-
-    def _sid(self, channel: str, at: int) -> int:
-        """Return the subscription id of a channel. If it is not confirmed yet, use the id that the connection confirms after `at`."""
-        if channel not in self.sids:
-            self.sids[channel] = self._later(channel, at) or _UNCONFIRMED + len(self.sids)
-        return self.sids[channel]
-
-    def _later(self, channel: str, at: int) -> int | None:
-        """Return the subscription id that the connection confirms for a channel after time `at`; None if it confirms none."""
-        for event in self.controls:
-            if _received(event) < at:
-                continue
-            if event["event_type"] == _CONNECTED and _received(event) > at:
-                return None
-            if (confirmed := _confirmed(event)) is not None and confirmed[0] == channel:
-                return confirmed[1]
-        return None
 
 
 def _channel(event: Event) -> str:
