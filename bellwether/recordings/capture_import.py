@@ -12,12 +12,11 @@ from bellwether.files import atomic_folder, write_durably
 from bellwether.places import is_stored
 from bellwether.recordings.captures import Capture, event_ticker, find_captures
 from bellwether.recordings.exchange_times import format_time, read_exchange_time
-from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recorder import Recorder
 from bellwether.recordings.recording import ABOUT, DONE, LOCK, Recording, RecordingRequest, RecordingStatus, check_name, dump_about
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_ticker
 from bellwether.venues.kalshi.stream.protocol import CHANNELS
 
-_PACE = WriteSchedule(flush_seconds=math.inf, segment_seconds=math.inf)
 #: Channel by message type where the names differ, and all message types of a channel.
 _CHANNELS = {SNAPSHOT: DELTA}
 _PARTS = frozenset({SNAPSHOT, *CHANNELS})
@@ -62,7 +61,7 @@ def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:
         use_yes_price=capture.use_yes_price,
         capture=digests,
     )
-    with Recorder(folder, about, pace=_PACE) as recorder:
+    with Recorder(folder, about, flush_seconds=math.inf) as recorder:
         for ordinal, received in enumerate(capture.messages()):
             recorder.write(Frame(received.received_at, received.connection, ordinal, received.data))
             message = parse_message(received.data)

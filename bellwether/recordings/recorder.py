@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
@@ -31,15 +30,8 @@ from bellwether.recordings.recording import (
 )
 from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
-
-@dataclass(frozen=True, slots=True)
-class WriteSchedule:
-    """Limits, in seconds and bytes, after which buffered lines are flushed (`flush_*`) and a new segment file begins (`segment_*`)."""
-
-    flush_seconds: float = 0.2
-    flush_bytes: int = 1 << 18
-    segment_seconds: float = 3600.0
-    segment_bytes: int = 1 << 26
+#: Bytes after which buffered lines are flushed.
+_FLUSH_BYTES = 1 << 18
 
 
 class Recorder:
@@ -50,19 +42,19 @@ class Recorder:
     Attributes:
         folder: of the recording; created if missing.
         about: the request; a continued recording keeps the first one.
-        pace: bounds of buffering and of segments. monotonic: clock in seconds, from any origin.
+        flush_seconds: time after which buffered lines are flushed. monotonic: clock in seconds, from any origin.
 
     Raises `ConfigError` when the recording is finished, has other markets, or is being written by another recorder.
     """
 
     def __init__(
-        self, folder: Path, about: RecordingRequest, *, pace: WriteSchedule | None = None, monotonic: Callable[[], float] = time.monotonic
+        self, folder: Path, about: RecordingRequest, *, flush_seconds: float = 0.2, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.folder = folder
         self.frames = 0
         self.bytes = 0
         self._failure: LakeError | None = None
-        self.pace = pace or WriteSchedule()
+        self.flush_seconds = flush_seconds
         self._monotonic = monotonic
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _acquire_lock(folder)
@@ -80,45 +72,30 @@ class Recorder:
         self._last = last = recording.last()
         segments = recording.segments
         self.next = StreamStart(last.connection + 1, last.ordinal + 1) if last else START
-        self._segment = int(segments[-1].stem) if segments else 0
         self._buffer: list[bytes] = []
         self._buffered = 0
-        self._begin_segment()
-
-    def _begin_segment(self) -> None:
-        self._segment += 1
-        path = self.folder / f"{self._segment:06d}.ndjson"
-        self._file = FileIO(path, "xb")
+        self._path = self.folder / f"{int(segments[-1].stem) + 1 if segments else 1:06d}.ndjson"
+        self._file = FileIO(self._path, "xb")
         sync(self.folder)
-        self._path = path
-        self._in_segment = 0
-        self._segment_since = self._flushed_at = self._monotonic()
+        self._flushed_at = self._monotonic()
 
     def write(self, frame: Frame) -> None:
-        """Append a frame. Lines are flushed by `flush`, or by the first frame after a limit of `pace` is reached."""
+        """Append a frame. Lines are flushed by `flush`, or by the first frame after `flush_seconds` or when many bytes are buffered."""
         text = framing.format_frame(frame)
         self._last = frame
         self._buffer.append(text)
         self._buffered += len(text)
         self.frames += 1
-        if self._buffered >= self.pace.flush_bytes or self._monotonic() - self._flushed_at >= self.pace.flush_seconds:
+        if self._buffered >= _FLUSH_BYTES or self._monotonic() - self._flushed_at >= self.flush_seconds:
             self.flush()
 
     def flush(self) -> None:
-        """Pass buffered lines to the operating system, and begin a new segment if the current one is full.
-
-        Raises `LakeError` when that fails, and on every later call.
-        """
+        """Pass buffered lines to the operating system. Raises `LakeError` when that fails, and on every later call."""
         if self._failure:
             raise self._failure
-        now = self._monotonic()
-        self._flushed_at = now
+        self._flushed_at = self._monotonic()
         if self._buffer:
             self._write(b"".join(self._buffer))
-        if self._in_segment and (self._in_segment >= self.pace.segment_bytes or now - self._segment_since >= self.pace.segment_seconds):
-            self._end_segment()
-            with self._final_failure():
-                self._begin_segment()
 
     def _write(self, data: bytes) -> None:
         self._buffer, self._buffered = [], 0
@@ -126,7 +103,6 @@ class Recorder:
         with self._final_failure():
             while view:
                 view = view[self._file.write(view) :]
-        self._in_segment += len(data)
         self.bytes += len(data)
 
     @contextmanager
@@ -139,7 +115,7 @@ class Recorder:
             raise self._failure from error
 
     def sync(self) -> None:
-        """Write flushed lines to the disk; may run in another thread during `write`. Segments are also synced when they end.
+        """Write flushed lines to the disk; may run in another thread during `write`. The end of the recording syncs too.
 
         Raises `LakeError` when that fails, and on every later call, as `flush` does.
         """

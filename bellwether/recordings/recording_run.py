@@ -17,7 +17,7 @@ from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.recordings.exchange_times import SECOND
 from bellwether.recordings.framing import watch_frame
-from bellwether.recordings.recorder import Recorder, StreamStart, WriteSchedule
+from bellwether.recordings.recorder import Recorder, StreamStart
 from bellwether.recordings.recording import Recording, RecordingRequest, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
@@ -53,7 +53,7 @@ class RecordingPlan:
     rest: bool = False
     interval: float = 5.0
     limits: RateLimit = field(default_factory=RateLimit)
-    pace: WriteSchedule = field(default_factory=WriteSchedule)
+    flush_seconds: float = 0.2
     patience: StreamTimeouts | None = None
 
     def __post_init__(self) -> None:
@@ -115,7 +115,9 @@ async def record_events(
     async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
         markets = await find_markets(client, plan.events)
         about = _build_request(plan, tuple(markets))
-        with Recorder(root / check_name(default_name(plan.events) if name is None else name), about, pace=plan.pace) as recorder:
+        with Recorder(
+            root / check_name(default_name(plan.events) if name is None else name), about, flush_seconds=plan.flush_seconds
+        ) as recorder:
             yes_prices = bool(Recording(recorder.folder).about.use_yes_price)
             source = _create_source(venue, plan, client, markets, _write_closes(recorder, markets), yes_prices=yes_prices)
             await record_source(source, recorder, minutes=plan.minutes, tell=tell, every=every)
@@ -204,7 +206,7 @@ async def _sync_periodically(recorder: Recorder) -> None:
     loop = asyncio.get_running_loop()
     synced_at = loop.time()
     while True:
-        await asyncio.sleep(max(recorder.pace.flush_seconds, _LEAST_PAUSE))
+        await asyncio.sleep(max(recorder.flush_seconds, _LEAST_PAUSE))
         recorder.flush()
         if loop.time() - synced_at >= _SYNC_SECONDS:
             synced_at = loop.time()

@@ -19,12 +19,12 @@ from tests.unit.recordings.frames import ABOUT
 BUSY = """
 import sys
 from pathlib import Path
-from bellwether.recordings.recorder import WriteSchedule, Recorder
+from bellwether.recordings.recorder import Recorder
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.recordings.frames import ABOUT
 from tests.unit.venues.stream_peer import A, delta
 import orjson
-with Recorder(Path(sys.argv[1]), ABOUT, pace=WriteSchedule(flush_seconds=0.001, flush_bytes=3000, segment_bytes=200_000)) as recorder:
+with Recorder(Path(sys.argv[1]), ABOUT, flush_seconds=0.001) as recorder:
     connection, ordinal = recorder.next
     while True:
         recorder.write(Frame(ordinal, connection, ordinal, orjson.dumps(delta(A, ordinal + 1))))

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recorder import Recorder
 from bellwether.recordings.recording import Recording, RecordingRequest
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.venues.stream_peer import A, B
@@ -16,7 +16,6 @@ from tests.unit.venues.stream_peer import A, B
 ABOUT = RecordingRequest("kalshi", "websocket", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test")
 PARTIAL = RecordingRequest("kalshi", "import", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
 #: Write every frame to its file at once.
-AT_ONCE = WriteSchedule(flush_seconds=0.0)
 SECOND = 1_000_000_000
 
 
@@ -27,10 +26,10 @@ def frames(*bodies: dict[str, Any] | bytes, connection: int = 1, first: int = 0)
 
 
 def recorded(
-    folder: Path, messages: Iterable[Frame], *, about: RecordingRequest = ABOUT, pace: WriteSchedule | None = None, finish: bool = True
+    folder: Path, messages: Iterable[Frame], *, about: RecordingRequest = ABOUT, flush_seconds: float = 0.2, finish: bool = True
 ) -> Recording:
     """Return a recording of these frames."""
-    with Recorder(folder, about, pace=pace) as recorder:
+    with Recorder(folder, about, flush_seconds=flush_seconds) as recorder:
         for frame in messages:
             recorder.write(frame)
         if finish:

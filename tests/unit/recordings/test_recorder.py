@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.recordings import framing
-from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recorder import Recorder
 from bellwether.recordings.recording import Recording, RecordingStatus, check_name, find_recording, list_recordings
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.unit.recordings.frames import ABOUT, AT_ONCE, frames, recorded
+from tests.unit.recordings.frames import ABOUT, frames, recorded
 from tests.unit.venues.stream_peer import A, delta, snapshot
 
 SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
@@ -74,7 +74,7 @@ def test_what_was_written_is_read_back_in_order_and_the_end_is_told(tmp_path: Pa
 
 def test_lines_reach_the_file_after_the_pace_and_no_later(tmp_path: Path) -> None:
     now = [0.0]
-    with Recorder(tmp_path / "one", ABOUT, pace=WriteSchedule(flush_seconds=0.2), monotonic=lambda: now[0]) as recorder:
+    with Recorder(tmp_path / "one", ABOUT, flush_seconds=0.2, monotonic=lambda: now[0]) as recorder:
         first, second, third = frames(*SOME)
         recorder.write(first)
         assert list(Recording(tmp_path / "one").frames()) == []
@@ -85,27 +85,6 @@ def test_lines_reach_the_file_after_the_pace_and_no_later(tmp_path: Path) -> Non
         recorder.flush()
         assert list(Recording(tmp_path / "one").frames()) == [first, second, third]
         recorder.sync()
-
-
-def test_a_segment_is_begun_when_one_is_large(tmp_path: Path) -> None:
-    written = frames(*[delta(A, seq) for seq in range(1, 31)])
-    recording = recorded(tmp_path / "one", written, pace=replace(AT_ONCE, segment_bytes=1000))
-    assert len(recording.segments) > 3
-    assert all(path.stat().st_size < 1400 for path in recording.segments)
-    assert list(recording.frames()) == written
-
-
-def test_a_segment_is_begun_when_one_is_old_and_not_empty(tmp_path: Path) -> None:
-    now = [0.0]
-    first, second, _ = frames(*SOME)
-    with Recorder(tmp_path / "one", ABOUT, pace=replace(AT_ONCE, segment_seconds=60), monotonic=lambda: now[0]) as recorder:
-        recorder.write(first)
-        for now[0] in (61.0, 200.0, 300.0):
-            recorder.flush()
-        recorder.write(second)
-    recording = Recording(tmp_path / "one")
-    assert [path.name for path in recording.segments] == ["000001.ndjson", "000002.ndjson", "000003.ndjson"]
-    assert list(recording.frames()) == [first, second]
 
 
 def test_an_unfinished_recording_goes_on_in_a_new_segment_and_changes_no_old_one(tmp_path: Path) -> None:
@@ -173,7 +152,7 @@ def test_a_name_that_is_no_folders_is_refused() -> None:
 
 
 def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder(tmp_path / "one", ABOUT, pace=AT_ONCE)
+    recorder = Recorder(tmp_path / "one", ABOUT, flush_seconds=0.0)
     first, second, third = frames(*SOME)
     recorder.write(first)
 
@@ -204,7 +183,7 @@ def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypa
 
 
 def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder(tmp_path / "one", ABOUT, pace=AT_ONCE)
+    recorder = Recorder(tmp_path / "one", ABOUT, flush_seconds=0.0)
     first, second, _ = frames(*SOME)
     recorder.write(first)
 
