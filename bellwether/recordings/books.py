@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from bellwether.errors import SchemaError
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.units import CentiCents, Lots
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, parse_message, read_body, read_ticker
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, parse_message, read_body, read_envelope, read_ticker
 
 #: A dollar and a cent in $0.0001, and the maximum size of a level in lots.
 DOLLAR, CENT, MAX_LOTS = 10_000, 100, 2**31 - 1
@@ -251,18 +251,30 @@ class BookSide:
 
 
 class _PriceEvidence:
-    """Evidence that a recording states NO levels in prices of YES: number of books and trades that show it, less those that refute it."""
+    """Evidence that a recording states NO levels in prices of YES: number of books and trades that show it, less those that refute it.
 
-    def __init__(self) -> None:
+    After a skipped number, the books of a subscription are no evidence until their next snapshots, because a lost change can leave a book
+    crossed. In a partial recording, numbers are skipped anyway.
+    """
+
+    def __init__(self, *, partial: bool) -> None:
         self.books = self.trades = 0
+        self._partial = partial
         self._reader = FrameReader("")
-        self._books: dict[tuple[int, str], tuple[BookSide, BookSide]] = {}
+        #: Books by connection, subscription and market, and the last number by connection and subscription.
+        self._books: dict[tuple[int, int | None, str], tuple[BookSide, BookSide]] = {}
+        self._last: dict[tuple[int, int | None], int] = {}
 
     def take(self, frame: Frame) -> None:
         """Count what a frame shows about the prices of NO levels; unreadable frames are ignored."""
         message = parse_message(frame.data)
-        kind, body = message.get("type"), read_body(message)
-        key = (frame.connection, read_ticker(body) or "")
+        kind, sid, seq = read_envelope(message)
+        body = read_body(message)
+        key = (frame.connection, sid, read_ticker(body) or "")
+        if seq is not None and not self._partial:
+            if seq != self._last.get(key[:2], seq - 1) + 1:
+                self._books = {of: book for of, book in self._books.items() if of[:2] != key[:2]}
+            self._last[key[:2]] = seq
         with suppress(UnusableFrame):
             if kind == SNAPSHOT:
                 yes, no = self._reader.read_levels(frame, body)
@@ -271,7 +283,7 @@ class _PriceEvidence:
                 side, price, by = self._reader.read_change(frame, body)
                 self._books[key][side].change(price, by)
             elif kind == TRADE and (trade := self._reader.read_trade(frame, body)) is not None and not trade.side:
-                self.trades += sum(_trade_evidence(book, trade.price) for (_, ticker), book in self._books.items() if ticker == key[1])
+                self.trades += sum(_trade_evidence(book, trade.price) for (*_, ticker), book in self._books.items() if ticker == key[2])
             if kind in (SNAPSHOT, DELTA) and key in self._books:
                 self.books += _book_evidence(*self._books[key])
 
@@ -292,7 +304,7 @@ def _trade_evidence(book: tuple[BookSide, BookSide], price: int) -> int:
     return int(price in book[1].levels) - int(DOLLAR - price in book[1].levels)
 
 
-def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool:
+def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None, partial: bool = False) -> bool:
     """Return True if the NO levels of a recording's books are in prices of YES.
 
     In the wrong form a book is crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
@@ -300,8 +312,9 @@ def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool
     Args:
         frames: frames of the recording in order of arrival.
         flag: `use_yes_price` of the subscription, if known. The books take precedence, because the venue will ignore the flag.
+        partial: the recording lacks some of a subscription's markets.
     """
-    evidence = _PriceEvidence()
+    evidence = _PriceEvidence(partial=partial)
     for frame in frames:
         evidence.take(frame)
         if abs(evidence.books) >= _ENOUGH:

@@ -202,7 +202,9 @@ class BookReplay:
 
 def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:
     """Replay a recording. Returns the check of its books and its gaps."""
-    replay = BookReplay(partial=recording.about.partial, yes_prices=has_yes_prices(recording.frames(), flag=recording.about.use_yes_price))
+    about = recording.about
+    yes_prices = has_yes_prices(recording.frames(), flag=about.use_yes_price, partial=about.partial)
+    replay = BookReplay(partial=about.partial, yes_prices=yes_prices)
     for frame in recording.frames():
         replay.apply(frame)
     return replay.finish(), replay.watch.report(recording.name)

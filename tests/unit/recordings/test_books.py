@@ -146,6 +146,8 @@ LEGS: list[tuple[list[dict[str, Any]], bool | None, bool]] = [
     ([snapshot(A, 1, **THIN), taken(A, "0.5500")], True, False),
     ([snapshot(A, 1, **THIN), taken(A, "0.4000", "no")], None, False),
     ([snapshot(A, 1, yes_dollars_fp=[["0.7000", "1.00"]], no_dollars_fp=[]), delta(A, 2, price="0.7500", side="no")], None, True),
+    # After a lost change, a book may only seem to be crossed.
+    ([snapshot(A, 1, **THIN), *(delta(A, seq, price="0.6200", side="no") for seq in range(3, 9))], None, False),
     ([], None, False),
 ]
 
