@@ -48,6 +48,11 @@ def read_exchange_time(body: dict[str, Any]) -> int | None:
     return None
 
 
+def to_nanoseconds(at: datetime) -> int:
+    """Convert an aware time to ns since 1970."""
+    return int(at.replace(microsecond=0).timestamp()) * SECOND + at.microsecond * 1000
+
+
 def format_time(at: int) -> str:
     """Format nanoseconds since 1970 as ISO time in UTC with microseconds."""
     return datetime.fromtimestamp(at // SECOND, UTC).replace(microsecond=at % SECOND // 1000).isoformat()

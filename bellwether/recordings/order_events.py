@@ -25,7 +25,8 @@ import orjson
 
 from bellwether.errors import LakeError
 from bellwether.files import open_bytes
-from bellwether.recordings.exchange_times import SECOND
+from bellwether.recordings.books import DOLLAR
+from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.recordings.framing import CapturedMessage
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
 from bellwether.venues.wire.times import parse_instant
@@ -37,7 +38,6 @@ _SIDES = {"B": "yes", "A": "no"}
 _BOOKS, _TRADES = 1, 2
 #: Minimum of levels at one instant that are a snapshot; two changes may share a microsecond.
 _SNAPSHOT_ROWS = 3
-_DOLLAR = 10_000
 
 
 class _Order(NamedTuple):
@@ -92,7 +92,7 @@ def _parse_row(path: Path, number: int, row: dict[str, Any]) -> tuple[int, str, 
     moment, price, contracts = parse_instant(row["Time"]), _parse_number(row["Price"]), _parse_number(row["Volume"])
     if moment is None:
         raise refuse("Time", "give an ISO time with its zone")
-    at = int(moment.replace(microsecond=0).timestamp()) * SECOND + moment.microsecond * 1000
+    at = to_nanoseconds(moment)
     if price is None:
         raise refuse("Price", "give a number")
     if row["Instrument"] == UNDERLYING:
@@ -106,7 +106,7 @@ def _parse_row(path: Path, number: int, row: dict[str, Any]) -> tuple[int, str, 
     if contracts is None or contracts < 0 or 100 * contracts != int(100 * contracts):
         raise refuse("Volume", "give contracts in whole hundredths")
     side = _SIDES[row["Side"]]
-    bid = int(price) if side == "yes" else _DOLLAR - int(price)
+    bid = int(price) if side == "yes" else DOLLAR - int(price)
     return at, row["Instrument"], _Order(row["Operation"] == "Insert", row["OrderId"], side, bid, int(100 * contracts))
 
 
@@ -149,7 +149,7 @@ class _MessageBuilder:
         if is_first:
             yield self._snapshot(at, ticker, {})
         for order in orders:
-            passive = "no" if order.side == "yes" else "yes", _DOLLAR - order.price
+            passive = "no" if order.side == "yes" else "yes", DOLLAR - order.price
             if order.is_insert and book.get(passive, 0) >= order.lots > 0:
                 yield self._delta(at, ticker, book, passive, -order.lots)
                 yield self._trade(at, ticker, order)
@@ -170,12 +170,12 @@ class _MessageBuilder:
         return self._message(at, DELTA, _BOOKS, body)
 
     def _trade(self, at: int, ticker: str, order: _Order) -> CapturedMessage:
-        yes = order.price if order.side == "yes" else _DOLLAR - order.price
+        yes = order.price if order.side == "yes" else DOLLAR - order.price
         body = {
             "trade_id": f"{ticker}-{order.order}",
             "market_ticker": ticker,
             "yes_price_dollars": _dollars(yes),
-            "no_price_dollars": _dollars(_DOLLAR - yes),
+            "no_price_dollars": _dollars(DOLLAR - yes),
             "count_fp": _contracts(order.lots),
             "taker_side": order.side,
         }
@@ -193,7 +193,7 @@ def _is_snapshot(orders: list[_Order], *, least: int) -> bool:
 
 
 def _dollars(price: int) -> str:
-    return f"{price / _DOLLAR:.4f}"
+    return f"{price / DOLLAR:.4f}"
 
 
 def _contracts(lots: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether import __version__
 from bellwether.errors import ConfigError
-from bellwether.recordings.exchange_times import SECOND
+from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.recordings.framing import watch_frame
 from bellwether.recordings.recorder import Recorder, StreamStart
 from bellwether.recordings.recording import Recording, RecordingRequest, check_name
@@ -129,7 +129,7 @@ def _write_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> St
     start = recorder.next
     for ticker, close in markets.items():
         if close is not None:
-            note = watch_frame(ticker, int(close.timestamp()) * SECOND)
+            note = watch_frame(ticker, to_nanoseconds(close))
             recorder.write(Frame(time.time_ns(), start.connection, start.ordinal, note))
             start = start._replace(ordinal=start.ordinal + 1)
     return start

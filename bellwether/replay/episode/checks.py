@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -162,18 +161,14 @@ def _check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], repo
 
 def _check_source(metadata: Metadata, report: Report) -> None:
     """Check that each book frame that was received was either applied to a book or lies in a gap of one; warn about lost trades."""
-    unapplied, uncovered, lost = (_read_count(metadata.source, name) for name in ("unapplied", "uncovered", "trades_lost"))
+    stated = (metadata.source.get(name) for name in ("unapplied", "uncovered", "trades_lost"))
+    unapplied, uncovered, lost = (value if type(value) is int else None for value in stated)
     if uncovered or (unapplied and uncovered is None):
         message = f"{uncovered or unapplied} received frames of books were neither applied nor in a gap of a readable book"
         report.add(ERROR, "gaps", f"reading {METADATA}: {message}; build it again from the recording", METADATA)
     if lost:
         message = f"{lost} messages of trade subscriptions were lost; resting orders fill less than they would have"
         report.add(WARNING, "trades", message, METADATA)
-
-
-def _read_count(source: Mapping[str, Any], name: str) -> int | None:
-    value = source.get(name)
-    return value if type(value) is int else None
 
 
 def _join_names(names: list[str]) -> str:

@@ -12,6 +12,7 @@ import orjson
 import polars as pl
 
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.replay import units
 from bellwether.replay.episode.model import PAID, Result, Settlement
 from bellwether.replay.episode.prices import Ranges, parse_ranges
@@ -143,7 +144,7 @@ def _build_market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapp
 
 
 def _to_nanoseconds(at: datetime | None) -> int | None:
-    return None if at is None else int(at.replace(microsecond=0).timestamp()) * units.SECOND + at.microsecond * 1000
+    return None if at is None else to_nanoseconds(at)
 
 
 def parse_listed_ranges(ranges: Any, ticker: str) -> Ranges | None:

@@ -45,11 +45,6 @@ class Times:
         """Latest exchange time of a book or trade so far, ns UTC; 0 without any."""
         return self._clock[COMMON]
 
-    @property
-    def last_place(self) -> int:
-        """Place of the last frame."""
-        return len(self._rows) // _COLUMNS - 1
-
     def add(self, at: int | None, received_at: int | None, *, aside: bool = False, stream: Hashable = None, ordinal: int = 0) -> int:
         """Add a frame and return its place.
 
