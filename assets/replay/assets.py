@@ -10,7 +10,6 @@ from pydantic import Field
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake, Slice
-from bellwether.recordings.books import has_yes_prices
 from bellwether.replay.episode.table import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
@@ -113,17 +112,9 @@ def _build_episode(
     recording, event = recordings.find_episode(name)
     sources = Sources.of(lake, recording.name)
     stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
-    yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)
     listings = load_listings(lake, recording.about.tickers, None if config.fee is None else parse_fee(config.fee))
     outcomes = Outcomes(parse_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
-    drafts = build(
-        recording.name,
-        recording.about,
-        frames_of_table(stored.collect_batches()),
-        known=listings,
-        outcomes=outcomes,
-        yes_prices=yes_prices,
-    )
+    drafts = build(recording.name, recording.about, lambda: frames_of_table(stored.collect_batches()), known=listings, outcomes=outcomes)
     draft = next((draft for draft in drafts if draft.metadata.episode_id == name), None)
     if draft is None:
         raise BellwetherError(f"making the episode {name}: the recording {recording.name} contains no book of {event}")

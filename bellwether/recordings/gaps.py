@@ -10,10 +10,9 @@ numbers are normal.
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -26,14 +25,10 @@ from bellwether.venues.kalshi.stream.protocol import SubscriptionEnd, read_subsc
 
 #: Key of a subscription: the ordinal of its connection, and its id there.
 Key = tuple[int, int]
-#: Id of a subscription whose frames do not name one.
-UNNAMED = -1
 #: Maximum lag between two subscriptions, and maximum duration of an action of the exchange; ns.
 AT_ONCE = SECOND
 #: File with the summary of a finished recording.
 GAPS = "gaps.json"
-#: Number of latest frames per subscription whose checksums are stored, to recognise repeated frames.
-_REMEMBERED = 4096
 
 
 # --- report --------------------------------------------------------------------------------------------------------------
@@ -52,8 +47,7 @@ class Outage:
 
     cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed
     (its changes were no longer sent), error with a code (the venue ended its subscription), subscription (another subscription sent changes
-    that the book's own lacks), late (a change came after later ones), repeated (two frames had one number), unnumbered (a frame of a numbered
-    subscription had no number) or unreadable.
+    that the book's own lacks), late (a change came after later ones) or unreadable.
     """
 
     market: str
@@ -181,7 +175,7 @@ class Effect(Enum):
     """Effect of a book frame on its market's book.
 
     OPENED: a snapshot begins a book, or replaces the book of another subscription. RENEWED: a snapshot of the primary subscription. CHANGED:
-    a delta changes a valid book. REPEATED: an identical frame arrived before. SUPERSEDED: a delta is older than the book's snapshot, or of
+    a delta changes a valid book. REPEATED: a frame of this number arrived before. SUPERSEDED: a delta is older than the book's snapshot, or of
     another subscription. UNAPPLIED: there is no valid book.
     """
 
@@ -202,16 +196,6 @@ class FrameEffect(NamedTuple):
     is_late: bool = False
 
 
-class BookEnd(NamedTuple):
-    """End of a market's book: it is invalid after frame `start` of its subscription `key`; if `at` is set, from this time (ns UTC)."""
-
-    market: str
-    key: Key
-    cause: str
-    start: FramePosition
-    at: int | None = None
-
-
 #: Change of a level as its frame states it: time, side, price and difference of size. It is equal on every subscription.
 _Content = tuple[Any, ...]
 
@@ -220,14 +204,15 @@ _Content = tuple[Any, ...]
 class _Book:
     """Valid book of a market.
 
-    key: its primary subscription. opened, last: numbers of its snapshot and its last frame; None if the subscription has no numbers.
-    position: of its last frame. compared_from: exchange time (ns) of the first change that is compared with other subscriptions; None without
-    others. recent: changes of the last second, with their times. ahead: changes that only another subscription has sent.
+    key: its primary subscription. opened, last: numbers of its snapshot and its last frame. begun, position: of these frames. compared_from:
+    exchange time (ns) of the first change that is compared with other subscriptions; None without others. recent: changes of the last
+    second, with their times. ahead: changes that only another subscription has sent.
     """
 
     key: Key
-    opened: int | None
-    last: int | None
+    opened: int
+    last: int
+    begun: FramePosition
     position: FramePosition
     compared_from: int | None = None
     recent: dict[_Content, int] = field(default_factory=dict)
@@ -235,10 +220,10 @@ class _Book:
 
 
 class _BookFrame(NamedTuple):
-    """Frame with a snapshot or a delta of a book. seq: None if the subscription has no numbers. clock: latest exchange time of the market."""
+    """Frame with a snapshot or a delta of a book. clock: latest exchange time of the market."""
 
     key: Key
-    seq: int | None
+    seq: int
     position: FramePosition
     is_late: bool
     body: dict[str, Any]
@@ -257,7 +242,7 @@ class BookValidator:
         self.frames = 0
         self.connections = 0
         self.outages: list[Outage] = []
-        self._ended: list[BookEnd] = []
+        self._ended: list[Outage] = []
         self._gaps: list[tuple[Key, int, int, FramePosition | None, FramePosition]] = []
         self._open: dict[str, Outage] = {}
         self._books: dict[str, _Book] = {}
@@ -265,8 +250,6 @@ class BookValidator:
         self._clocks: dict[str, int] = {}
         #: Highest number of a frame that changed no valid book.
         self._unapplied: dict[tuple[str, Key], int] = {}
-        #: Checksums of the latest frames of a subscription by number, oldest first.
-        self._digests: dict[Key, dict[int, int]] = {}
         #: Position of the last frame of each subscription.
         self._positions: dict[Key, FramePosition] = {}
         #: Subscriptions that have ended with this cause after this frame, unless a later frame shows that they continue.
@@ -281,39 +264,37 @@ class BookValidator:
             self._begin_connection(frame.connection)
         kind, sid, seq = read_envelope(message)
         body, is_book, end = read_body(message), kind in (DELTA, SNAPSHOT), read_subscription_end(message)
-        if sid is None and not is_book:
+        if sid is None or seq is None:
             if end is not None:
                 self._end_subscription(end, frame.connection)
-            for key in [key for key in self._positions if key[0] == frame.connection and not message and frame.data.strip()]:
-                self._take_unreadable(key)
+            if is_book or (not message and frame.data.strip()):
+                self._take_unreadable(frame.connection, can_be_skipped=read_ticker(body) is None)
             return None
-        key = (frame.connection, UNNAMED if sid is None else sid)
+        key = (frame.connection, sid)
         previous = self._positions.get(key, position)
         market = read_ticker(body)
-        is_late = False
-        if sid is not None and seq is not None:
-            is_late = self._count(key, seq, position)
-            self.numbers[key].kinds[kind or "?"] += 1
-            self.numbers[key].markets |= set() if market is None else {market}
-        elif is_book:
-            self._positions[key] = position
-            self._doubtful.pop(key, None)
+        is_late = self._count(key, seq, position)
+        numbers = self.numbers[key]
+        numbers.kinds[kind or "?"] += 1
+        numbers.markets |= set() if market is None else {market}
         if end is not None:
             self._end_subscription(end, frame.connection, previous)
-        if is_book and self._is_repeated(key, seq, frame.data, is_late=is_late):
-            return None if market is None else FrameEffect(Effect.REPEATED, market, key)
-        if is_book and market is not None:
+        if is_book:
+            if market is None:
+                # It may concern any book of its subscription.
+                self._end_all(key, "unreadable", position)
+                return None
+            if is_late and not numbers.was_missing and seq >= numbers.first:
+                return FrameEffect(Effect.REPEATED, market, key)
             clock = self._clocks[market] = max(self._clocks.get(market, 0), read_exchange_time(body) or 0)
             effect = self._take_book(market, _BookFrame(key, seq, position, is_late, body, clock), is_snapshot=kind == SNAPSHOT)
             return FrameEffect(effect, market, key, is_late)
-        if is_book:
-            self._take_nameless(key, seq, position)
-        elif kind == "ok" and type(body.get("market_tickers")) is list:
+        if kind == "ok" and type(body.get("market_tickers")) is list:
             self._end_all(key, "unsubscribed", previous, but=frozenset(map(str, body["market_tickers"])))
         return None
 
-    def pop_ended(self) -> list[BookEnd]:
-        """Return the books that ended since the last call of this method."""
+    def pop_ended(self) -> list[Outage]:
+        """Return the outages that began with the end of a book since the last call of this method."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -350,19 +331,16 @@ class BookValidator:
         self._positions[key] = position
         return seq < expected
 
-    def _take_unreadable(self, key: Key) -> None:
-        """Process an unreadable frame that may be of subscription `key`. The next number decides; without numbers, the books end."""
-        if not self.partial and key in self.numbers:
-            self._doubtful.setdefault(key, ("unreadable", self._positions[key]))
-        elif key in self._positions:
-            self._end_all(key, "unreadable", self._positions[key])
+    def _take_unreadable(self, connection: int, *, can_be_skipped: bool) -> None:
+        """Process a frame without a readable number, which may be of any subscription, and end its books.
 
-    def _take_nameless(self, key: Key, seq: int | None, position: FramePosition) -> None:
-        """Process a book frame that states no market. With a number, it is complete, and may concern any book of its subscription."""
-        if seq is None:
-            self._take_unreadable(key)
-        else:
-            self._end_all(key, "unreadable", position)
+        can_be_skipped: the frame may have concerned no book, so that the next number of a subscription decides.
+        """
+        for key in [key for key in self._positions if key[0] == connection]:
+            if can_be_skipped and not self.partial:
+                self._doubtful.setdefault(key, ("unreadable", self._positions[key]))
+            else:
+                self._end_all(key, "unreadable", self._positions[key])
 
     def _end_subscription(self, end: SubscriptionEnd, connection: int, previous: FramePosition | None = None) -> None:
         """End the books that the end of a subscription concerns. Others that it may concern end unless their subscription continues.
@@ -370,7 +348,7 @@ class BookValidator:
         previous: last frame of the subscription before the message, if the message states the subscription.
         """
         for market, key in [(market, book.key) for market, book in self._books.items()]:
-            if key[0] != connection or not (end.sid is None or key[1] in (end.sid, UNNAMED)):
+            if key[0] != connection or not (end.sid is None or key[1] == end.sid):
                 continue
             start = previous if previous is not None and key[1] == end.sid else self._positions[key]
             if market in end.markets or (key[1] == end.sid and not end.markets):
@@ -378,31 +356,11 @@ class BookValidator:
             else:
                 self._doubtful.setdefault(key, (end.cause, start))
 
-    def _is_repeated(self, key: Key, seq: int | None, data: bytes, *, is_late: bool) -> bool:
-        """Return True if a late frame is identical to an earlier one of its number. Otherwise store its checksum, and end the books if an
-        earlier frame of its number was another, or is no longer stored.
-        """
-        if seq is None:
-            return False
-        digests, digest = self._digests.setdefault(key, {}), zlib.crc32(data)
-        if is_late and digests.get(seq) == digest:
-            return True
-        digests[seq] = digest
-        if len(digests) > _REMEMBERED:
-            del digests[next(iter(digests))]
-        if is_late and not self.numbers[key].was_missing and seq >= self.numbers[key].first:
-            self._end_all(key, "repeated", self._positions[key])
-        return False
-
     # --- books -----------------------------------------------------------------------------------------------------------
 
     def _take_book(self, market: str, frame: _BookFrame, *, is_snapshot: bool) -> Effect:
         """Process a snapshot or a delta, and return its effect."""
         book = self._books.get(market)
-        if frame.seq is None and frame.key in self.numbers:
-            if book is not None and book.key == frame.key:
-                self._end(market, "unnumbered", frame.position)
-            return Effect.UNAPPLIED
         if book is not None and book.ahead and frame.clock - next(iter(book.ahead.values()))[1] > AT_ONCE:
             self._end_incomplete(market)
         if is_snapshot:
@@ -419,7 +377,7 @@ class BookValidator:
         book, key, seq = self._books.get(market), frame.key, frame.seq
         is_primary = book is not None and book.key == key
         last = book.last if book is not None and is_primary else self._unapplied.get((market, key))
-        if seq is not None and ((last is not None and seq < last) or (frame.is_late and not self.partial)):
+        if (last is not None and seq < last) or (frame.is_late and not self.partial):
             # It arrived after changes that it does not contain, or that may have been lost.
             if is_primary:
                 self._end(market, "gap", frame.position)
@@ -430,7 +388,7 @@ class BookValidator:
             self._end_incomplete(market)
         book = self._books.get(market)
         compared_from = None if book is None else book.compared_from if is_primary else _end_of_lag(frame)
-        self._books[market] = _Book(key, seq, seq, frame.position, compared_from)
+        self._books[market] = _Book(key, seq, seq, frame.position, frame.position, compared_from)
         outage = self._open.pop(market, None)
         if outage is not None:
             self.outages.append(replace(outage, end=frame.position))
@@ -439,13 +397,13 @@ class BookValidator:
     def _take_delta(self, market: str, book: _Book, frame: _BookFrame) -> Effect:
         """Process a delta of the primary subscription."""
         seq = frame.seq
-        if seq is not None and book.last is not None and book.opened is not None:
-            if seq <= book.last:
-                if self.partial and seq > book.opened:
-                    self._end(market, "late", frame.position, read_exchange_time(frame.body))
-                    return Effect.UNAPPLIED
-                return Effect.SUPERSEDED
-            book.last = seq
+        if seq <= book.last:
+            if self.partial and seq > book.opened:
+                # Without it, every book since the snapshot may have been wrong.
+                self._end(market, "late", book.begun)
+                return Effect.UNAPPLIED
+            return Effect.SUPERSEDED
+        book.last = seq
         book.position = frame.position
         if book.compared_from is not None:
             content = _content_of(frame.body)
@@ -468,9 +426,8 @@ class BookValidator:
             book.ahead.setdefault(content, (frame.position, frame.clock))
         return Effect.SUPERSEDED
 
-    def _note_unapplied(self, market: str, key: Key, seq: int | None) -> None:
-        if seq is not None:
-            self._unapplied[market, key] = max(seq, self._unapplied.get((market, key), seq))
+    def _note_unapplied(self, market: str, key: Key, seq: int) -> None:
+        self._unapplied[market, key] = max(seq, self._unapplied.get((market, key), seq))
 
     def _end_incomplete(self, market: str) -> None:
         """End a book that lacks changes of another subscription: after the last frame of its own that precedes them."""
@@ -483,12 +440,12 @@ class BookValidator:
         for market in [market for market, book in self._books.items() if book.key == key and market not in but]:
             self._end(market, cause, start)
 
-    def _end(self, market: str, cause: str, start: FramePosition, at: int | None = None) -> None:
-        """End a book after frame `start` or from exchange time `at`."""
+    def _end(self, market: str, cause: str, start: FramePosition) -> None:
+        """End a book after frame `start`."""
         book = self._books.pop(market)
         self._note_unapplied(market, book.key, book.last)
-        self._ended.append(BookEnd(market, book.key, cause, start, at))
-        self._open[market] = Outage(market, cause, *book.key, start, None)
+        outage = self._open[market] = Outage(market, cause, *book.key, start, None)
+        self._ended.append(outage)
 
     # --- report ----------------------------------------------------------------------------------------------------------
 
@@ -512,14 +469,6 @@ class BookValidator:
         return GapReport(recording, self.partial, self.frames, self.connections, numbers, tuple(self.gaps()), tuple(outages))
 
 
-def validate_frames(frames: Iterable[Frame], *, partial: bool = False) -> BookValidator:
-    """Return a validator that has processed these frames. partial: some markets of the subscriptions are missing."""
-    validator = BookValidator(partial=partial)
-    for frame in frames:
-        validator.take(frame, parse_message(frame.data))
-    return validator
-
-
 def _end_of_lag(frame: _BookFrame) -> int:
     """Return the exchange time until which other subscriptions may lag; without exchange times, they do not."""
     return frame.clock + AT_ONCE if frame.clock else 0
@@ -532,7 +481,10 @@ def _content_of(body: dict[str, Any]) -> _Content:
 
 def build_gap_report(recording: Recording) -> GapReport:
     """Build the gap report of a recording, finished or not."""
-    return validate_frames(recording.frames(), partial=recording.about.partial).report(recording.name)
+    validator = BookValidator(partial=recording.about.partial)
+    for frame in recording.frames():
+        validator.take(frame, parse_message(frame.data))
+    return validator.report(recording.name)
 
 
 def summarize_gaps(recording: Recording) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from bellwether.recordings.books import BookSide, FrameReader, Levels, UnusableFrame, read_polled_books
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
-from bellwether.recordings.gaps import AT_ONCE, BookEnd, BookValidator, Effect, FrameEffect, Key
-from bellwether.replay.episode_builder.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
-from bellwether.replay.episode_builder.gaps import BookLoss
+from bellwether.recordings.gaps import AT_ONCE, Effect, FrameEffect, Key, Outage
 from bellwether.replay.episode_builder.lifecycle import Lifecycle
+from bellwether.replay.episode_builder.rows import BOOK, BookLoss, Rows
 from bellwether.replay.episode_builder.times import Times
+from bellwether.replay.tape.layout import LEVEL, VALID
 from bellwether.replay.units import DOLLAR
 from bellwether.units import CentiCents, Lots
 from bellwether.venues.kalshi.stream.frame import Frame
@@ -92,17 +92,17 @@ class TrackedMarket:
 class Books:
     """Builder of the rows of all markets' books, from book frames and their effects.
 
-    tickers: of the markets to build; others are ignored. validator: its sequence numbers show losses.
+    tickers: of the markets to build; others are ignored. partial: sequence numbers do not show losses.
     """
 
-    def __init__(self, tickers: Collection[str], times: Times, reader: FrameReader, validator: BookValidator) -> None:
+    def __init__(self, tickers: Collection[str], times: Times, reader: FrameReader, *, partial: bool) -> None:
         self.markets = {ticker: TrackedMarket(code, Lifecycle(ticker)) for code, ticker in enumerate(sorted(tickers))}
         self.rows = Rows(BOOK)
         self.lost: list[BookLoss] = []
         self.counts: Counter[str] = Counter()
         #: Error of the first unreadable frame of a book.
         self.unusable: UnusableFrame | None = None
-        self._times, self._reader, self._validator = times, reader, validator
+        self._times, self._reader, self._partial = times, reader, partial
         self._open: dict[int, list[BookLoss]] = {}
 
     def take(self, frame: Frame, body: dict[str, Any], frame_effect: FrameEffect) -> None:
@@ -127,8 +127,8 @@ class Books:
             if effect is Effect.CHANGED:
                 self._change(market, place, frame.ordinal, self._reader.read_change(frame, body))
             else:
-                is_proven = not self._validator.partial and key in self._validator.numbers
-                self._take_snapshot(frame, market, Book(key, self._reader.read_levels(frame, body), is_proven=is_proven), place, ticker)
+                book = Book(key, self._reader.read_levels(frame, body), is_proven=not self._partial)
+                self._take_snapshot(frame, market, book, place, ticker)
         except UnusableFrame as error:
             self._count_unapplied(market, place)
             self._take_unusable(market, place, error)
@@ -161,20 +161,17 @@ class Books:
             previous, market.book = market.book, book
             self._write_snapshot(frame, market, previous, place)
 
-    def end(self, ended: BookEnd) -> None:
+    def end(self, outage: Outage) -> None:
         """Process the end of a market's book."""
-        market = self.markets.get(ended.market)
+        market = self.markets.get(outage.market)
         if market is None or market.book is None:
             return
-        if ended.at is not None:
-            self._invalidate(market, self._times.add(ended.at, None, aside=True), ended.cause, by_time=True)
-        else:
-            stream = self._stream(ended.key, ended.market)
-            self._invalidate(market, self._times.last(stream, ended.start.ordinal) or 0, ended.cause)
+        stream = self._stream((outage.connection, outage.sid), outage.market)
+        self._invalidate(market, self._times.last(stream, outage.start.ordinal) or 0, outage.cause)
 
     def _stream(self, key: Key, ticker: str) -> Hashable:
         """Return the key of the frames that are in order: the subscription, in a partial recording with the market."""
-        return (key, ticker) if self._validator.partial else key
+        return (key, ticker) if self._partial else key
 
     def finish(self) -> None:
         """Process the end of the recording. A book that is lost then is lost to the end."""
@@ -229,7 +226,7 @@ class Books:
         market.is_hidden = False
         market.shown = place if market.shown is None else market.shown
         self.lost += [replace(loss, until=place) for loss in self._open.pop(market.code, ())]
-        self.rows.add((place, ordinal, market.code, SNAPSHOT_START, _NONE, _NONE, _NONE))
+        self.rows.add((place, ordinal, market.code, VALID, _NONE, _NONE, _NONE))
         for side, bids in enumerate(market.book.sides):
             for price in sorted(bids.levels, reverse=True):
                 self.rows.add((place, ordinal, market.code, LEVEL, side, price, bids.levels[price]))
@@ -290,16 +287,15 @@ class Books:
         self.counts["unapplied"] += 1
         market.unapplied.append(place)
 
-    def _invalidate(self, market: TrackedMarket, since: int, cause: str, *, by_time: bool = False) -> None:
-        """Lose a market's book after the frame at place `since`, until the next snapshot. by_time: only the time of that place is known."""
+    def _invalidate(self, market: TrackedMarket, since: int, cause: str) -> None:
+        """Lose a market's book after the frame at place `since`, until the next snapshot."""
         if market.book is None and any(loss.since <= since for loss in self._open.get(market.code, ())):
             return
-        self._begin_loss(market, since, cause, by_time=by_time)
+        self._begin_loss(market, since, cause)
         market.book, market.crossed, market.is_hidden = None, None, False
 
-    def _begin_loss(self, market: TrackedMarket, since: int, cause: str, *, by_time: bool = False) -> None:
-        """Begin a loss of a market's book after the frame at place `since`. by_time: only the time of that place is known."""
-        if not by_time:
-            # A lost frame after an undated one may be older than the time assumed for the undated one.
-            since = self._times.last_dated_place(since)
-        self._open.setdefault(market.code, []).append(BookLoss(market.code, since, _NONE, cause, by_time))
+    def _begin_loss(self, market: TrackedMarket, since: int, cause: str) -> None:
+        """Begin a loss of a market's book after the frame at place `since`."""
+        # A lost frame after an undated one may be older than the time assumed for the undated one.
+        since = self._times.last_dated_place(since)
+        self._open.setdefault(market.code, []).append(BookLoss(market.code, since, _NONE, cause))

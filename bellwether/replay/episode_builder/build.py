@@ -6,7 +6,7 @@ place of the frame that emptied the book).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -22,12 +22,11 @@ from bellwether.recordings.recording import Recording, RecordingRequest
 from bellwether.replay.episode import BookBuilder, BookColumns, Content, Gap, GridChange, Market, Metadata, Series, Settlement, Trades
 from bellwether.replay.episode.content import level_of
 from bellwether.replay.episode.prices import USUAL, Ranges, grid_prices
-from bellwether.replay.episode_builder.columns import INVALID, LEVEL
-from bellwether.replay.episode_builder.gaps import cut_gaps
 from bellwether.replay.episode_builder.lifecycle import RecordedTrading, build_phases, find_announced_close, find_close, find_settlement
 from bellwether.replay.episode_builder.listings import ListedMarket, Listings, fee_at
+from bellwether.replay.episode_builder.rows import cut_gaps
 from bellwether.replay.episode_builder.tracker import Tracker
-from bellwether.replay.tape.layout import freeze
+from bellwether.replay.tape.layout import INVALID, LEVEL, freeze
 from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import Frame
 
@@ -83,36 +82,36 @@ def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
 
 def build_recording(recording: Recording, *, known: Listings | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[Content]:
     """Build the episodes of a recording in a folder; otherwise like `build`."""
-    yes_prices = has_yes_prices(recording.frames(), flag=recording.about.use_yes_price)
-    return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes, yes_prices=yes_prices)
+    return build(recording.name, recording.about, recording.frames, known=known, outcomes=outcomes)
 
 
 def build(
     recording: str,
     about: RecordingRequest,
-    frames: Iterable[Frame],
+    frames: Callable[[], Iterable[Frame]],
     *,
     known: Listings | None = None,
     outcomes: Outcomes = NOTHING_STATED,
-    yes_prices: bool = False,
 ) -> list[Content]:
     """Build the episodes of a recording, one per event whose books had a level. The same frames give the same episodes.
 
-    recording: its name. about: its markets and events. frames: in order of arrival. known: listings of the markets. yes_prices: NO levels
-    are in prices of YES, and are converted. Raises `SchemaError` for a frame that cannot be stored exactly, and for a recording without
-    times.
+    recording: its name. about: its markets and events. frames: function that reads its frames in order of arrival. known: listings of the
+    markets. Raises `SchemaError` for a frame that cannot be stored exactly, and for a recording without times.
     """
     events = events_of(about)
     ids = episode_ids(recording, about)
     tracker = Tracker(
-        recording, [ticker for tickers in events.values() for ticker in tickers], partial=about.partial, yes_prices=yes_prices
+        recording,
+        [ticker for tickers in events.values() for ticker in tickers],
+        partial=about.partial,
+        yes_prices=has_yes_prices(frames(), flag=about.use_yes_price, partial=about.partial),
     )
-    for frame in frames:
+    for frame in frames():
         tracker.take(frame)
     tracker.finish()
-    if not len(tracker.book):
-        if tracker.unusable is not None:
-            raise tracker.unusable
+    if not len(tracker.books.rows):
+        if tracker.books.unusable is not None:
+            raise tracker.books.unusable
         return []
     assembly = _Assembly(recording, about, tracker, known or Listings(), outcomes)
     return [draft for event, tickers in events.items() if (draft := assembly.draft(ids[event], event, tickers)) is not None]
@@ -124,16 +123,16 @@ class _Assembly:
     def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, listings: Listings, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._listings, self._outcomes = recording, about, tracker, listings, outcomes
         self._times = tracker.times.resolve(recording)
-        rows = cut_gaps(tracker.book.columns(), self._times, tracker.lost, tracker.frames)
-        self._book, self._book_ts, self._book_gaps = rows.columns, rows.ts, rows.gaps
+        self._book, self._gaps = cut_gaps(tracker.books.rows.columns(), self._times, tracker.books.lost, tracker.frames)
         self._trades = tracker.trades.columns()
-        self._trade_ts = self._times[self._trades["time"]]
-        self._trade_ids = tracker.trade_ids.arrow()
+        self._trades["ts"] = self._times[self._trades["place"]]
+        self._trade_ids = pa.array(tracker.trade_ids, pa.string())
+        self._markets = tracker.books.markets
         self._end = int(self._times.max())
 
     def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> Content | None:
         """Build the draft of an event's episode, which starts with the event's first book; None if its books never had a level."""
-        codes = np.array([self._tracker.markets[ticker].code for ticker in tickers])
+        codes = np.array([self._markets[ticker].code for ticker in tickers])
         of_event = np.isin(self._book["ticker"], codes)
         if not (of_event & (self._book["kind"] == LEVEL)).any():
             return None
@@ -142,7 +141,7 @@ class _Assembly:
             market, settlement, ends[ticker] = self._build_market(ticker)
             markets.append(market)
             settlements.append(settlement)
-        start = int(self._book_ts[of_event.argmax()])
+        start = int(self._book["ts"][of_event.argmax()])
         book, trades = self._select_book(ends), self._select_trades(ends, start)
         end = max(start, *(market.close or start for market in markets))
         listing = self._listings.event(event)
@@ -168,7 +167,7 @@ class _Assembly:
 
     def _build_market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
         """Return a market, its settlement, and the end of its rows."""
-        tracked = self._tracker.markets[ticker]
+        tracked = self._markets[ticker]
         lifecycle, listing = tracked.lifecycle, self._listings.market(ticker)
         wiped = None if tracked.wiped is None else int(self._times[tracked.wiped])
         trading = RecordedTrading(self._end, wiped, tracked.last_trade, tracked.last_price)
@@ -183,7 +182,7 @@ class _Assembly:
             open_time=listing.open_time or lifecycle.open_time,
             close_time=find_announced_close(lifecycle, listing),
             price_ranges=price_ranges,
-            fee=fee_at(listing, int(self._book_ts[0])),
+            fee=fee_at(listing, int(self._book["ts"][0])),
             lifecycle=build_phases(lifecycle, self._times, close),
             grid_changes=grid_changes,
         )
@@ -196,7 +195,7 @@ class _Assembly:
 
         A listing describes the market after the changes in messages, so it does not apply to the time before them.
         """
-        tracked = self._tracker.markets[ticker]
+        tracked = self._markets[ticker]
         ts, prices = self._collect_prices(tracked.code)
         stated = [GridChange(int(self._times[place]), ranges, "lifecycle") for place, ranges in tracked.lifecycle.grids]
         start = int(ts[0]) if len(ts) else self._end
@@ -219,8 +218,8 @@ class _Assembly:
     def _collect_prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
         """Return times and prices of a market's book levels and trades, in chronological order. code: of the market."""
         parts = [
-            (ts[chosen], columns["price"][chosen])
-            for columns, ts in ((self._book, self._book_ts), (self._trades, self._trade_ts))
+            (columns["ts"][chosen], columns["price"][chosen])
+            for columns in (self._book, self._trades)
             for chosen in [(columns["ticker"] == code) & (columns["price"] > 0)]
         ]
         ts, prices = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -229,10 +228,10 @@ class _Assembly:
 
     def _select_gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
         """Return the gaps that begin within these rows of books. book: their indices."""
-        names = list(self._tracker.markets)
+        names = list(self._markets)
         marks = book[self._book["kind"][book] == INVALID]
-        begun = set(zip(self._book["ticker"][marks].tolist(), self._book["time"][marks].tolist(), strict=True))
-        gaps = sorted((gap for gap in self._book_gaps if (gap.code, gap.since) in begun), key=lambda gap: (gap.start, gap.code))
+        begun = set(zip(self._book["ticker"][marks].tolist(), self._book["place"][marks].tolist(), strict=True))
+        gaps = sorted((gap for gap in self._gaps if (gap.code, gap.since) in begun), key=lambda gap: (gap.start, gap.code))
         return tuple(Gap(names[gap.code], gap.start, gap.end_at, "; ".join(gap.causes)) for gap in gaps)
 
     def _describe_source(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
@@ -244,7 +243,7 @@ class _Assembly:
             "partial": self._about.partial,
             "frames": tracker.frames,
             "capture": dict(self._about.capture or {}),
-            **{name: tracker.counts[name] for name in _COUNTS},
+            **{name: tracker.books.counts[name] for name in _COUNTS},
             "uncovered": sum(self._count_uncovered(ticker, ends[ticker]) for ticker in ends),
             **({"no_levels": "converted from prices of YES"} if tracker.yes_prices else {}),
             "trades_off_book": tracker.trades_off_book,
@@ -253,38 +252,38 @@ class _Assembly:
 
     def _count_uncovered(self, ticker: str, end: tuple[int, int]) -> int:
         """Count the book frames of a market that were neither applied to its book nor lie in a gap; without any book, all its frames."""
-        market = self._tracker.markets[ticker]
-        own = [gap for gap in self._book_gaps if gap.code == market.code]
-        placed = [(place, int(self._times[place])) for place in market.unapplied if place < end[1]]
-        return sum(at <= end[0] and (market.shown is None or not any(gap.contains(place, at) for gap in own)) for place, at in placed)
+        market = self._markets[ticker]
+        gaps = [gap for gap in self._gaps if gap.code == market.code]
+        placed = [place for place in market.unapplied if place < end[1] and self._times[place] <= end[0]]
+        return sum(market.shown is None or not any(gap.since <= place < gap.until for gap in gaps) for place in placed)
 
     # --- rows ------------------------------------------------------------------------------------------------------------
 
     def _closes(self, ends: Mapping[str, tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Return the times and the places in `ends` by market code, int64[markets] each; -1 for markets of other events."""
-        closes = np.full((2, len(self._tracker.markets)), -1, np.int64)
+        closes = np.full((2, len(self._markets)), -1, np.int64)
         for ticker, end in ends.items():
-            closes[:, self._tracker.markets[ticker].code] = end
+            closes[:, self._markets[ticker].code] = end
         return closes[0], closes[1]
 
     def _select_book(self, ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
         """Return the indices of the book rows up to each market's close and before the frame that emptied its book."""
         closes, wiped = self._closes(ends)
         codes = self._book["ticker"]
-        return np.flatnonzero((self._book_ts <= closes[codes]) & (self._book["time"] < wiped[codes]))
+        return np.flatnonzero((self._book["ts"] <= closes[codes]) & (self._book["place"] < wiped[codes]))
 
     def _select_trades(self, ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
         """Return the indices of the trades from the episode's start up to their market's close; of equal trade ids, the first only."""
         closes, _ = self._closes(ends)
-        rows = np.flatnonzero((self._trade_ts <= closes[self._trades["ticker"]]) & (self._trade_ts >= start))
+        rows = np.flatnonzero((self._trades["ts"] <= closes[self._trades["ticker"]]) & (self._trades["ts"] >= start))
         ids = self._trade_ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
         _, first = np.unique(ids, return_index=True)
         return rows[np.sort(first)]
 
     def _build_book(self, rows: np.ndarray, tickers: Sequence[str]) -> BookColumns:
         """Build the columns of a book from these rows. tickers: of the event."""
-        codes = {self._tracker.markets[ticker].code: code for code, ticker in enumerate(tickers)}
-        columns = [self._book_ts[rows], *(self._book[name][rows] for name in ("ordinal", "ticker", "kind", "side", "price", "lots"))]
+        codes = {self._markets[ticker].code: code for code, ticker in enumerate(tickers)}
+        columns = [self._book[name][rows] for name in ("ts", "ordinal", "ticker", "kind", "side", "price", "lots")]
         builder = BookBuilder(len(tickers))
         for (ts, ordinal, market), message in groupby(zip(*(column.tolist() for column in columns), strict=True), itemgetter(0, 1, 2)):
             levels, invalid = {}, None
@@ -298,28 +297,24 @@ class _Assembly:
 
     def _build_trades(self, rows: np.ndarray, tickers: Sequence[str]) -> Trades:
         columns = {name: values[rows] for name, values in self._trades.items()}
-        codes = np.zeros(len(self._tracker.markets), np.int64)
-        codes[[self._tracker.markets[ticker].code for ticker in tickers]] = np.arange(len(tickers))
-        ids = self._trade_ids.take(pa.array(rows)).cast(pa.string())
-        return Trades(self._trade_ts[rows], ids, codes[columns["ticker"]], columns["side"], columns["price"], columns["lots"])
+        codes = np.zeros(len(self._markets), np.int64)
+        codes[[self._markets[ticker].code for ticker in tickers]] = np.arange(len(tickers))
+        ids = self._trade_ids.take(pa.array(rows))
+        return Trades(columns["ts"], ids, codes[columns["ticker"]], columns["side"], columns["price"], columns["lots"])
 
     def _build_exogenous(self, end: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return all reference prices up to `end`, the end of the episode, by series, in chronological order."""
         found = {}
         for name, series in sorted(self._tracker.series.items()):
-            ts = self._times[np.frombuffer(series.times, np.int64)]
+            places, values = (np.array(column) for column in zip(*series, strict=True))
+            ts = self._times[places]
             order = np.argsort(ts, kind="stable")
             order = order[ts[order] <= end]
-            found[name] = freeze(ts[order]), freeze(np.frombuffer(series.values, np.float64)[order], np.float64)
+            found[name] = freeze(ts[order]), freeze(values[order], np.float64)
         return found
-
-
-def _are_on_grid(ranges: Ranges, prices: np.ndarray) -> np.ndarray:
-    """Return for each price whether the price or a dollar less the price is on a grid, bool[n]."""
-    grid = grid_prices(ranges)
-    return np.isin(prices, np.concatenate([grid, DOLLAR - grid]))
 
 
 def _coarsest_grid(prices: np.ndarray) -> Ranges:
     """Return the coarsest of the venues' usual grids that has all of these prices."""
-    return next(ranges for ranges in USUAL if _are_on_grid(ranges, prices).all())
+    grids = ((ranges, grid_prices(ranges)) for ranges in USUAL)
+    return next(ranges for ranges, grid in grids if np.isin(prices, np.concatenate([grid, DOLLAR - grid])).all())

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from array import array
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Any
 
-from bellwether.recordings.books import FrameReader, UnusableFrame, convert_no_prices, read_last_price, read_polled_trades
+from bellwether.recordings.books import FrameReader, convert_no_prices, read_last_price, read_polled_trades
 from bellwether.recordings.exchange_times import MILLISECOND, read_exchange_time
 from bellwether.recordings.framing import WATCHED
 from bellwether.recordings.gaps import BookValidator
-from bellwether.replay.episode_builder.books import Books, TrackedMarket
-from bellwether.replay.episode_builder.columns import TRADES, Rows, Texts
-from bellwether.replay.episode_builder.gaps import BookLoss
+from bellwether.replay.episode_builder.books import Books
+from bellwether.replay.episode_builder.rows import TRADES, Rows
 from bellwether.replay.episode_builder.times import Times
 from bellwether.venues.kalshi.stream.frame import (
     LIFECYCLES,
@@ -32,14 +28,6 @@ from bellwether.venues.kalshi.stream.frame import (
 from bellwether.venues.wire.times import END_SECOND
 
 
-@dataclass(slots=True)
-class _Series:
-    """Values of a reference price and the places (numbers of frames) at which they arrived."""
-
-    times: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-
-
 class Tracker:
     """Collector of the content of episodes, frame by frame. Memory grows by a few dozen bytes per frame of any size.
 
@@ -49,34 +37,15 @@ class Tracker:
 
     def __init__(self, recording: str, tickers: Collection[str], *, partial: bool = False, yes_prices: bool = False) -> None:
         self.yes_prices = yes_prices
-        self.trades, self.trade_ids, self.times = Rows(TRADES), Texts(), Times()
-        self.series: dict[str, _Series] = {}
+        self.trades, self.times = Rows(TRADES), Times()
+        self.trade_ids: list[str] = []
+        #: Place and value of each reference price, by name of the series.
+        self.series: dict[str, list[tuple[int, float]]] = {}
         self.validator = BookValidator(partial=partial)
         self.frames = 0
         self.trades_off_book = 0
         self._reader = FrameReader(recording)
-        self._books = Books(tickers, self.times, self._reader, self.validator)
-        self.markets: dict[str, TrackedMarket] = self._books.markets
-
-    @property
-    def book(self) -> Rows:
-        """Rows of all books, including rows in gaps."""
-        return self._books.rows
-
-    @property
-    def lost(self) -> list[BookLoss]:
-        """Periods in which a book is lost, so that its rows are invalid."""
-        return self._books.lost
-
-    @property
-    def counts(self) -> Counter[str]:
-        """Numbers of book frames by what was found, such as unapplied frames and snapshots that differ."""
-        return self._books.counts
-
-    @property
-    def unusable(self) -> UnusableFrame | None:
-        """Error for the first unreadable book frame; None without one."""
-        return self._books.unusable
+        self.books = Books(tickers, self.times, self._reader, partial=partial)
 
     @property
     def trades_lost(self) -> int:
@@ -90,19 +59,19 @@ class Tracker:
         self.frames += 1
         effect = self.validator.take(frame, message)
         for ended in self.validator.pop_ended():
-            self._books.end(ended)
+            self.books.end(ended)
         if effect is not None:
-            self._books.take(frame, convert_no_prices(body) if self.yes_prices else body, effect)
+            self.books.take(frame, convert_no_prices(body) if self.yes_prices else body, effect)
         elif kind == TRADE:
             self._take_trade(frame, body)
         elif kind == REST_BOOKS:
-            self._books.take_polled(frame, message, body)
+            self.books.take_polled(frame, message, body)
         elif kind == REST_TRADES:
             for trade in read_polled_trades(body):
                 self._take_trade(frame, trade)
         elif kind == REFERENCE:
             self._take_reference(frame, body)
-        elif (market := self.markets.get(read_ticker(body) or "")) is not None:
+        elif (market := self.books.markets.get(read_ticker(body) or "")) is not None:
             if kind in LIFECYCLES:
                 market.lifecycle.take(body, self._add_aside(frame, message))
             elif kind == WATCHED:
@@ -114,8 +83,8 @@ class Tracker:
         """Process the end of the recording."""
         self.validator.finish()
         for ended in self.validator.pop_ended():
-            self._books.end(ended)
-        self._books.finish()
+            self.books.end(ended)
+        self.books.finish()
 
     def _add_aside(self, frame: Frame, message: dict[str, Any]) -> int:
         """Record the time of a frame that concerns neither books nor trades. Returns its place."""
@@ -128,12 +97,12 @@ class Tracker:
         if trade is None:
             self.trades_off_book += 1
             return
-        market = self.markets.get(trade.ticker)
+        market = self.books.markets.get(trade.ticker)
         if market is None:
             return
         place = self.times.add(trade.at, frame.received_at, ordinal=frame.ordinal)
         self.trades.add((place, frame.ordinal, market.code, trade.side, trade.price, trade.lots))
-        self.trade_ids.add(trade.trade_id)
+        self.trade_ids.append(trade.trade_id)
         market.last_trade = max(market.last_trade or 0, trade.at or 0) or None
         market.last_price = trade.price
 
@@ -146,6 +115,5 @@ class Tracker:
             value = math.nan
         if type(name) is not str or not name or not math.isfinite(value):
             raise self._reader.build_error(frame, "value", text, "a reference price has a name, and a finite number as text")
-        series = self.series.setdefault(name, _Series())
-        series.times.append(self.times.add(read_exchange_time(body), frame.received_at, aside=True, ordinal=frame.ordinal))
-        series.values.append(value)
+        place = self.times.add(read_exchange_time(body), frame.received_at, aside=True, ordinal=frame.ordinal)
+        self.series.setdefault(name, []).append((place, value))

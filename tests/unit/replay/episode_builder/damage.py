@@ -264,7 +264,7 @@ class Comparison:
 def compare_books(frames: list[Frame], about: RecordingRequest, plain: dict[str, PlainBook]) -> Comparison:
     """Build the episodes of damaged frames. Compare their books with the true books at every change of either, and check their rows."""
     comparisons = [Comparison(0, 0)]
-    for draft in build("damaged", about, frames):
+    for draft in build("damaged", about, lambda: frames):
         rows: dict[str, list[tuple[Any, ...]]] = {}
         ts = np.repeat(draft.book.ts, draft.book.counts).tolist()
         for at, kind, code, side, price, size in zip(ts, *(column.tolist() for column in unpack(draft.book.words)), strict=True):

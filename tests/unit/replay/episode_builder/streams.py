@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,10 @@ def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received:
 
 
 def built(
-    found: Iterable[Frame], *, about: RecordingRequest = ABOUT, known: Listings | None = None, results: Outcomes | None = None
+    found: Sequence[Frame], *, about: RecordingRequest = ABOUT, known: Listings | None = None, results: Outcomes | None = None
 ) -> Content:
     """Return the only episode of a stream."""
-    [content] = build("rec", about, found, known=known, outcomes=results or Outcomes())
+    [content] = build("rec", about, lambda: found, known=known, outcomes=results or Outcomes())
     return content
 
 

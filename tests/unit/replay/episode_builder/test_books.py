@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bellwether.errors import SchemaError
 from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import Gap, write
-from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
-from bellwether.replay.episode_builder.gaps import BookLoss, cut_gaps
 from tests.unit.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, nanoseconds_at, rows
 from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
@@ -231,19 +228,6 @@ def test_a_book_that_stays_locked_where_losses_do_not_show_in_the_numbers_was_wr
     assert built(frames(*momentary), about=PARTIAL).metadata.gaps == (Gap(A, nanoseconds_at(2), nanoseconds_at(2.5), "locked book"),)
 
 
-# --- frames that are of no valid book ------------------------------------------------------------------------------------------
-
-
-def test_a_stream_without_numbers_is_followed_in_order_of_arrival() -> None:
-    said = [snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, **at(2))]
-    for body in said:
-        del body["seq"], body["sid"]
-    draft = built(frames(*said))
-    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1200, ())
-    cut = built(frames(*said, b"torn", delta(A, 4, **at(3))))
-    assert [gap.start for gap in cut.metadata.gaps] == [nanoseconds_at(2)]
-
-
 # --- a book on two subscriptions -----------------------------------------------------------------------------------------------
 
 
@@ -273,13 +257,3 @@ def test_changes_that_only_another_subscription_sends_make_the_book_a_gap() -> N
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *on))
     assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "subscription")]
     assert draft.metadata.source["uncovered"] == 0
-
-
-def test_what_is_lost_at_an_instant_invalidates_a_snapshot_of_that_instant() -> None:
-    """A snapshot lies between two changes of one instant, and the later change is lost. Only the time of the loss is known."""
-    rows = [(0, SNAPSHOT_START), (0, LEVEL), (2, SNAPSHOT_START), (2, LEVEL), (5, SNAPSHOT_START)]
-    columns = {name: np.array([{"time": place, "kind": kind}.get(name, 0) for place, kind in rows], np.int64) for name in BOOK}
-    times = np.array([10, 20, 20, 20, 30, 40], np.int64)
-    found = cut_gaps(columns, times, [BookLoss(0, since=1, until=5, cause="lost", by_time=True)], frames=9)
-    shown = [(int(at), int(kind)) for at, kind in zip(found.ts, found.columns["kind"], strict=True)]
-    assert shown == [(10, SNAPSHOT_START), (10, LEVEL), (20, SNAPSHOT_START), (20, LEVEL), (20, INVALID), (40, SNAPSHOT_START)]

@@ -125,7 +125,7 @@ def test_a_recording_of_several_events_makes_an_episode_of_each() -> None:
     assert events_of(about) == {EVENT: (A, B), "KXTWO-26NOV21": (other,)}
     assert episode_ids("rec", about) == {EVENT: f"rec.{EVENT}", "KXTWO-26NOV21": "rec.KXTWO-26NOV21"}
     assert episode_ids("rec", ABOUT) == {EVENT: "rec"}
-    found = build("rec", about, frames(snapshot(A, 1), snapshot(other, 2), delta(A, 3, **at(1)), delta(other, 4, **at(2))))
+    found = build("rec", about, lambda: frames(snapshot(A, 1), snapshot(other, 2), delta(A, 3, **at(1)), delta(other, 4, **at(2))))
     assert [(draft.metadata.episode_id, draft.metadata.tickers) for draft in found] == [
         (f"rec.{EVENT}", (A, B)),
         ("rec.KXTWO-26NOV21", (other,)),
@@ -134,9 +134,11 @@ def test_a_recording_of_several_events_makes_an_episode_of_each() -> None:
 
 
 def test_an_event_whose_book_never_had_a_level_makes_none() -> None:
-    assert build("rec", ABOUT, frames({"type": "orderbook_snapshot", "sid": 1, "seq": 1, "msg": {"market_ticker": A, **at(1)}})) == []
-    assert build("rec", ABOUT, frames(delta(A, 1, **at(1)), trade(A, 1, **at(1)))) == []
-    assert build("rec", ABOUT, []) == []
+    assert (
+        build("rec", ABOUT, lambda: frames({"type": "orderbook_snapshot", "sid": 1, "seq": 1, "msg": {"market_ticker": A, **at(1)}})) == []
+    )
+    assert build("rec", ABOUT, lambda: frames(delta(A, 1, **at(1)), trade(A, 1, **at(1)))) == []
+    assert build("rec", ABOUT, list) == []
 
 
 # --- the same bytes ------------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ def stream() -> list[Json]:
 
 def test_files_and_table_give_the_same_episode_the_same_bytes_each_time(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "recordings" / "rec", frames(*stream(), received=True), about=ABOUT)
-    drafts = [*build_recording(recording), *build("rec", ABOUT, frames_of_table(read_batches(recording, size=3)))]
+    drafts = [*build_recording(recording), *build("rec", ABOUT, lambda: frames_of_table(read_batches(recording, size=3)))]
     for place, draft in enumerate(drafts):
         write(tmp_path / str(place) / "rec", draft)
     names = sorted(path.name for path in (tmp_path / "0" / "rec").iterdir())

@@ -33,21 +33,23 @@ def phases(draft: Content, ticker: str = A) -> list[tuple[float, str, str | None
 @pytest.mark.parametrize("kind", [LIFECYCLE, COMBO_LIFECYCLE])
 def test_a_whole_life_is_told_by_its_messages(kind: str) -> None:
     draft = built(
-        frame._replace(data=frame.data.replace(LIFECYCLE.encode(), kind.encode()))
-        for frame in frames(
-            lifecycle("created", -1, open_ts=seconds(1), close_ts=seconds(99), additional_metadata={"title": "Will it?", "name": "it"}),
-            lifecycle("activated", 1, seq=2, is_deactivated=False),
-            snapshot(A, 1),
-            delta(A, 2, **at(2)),
-            lifecycle("deactivated", 3, seq=3, is_deactivated=True),
-            lifecycle("activated", 4, seq=4, is_deactivated=False),
-            delta(A, 3, **at(5)),
-            lifecycle("close_date_updated", 6, seq=5, close_ts=seconds(6)),
-            lifecycle("deactivated", 6, seq=6, is_deactivated=True),
-            {**EMPTY, "seq": 4, "msg": {**EMPTY["msg"], **at(6.2)}},
-            lifecycle("determined", 20, seq=7, determination_ts=seconds(20), result="yes", settlement_value="1.0000"),
-            lifecycle("settled", 30, seq=8, settled_ts=seconds(30)),
-        )
+        [
+            frame._replace(data=frame.data.replace(LIFECYCLE.encode(), kind.encode()))
+            for frame in frames(
+                lifecycle("created", -1, open_ts=seconds(1), close_ts=seconds(99), additional_metadata={"title": "Will it?", "name": "it"}),
+                lifecycle("activated", 1, seq=2, is_deactivated=False),
+                snapshot(A, 1),
+                delta(A, 2, **at(2)),
+                lifecycle("deactivated", 3, seq=3, is_deactivated=True),
+                lifecycle("activated", 4, seq=4, is_deactivated=False),
+                delta(A, 3, **at(5)),
+                lifecycle("close_date_updated", 6, seq=5, close_ts=seconds(6)),
+                lifecycle("deactivated", 6, seq=6, is_deactivated=True),
+                {**EMPTY, "seq": 4, "msg": {**EMPTY["msg"], **at(6.2)}},
+                lifecycle("determined", 20, seq=7, determination_ts=seconds(20), result="yes", settlement_value="1.0000"),
+                lifecycle("settled", 30, seq=8, settled_ts=seconds(30)),
+            )
+        ]
     )
     assert phases(draft) == [(1, "open", "lifecycle"), (3, "halt", "lifecycle"), (4, "open", "lifecycle"), (6, "close", "lifecycle")]
     found = market(draft)
