@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,21 +17,24 @@ from bellwether.replay.agents.limits import RunStopped, StepLimit
 from bellwether.replay.agents.loader import AgentSource, check_complete, load_agent_class
 from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.records import EpisodeInfo
-from bellwether.replay.agents.runner import call_guarded, call_locally, finish_session, run_phases
-from bellwether.replay.engine import ReplayOutcome, Session
+from bellwether.replay.agents.runner import call_guarded, call_locally
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import O_QUEUED
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.results.markouts import quote_times
 from bellwether.replay.run_record import DEFAULT_QUEUES, BacktestSettings, RunRecord
 from bellwether.replay.tape import Tape
-from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
     from bellwether.replay.episode import Episode
+
+_AnyAgent = Agent | type[Agent] | AgentSource
+#: Name and arguments of an agent that has run, and the failure that ended its trading early.
+_Ran = tuple[str, Mapping[str, Any], Failure | None]
 
 
 class Backtest(RunRecord):
@@ -100,7 +103,7 @@ def _frames() -> Any:
 
 def run(
     source: Episode | Tape | Prepared | Sequence[Episode | Prepared],
-    agent: Agent | type[Agent] | AgentSource,
+    agent: _AnyAgent,
     settings: BacktestSettings | None = None,
     *,
     isolated: bool = False,
@@ -128,102 +131,48 @@ def run(
     settings = settings or BacktestSettings()
     prepared = _prepare_source(source, settings, cache)
     settings = settings.of(prepared)
-    is_original = prepared.content is not None
     if settings.queues is None:
-        settings = replace(settings, queues=0 if is_original or isolated else _default_queues(_find_factory(agent)[0]))
-    trade = partial(_trade_original if is_original else _trade, prepared, agent, isolated=isolated)
-    outcome, result = trade(settings)
-    queues, failed = ((), result.failure) if result.failure else _sample_queues(trade, settings, outcome)
+        settings = replace(settings, queues=0 if prepared.content is not None or isolated else _default_queues(_find_factory(agent)[0]))
+    trade = partial(_trade, prepared, agent, isolated=isolated)
+    main = trade(settings)
+    return main if main.failure else _sample_queues(trade, main)
+
+
+def _trade(prepared: Prepared, agent: _AnyAgent, settings: BacktestSettings, *, isolated: bool) -> Backtest:
+    """Run an agent in a new simulation."""
+    port: LocalPort | pmb.Simulation
+    if prepared.content is None:
+        session = Session(prepared.tape, prepared.rules, settings.engine())
+        port = LocalPort(
+            session,
+            depth=prepared.info.observation_depth,
+            series=prepared.exogenous,
+            read_trades=lambda: prepared.trades,
+            read_quote_times=lambda: quote_times(session.tape),
+        )
+    elif isolated:
+        raise ConfigError(
+            f"replaying {prepared.info.id}: isolated agents cannot run under {prepared.rules.name}; run the agent in this process"
+        )
+    else:
+        port = pmb.Simulation(prepared, settings)
+    name, params, failure = (_run_isolated if isolated else _run_local)(port, agent, prepared, settings)
     return Backtest(
         episode=prepared.info.id,
         episode_digest=prepared.digest,
         venue=prepared.info.venue,
-        agent=result.name,
-        params=result.params,
+        agent=name,
+        params=params,
         rules=prepared.rules,
         settings=settings,
         tape=prepared.tape,
-        outcome=outcome,
-        failure=failed,
+        outcome=port.outcome(),
+        failure=failure,
         default_fees=prepared.default_fees,
         episodes=prepared.episodes,
-        tags=result.tags,
-        own_metrics=result.own_metrics,
-        queues=queues,
+        tags=port.tags,
+        own_metrics=port.metrics(),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _AgentResult:
-    """Result of an agent's run. tags: labels of its orders by number. own_metrics: as in `RunRecord`."""
-
-    name: str
-    params: Mapping[str, Any]
-    failure: Failure | None
-    tags: Mapping[int, str] = field(default_factory=dict)
-    own_metrics: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Environment:
-    """Objects that a run of an agent uses: session, port, description of the episode, and settings."""
-
-    session: Session
-    port: LocalPort
-    info: EpisodeInfo
-    prepared: Prepared
-    settings: BacktestSettings
-
-    def seed(self, name: str) -> int:
-        """Return the seed of the agent with this name."""
-        return derive_seed(self.prepared.digest, name, self.settings.seed)
-
-
-def _trade(
-    prepared: Prepared,
-    agent: Agent | type[Agent] | AgentSource,
-    settings: BacktestSettings,
-    *,
-    isolated: bool,
-) -> tuple[ReplayOutcome, _AgentResult]:
-    """Run an agent in a new session. Returns the outcome and the agent's result."""
-    session = Session(prepared.tape, prepared.rules, settings.engine())
-    port = LocalPort(
-        session,
-        depth=prepared.info.observation_depth,
-        series=prepared.exogenous,
-        read_trades=lambda: prepared.trades,
-        read_quote_times=lambda: quote_times(session.tape),
-    )
-    info = replace(prepared.info, bankroll=session.settings.bankroll)
-    environment = _Environment(session, port, info, prepared, settings)
-    result = (_run_isolated if isolated else _run_local)(agent, environment)
-    return session.result(), result
-
-
-def _trade_original(
-    prepared: Prepared, agent: Agent | type[Agent] | AgentSource, settings: BacktestSettings, *, isolated: bool
-) -> tuple[ReplayOutcome, _AgentResult]:
-    """Run an agent under PredictionMarketBench's own rules. Returns the outcome and the agent's result."""
-    if isolated:
-        raise ConfigError(
-            f"replaying {prepared.info.id}: isolated agents cannot run under {prepared.rules.name}; run the agent in this process"
-        )
-    kind, name, create = _find_factory(agent)
-    check_complete(kind)
-    pmb.check(kind, settings)
-    with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
-        instance = call_guarded(limit, create, -1, prepared.info.start_ns)
-        result = pmb.replay(prepared, instance, settings, limit)
-    name, params = _describe(instance, agent, name)
-    return result.outcome, _AgentResult(name, params, result.failure, result.tags, result.metrics)
-
-
-def _describe(instance: Agent | Failure, agent: Agent | type[Agent] | AgentSource, name: str) -> tuple[str, Mapping[str, Any]]:
-    """Return name and arguments of an agent's instance, or of the requested agent if its creation failed. name: of the requested agent."""
-    if isinstance(instance, Agent):
-        return instance.name, instance.params
-    return name, {} if isinstance(agent, type) else dict(agent.params)
 
 
 def _default_queues(kind: type[Agent]) -> int:
@@ -232,23 +181,21 @@ def _default_queues(kind: type[Agent]) -> int:
     return DEFAULT_QUEUES if is_own or issubclass(kind, CompiledAgent) else 0
 
 
-def _sample_queues(
-    trade: Callable[[BacktestSettings], tuple[ReplayOutcome, _AgentResult]], settings: BacktestSettings, main: ReplayOutcome
-) -> tuple[tuple[MicroDollars, ...], Failure | None]:
-    """Repeat a run in the sampled queue histories. Returns the P&L of each, and the failure of the first run that failed.
+def _sample_queues(trade: Callable[[BacktestSettings], Backtest], main: Backtest) -> Backtest:
+    """Repeat a run in the sampled queue histories. Returns it with the P&L of each, and the failure of the first run that failed.
 
     A run in which no order rested does not depend on the queue and is not repeated.
     """
-    assert settings.queues is not None
-    if not (main.orders[:, O_QUEUED] >= 0).any():
-        return (main.pnl,) * settings.queues, None
+    assert main.settings.queues is not None
+    if not (main.outcome.orders[:, O_QUEUED] >= 0).any():
+        return replace(main, queues=(main.outcome.pnl,) * main.settings.queues)
     profits, failed = [], None
-    for history in range(settings.queues):
-        outcome, result = trade(replace(settings, queue=f"sampled:{history}"))
-        profits.append(outcome.pnl)
-        if failed is None and result.failure is not None:
-            failed = replace(result.failure, message=f"in sampled queue history {history}: {result.failure.message}")
-    return tuple(profits), failed
+    for history in range(main.settings.queues):
+        sampled = trade(replace(main.settings, queue=f"sampled:{history}"))
+        profits.append(sampled.outcome.pnl)
+        if failed is None and sampled.failure is not None:
+            failed = replace(sampled.failure, message=f"in sampled queue history {history}: {sampled.failure.message}")
+    return replace(main, queues=tuple(profits), failure=failed)
 
 
 def _prepare_source(
@@ -271,34 +218,34 @@ def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
             raise ConfigError(f"replaying {part.info.id}: it was prepared for {name}, not for {wanted}; prepare it again")
 
 
-def _run_isolated(agent: Agent | type[Agent] | AgentSource, environment: _Environment) -> _AgentResult:
+def _run_isolated(port: Any, agent: _AnyAgent, prepared: Prepared, settings: BacktestSettings) -> _Ran:
     source = agent if isinstance(agent, AgentSource) else AgentSource.of(agent)
-    session, port = environment.session, environment.port
-    with IsolatedAgent(source, environment.settings.limits) as process:
-        loaded = process.loaded
-        failed = process.run(session, port, environment.info, environment.seed(loaded.name))
-        return _AgentResult(loaded.name, loaded.params, failed, port.tags)
+    with IsolatedAgent(source, settings.limits) as process:
+        name, info = process.loaded.name, settings.describe(prepared)
+        failed = process.run(port, info, derive_seed(prepared.digest, name, settings.seed))
+        return name, process.loaded.params, failed
 
 
-def _run_local(agent: Agent | type[Agent] | AgentSource, environment: _Environment) -> _AgentResult:
-    session, port, settings = environment.session, environment.port, environment.settings
+def _run_local(port: Any, agent: _AnyAgent, prepared: Prepared, settings: BacktestSettings) -> _Ran:
     kind, name, create = _find_factory(agent)
     check_complete(kind)
+    port.check(kind)
     with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
-        instance = call_guarded(limit, create, -1, session.now)
+        instance = call_guarded(limit, create, -1, prepared.info.start_ns)
         if isinstance(instance, Failure):
-            finish_session(session, instance)
-            return _AgentResult(*_describe(instance, agent, name), instance)
+            return name, {} if isinstance(agent, type) else agent.params, port.finish(instance)
         instance.has_run = True
-        seed = environment.seed(instance.name)
+        info, seed = settings.describe(prepared), derive_seed(prepared.digest, instance.name, settings.seed)
         if isinstance(instance, CompiledAgent):
-            return _run_compiled(environment, instance, seed)
-        ctx = AgentContext(port, environment.info, seed=seed, calls=None if kind.timed else settings.limits.calls)
-        failed = run_phases(session, port, call_locally(instance, ctx, limit), Callbacks.of(kind))
-    return _AgentResult(instance.name, instance.params, failed, port.tags)
+            failed = _run_compiled(port, instance, info, seed, prepared)
+        else:
+            calls = None if kind.timed and prepared.content is None else settings.limits.calls
+            ctx = AgentContext(port, info, seed=seed, calls=calls)
+            failed = port.run(call_locally(instance, ctx, limit), Callbacks.of(kind))
+    return instance.name, instance.params, failed
 
 
-def _find_factory(agent: Agent | type[Agent] | AgentSource) -> tuple[type[Agent], str, Callable[[], Agent]]:
+def _find_factory(agent: _AnyAgent) -> tuple[type[Agent], str, Callable[[], Agent]]:
     """Return the class of an agent, the agent's name, and a function that returns an agent of this class that has not run yet."""
     if isinstance(agent, AgentSource):
         kind = load_agent_class(agent.reference)
@@ -310,18 +257,17 @@ def _find_factory(agent: Agent | type[Agent] | AgentSource) -> tuple[type[Agent]
     return type(agent), agent.name, agent.recreate if agent.has_run else lambda: agent
 
 
-def _run_compiled(environment: _Environment, agent: CompiledAgent, seed: int) -> _AgentResult:
-    failed, session, kind = None, environment.session, type(agent)
+def _run_compiled(port: LocalPort, agent: CompiledAgent, info: EpisodeInfo, seed: int, prepared: Prepared) -> Failure | None:
+    failed, session, kind = None, port.session, type(agent)
     callbacks = Callbacks.of(kind)
     if callbacks:
-        environment.port.watch(callbacks)
+        port.watch(callbacks)
     functions = [getattr(kind, name) if getattr(callbacks, name) else None for name in CALLBACKS]
-    trades = environment.prepared.trades if callbacks.on_trade else None
+    trades = prepared.trades if callbacks.on_trade else None
     try:
-        session.run_compiled(kind.strategy, agent.numbers(environment.info, seed), functions, trades)
+        session.run_compiled(kind.strategy, agent.numbers(info, seed), functions, trades)
     except RunStopped:
         raise
     except Exception as error:
         failed = build_failure(error, session.step_index, session.now, omitted=(__file__,))
-    finish_session(session, failed)
-    return _AgentResult(agent.name, agent.params, failed)
+    return port.finish(failed)

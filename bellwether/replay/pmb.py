@@ -13,20 +13,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent, derive_seed
-from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent
 from bellwether.replay.agents.failures import Failure
-from bellwether.replay.agents.limits import StepLimit
 from bellwether.replay.agents.local_port import Conditions, rows_of
 from bellwether.replay.agents.port import FILL_COLUMNS, TRADE_COLUMNS, store_tag
-from bellwether.replay.agents.runner import PhaseCaller, call_locally
+from bellwether.replay.agents.runner import PhaseCaller
 from bellwether.replay.engine import ReplayOutcome, codes
 from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.preparation import Prepared
@@ -46,45 +44,6 @@ def fee(role: Role, lots: int, price: int) -> MicroDollars:
     """Compute the fee of a fill in floats, with the original's order of operations, rounded up to a cent."""
     share = price / DOLLAR
     return MicroDollars(CENT_MICROS * math.ceil(_RATES[role] * (lots / CONTRACT) * share * (1 - share) * 100))
-
-
-def check(kind: type[Agent], settings: BacktestSettings) -> None:
-    """Raise `ConfigError` for an agent class or a setting that these rules do not have."""
-    callbacks = Callbacks.of(kind)
-    if issubclass(kind, CompiledAgent) or callbacks:
-        reason = "is compiled" if issubclass(kind, CompiledAgent) else "has callbacks"
-        raise ConfigError(f"replaying under {PMB}: the agent {kind.name} {reason}; these rules only call `act` of Python agents")
-    if settings.queue not in QUEUES:
-        raise ConfigError(f"replaying under {PMB}: queue is {settings.queue}; choose one of {', '.join(QUEUES)}")
-    for name in ("order_latency", "data_latency", "queues"):
-        if getattr(settings, name):
-            raise ConfigError(f"replaying under {PMB}: {name} is {getattr(settings, name)}, which these rules do not have; leave it out")
-
-
-@dataclass(frozen=True, slots=True)
-class PMBResult:
-    """Result of a run. metrics: those that the original defines differently, by name in replay/backtests. tags: labels of orders by number."""
-
-    outcome: ReplayOutcome
-    metrics: Mapping[str, Any]
-    tags: Mapping[int, str]
-    failure: Failure | None
-
-
-def replay(prepared: Prepared, agent: Agent | Failure, settings: BacktestSettings, limit: StepLimit) -> PMBResult:
-    """Run an agent, or nothing if its creation failed, through an episode that was prepared for these rules.
-
-    settings: as accepted by `check`, with the defaults of the episode. limit: time limit of a step.
-    """
-    simulation = _Simulation(prepared, settings)
-    if isinstance(agent, Failure):
-        failed = simulation.run(lambda phase, step, news: agent)
-    else:
-        agent.has_run = True
-        info = replace(prepared.info, bankroll=MicroDollars(settings.bankroll or 0))
-        seed = derive_seed(prepared.digest, agent.name, settings.seed)
-        failed = simulation.run(call_locally(agent, AgentContext(simulation, info, seed=seed, calls=settings.limits.calls), limit))
-    return PMBResult(simulation.outcome(), simulation.metrics(), simulation.tags, failed)
 
 
 @dataclass(slots=True, eq=False)
@@ -121,14 +80,22 @@ class _Queue:
     orders: list[_Order] = field(default_factory=list)
 
 
-class _Simulation:
+class Simulation:
     """One run, and the port through which its agent reads and trades (`agents.port`).
 
-    steps: decisions so far. tags: labels of orders by number.
+    steps: decisions so far. tags: labels of orders by number. settings: with the defaults of the episode. Raises `ConfigError` for settings
+    that these rules do not have.
     """
 
     def __init__(self, prepared: Prepared, settings: BacktestSettings) -> None:
         assert prepared.content is not None and settings.bankroll is not None
+        if settings.queue not in QUEUES:
+            raise ConfigError(f"replaying under {PMB}: queue is {settings.queue}; choose one of {', '.join(QUEUES)}")
+        for name in ("order_latency", "data_latency", "queues"):
+            if getattr(settings, name):
+                raise ConfigError(
+                    f"replaying under {PMB}: {name} is {getattr(settings, name)}, which these rules do not have; leave it out"
+                )
         self._prepared, self._settings, self._content = prepared, settings, prepared.content
         self._count = len(prepared.info.markets)
         self.steps, self.tags = 0, dict[int, str]()
@@ -183,8 +150,19 @@ class _Simulation:
             "timer": lambda _: "these rules call agents at book rows only",
         }
 
-    def run(self, call: PhaseCaller) -> Failure | None:
-        """Replay the episode. Returns the failure that ended the agent's trading early."""
+    def check(self, kind: type[Agent]) -> None:
+        """Raise `ConfigError` for an agent class that these rules do not have."""
+        callbacks = Callbacks.of(kind)
+        if issubclass(kind, CompiledAgent) or callbacks:
+            reason = "is compiled" if issubclass(kind, CompiledAgent) else "has callbacks"
+            raise ConfigError(f"replaying under {PMB}: the agent {kind.name} {reason}; these rules only call `act` of Python agents")
+
+    def finish(self, failed: Failure) -> Failure | None:
+        """Replay the episode without an agent, whose creation failed, and return the failure."""
+        return self.run(lambda phase, step, news: failed, Callbacks())
+
+    def run(self, call: PhaseCaller, callbacks: Callbacks) -> Failure | None:
+        """Replay the episode. Returns the failure that ended the agent's trading early. callbacks: none under these rules."""
         book, trades, settled = self._content.book, self._content.trades, self._content.settlements
         rows = zip(book.ts.tolist(), book.ticker.tolist(), (book.end - book.counts).tolist(), book.end.tolist(), strict=True)
         side, price = trades.passive
@@ -402,6 +380,7 @@ class _Simulation:
     # Port.
 
     def read(self, name: str, *arguments: Any) -> Any:
+        """Return an observation."""
         return self._calls[name](*arguments)
 
     send = read

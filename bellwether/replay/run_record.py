@@ -21,6 +21,7 @@ from bellwether.replay.units import MINUTE
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
+    from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.preparation import Prepared
 
 _LARGEST_SEED = 2**63
@@ -88,6 +89,11 @@ class BacktestSettings:
             queue=self.queue or (DEFAULT_QUEUE if prepared.content is None else "trade_only"),
             bankroll=prepared.info.bankroll if self.bankroll is None else self.bankroll,
         )
+
+    def describe(self, prepared: Prepared) -> EpisodeInfo:
+        """Return the description of a prepared episode for agents, with the bankroll of the settings."""
+        assert self.bankroll is not None
+        return replace(prepared.info, bankroll=MicroDollars(self.bankroll))
 
     def digest(self) -> str:
         """Compute the SHA-256 of the settings that can change a result.

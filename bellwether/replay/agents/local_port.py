@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bellwether.replay.agents.agent import Callbacks
+from bellwether.replay.agents.agent import Agent, Callbacks
+from bellwether.replay.agents.failures import Failure
 from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, News, Row, store_tag
+from bellwether.replay.agents.runner import PhaseCaller
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.state import NEVER
 from bellwether.units import CentiCents, Lots
 
 if TYPE_CHECKING:
+    from bellwether.replay.engine import ReplayOutcome, Session
     from bellwether.replay.engine import ReplaySettings as EngineSettings
-    from bellwether.replay.engine import Session
     from bellwether.replay.rules import RuleSet
 
 #: Maximum pending timers.
@@ -61,6 +63,7 @@ class LocalPort:
         read_quote_times: Function that returns the times at which the best prices of any market change, int64, ns UTC, ascending.
 
     Attributes:
+        session: The session.
         tags: Labels of orders by id.
     """
 
@@ -73,7 +76,7 @@ class LocalPort:
         read_trades: Callable[[], np.ndarray],
         read_quote_times: Callable[[], np.ndarray],
     ) -> None:
-        self._session, self._delay, self._depth = session, session.settings.data_latency, depth
+        self.session, self._delay, self._depth = session, session.settings.data_latency, depth
         self._series, self._read_trades, self._read_quote_times = list(series.values()), read_trades, read_quote_times
         self.tags: dict[int, str] = {}
         self._callbacks, self._between = Callbacks(), False
@@ -120,29 +123,64 @@ class LocalPort:
 
     # Phases.
 
-    def begin(self) -> None:
-        """Begin a decision."""
-        self._between = False
+    def check(self, kind: type[Agent]) -> None:
+        """Accept agents of any class."""
 
-    def wake(self, *, stopped: bool) -> None:
-        """Begin a callback. stopped: no callback yet, but the session has just paused between two decisions."""
-        self._between = True
+    def run(self, call: PhaseCaller, callbacks: Callbacks) -> Failure | None:
+        """Run an agent through all phases of the session. Returns the failure that stopped the agent early; None without one."""
+        from bellwether.replay.engine.clock import AT_DECISION
+
+        session, has_callbacks = self.session, bool(callbacks)
+        if has_callbacks:
+            self.watch(callbacks)
+        opened = session.open()
+        failed = call("start", -1, None)
+        stop = AT_DECISION if opened else failed is None and session.advance()
+        while stop and failed is None:
+            self._between = bool(stop != AT_DECISION)
+            if not self._between:
+                failed = call("act", session.step_index, None)
+            if has_callbacks:
+                while failed is None and (news := self._news()) is not None:
+                    self._between = True
+                    failed = call("notify", session.step_index, news)
+            stop = failed is None and session.advance()
+        self.finish(failed)
+        return failed or call("end", session.steps, None)
+
+    def finish(self, failed: Failure | None) -> Failure | None:
+        """Replay the rest of the session without the agent, and return `failed`. After a failure, the agent's resting orders are cancelled
+        first.
+        """
+        if failed is not None:
+            self.session.cancel_all()
+        while self.session.step():
+            pass
+        return failed
+
+    def outcome(self) -> ReplayOutcome:
+        """Return the outcome of the finished session."""
+        return self.session.result()
+
+    def metrics(self) -> dict[str, Any]:
+        """Return no metrics: those of the engine are defined in `results.metrics`."""
+        return {}
 
     def watch(self, callbacks: Callbacks) -> None:
         """Make the session pause at every event for which the agent has a callback. Must be called before the session's first step."""
         times = []
         self._callbacks = callbacks
         if callbacks.on_trade:
-            self._reported_trades = self._count_trades(self._session.tape.start)
+            self._reported_trades = self._count_trades(self.session.tape.start)
             times.append(self._trade_times)
         if callbacks.on_book:
             times.append(self._read_quote_times())
         if callbacks.needs_news:
-            self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
+            self.session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
-    def news(self) -> News | None:
+    def _news(self) -> News | None:
         """Return what the agent's callbacks have not seen yet; None if nothing is new."""
-        watched, session = self._callbacks, self._session
+        watched, session = self._callbacks, self.session
         fills: Sequence[Any] = ()
         trades: Sequence[Any] = ()
         books, timers = [], []
@@ -150,7 +188,7 @@ class LocalPort:
         if watched.on_fill and self._reported_fills < session.fill_count():
             fills = session.fills[self._reported_fills :, :_FILL_WIDTH].tolist()
             self._reported_fills = session.report_fills()
-        if watched.on_trade and (until := self._count_trades(self._session.now)) > self._reported_trades:
+        if watched.on_trade and (until := self._count_trades(self.session.now)) > self._reported_trades:
             trades, self._reported_trades = self._read_trades()[self._reported_trades : until].tolist(), until
         if watched.on_book:
             bids = session.best.copy()
@@ -163,13 +201,13 @@ class LocalPort:
         return news if any(news) else None
 
     def _updates(self) -> list[list[int]]:
-        rows = self._session.updates()
-        return np.hstack([rows[:, : codes.U_FILLED + 1], self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
+        rows = self.session.updates()
+        return np.hstack([rows[:, : codes.U_FILLED + 1], self.session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
 
     # Observations.
 
     def _order(self, order: int) -> Row | None:
-        orders = self._session.orders
+        orders = self.session.orders
         if not 0 <= order < len(orders):
             return None
         row = orders[order].tolist()
@@ -177,12 +215,12 @@ class LocalPort:
 
     def _book(self, market: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
         depths = [levels for levels in (depth, self._depth) if levels >= 0]
-        sides = (self._session.levels(market, side, min(depths) if depths else None) for side in (0, 1))
+        sides = (self.session.levels(market, side, min(depths) if depths else None) for side in (0, 1))
         return tuple(tuple(zip(prices.tolist(), lots.tolist(), strict=True)) for prices, lots in sides)
 
     def _points(self, series: int, after: int) -> tuple[np.ndarray, np.ndarray]:
         ts, values = self._series[series]
-        known = int(np.searchsorted(ts, self._session.now - self._delay, side="right"))
+        known = int(np.searchsorted(ts, self.session.now - self._delay, side="right"))
         return ts[after:known], values[after:known]
 
     @cached_property
@@ -194,16 +232,16 @@ class LocalPort:
         return int(np.searchsorted(self._trade_times, now - self._delay, side="right"))
 
     def _trades(self, market: int) -> np.ndarray:
-        last = self._session.step_index - (0 if self._between else 1)
-        since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side="right")) if last >= 0 else 0
-        return rows_of(self._read_trades()[since : self._count_trades(self._session.now)], TRADE_COLUMNS.index("ticker"), market)
+        last = self.session.step_index - (0 if self._between else 1)
+        since = int(np.searchsorted(self._trade_times, self.session.decisions[last], side="right")) if last >= 0 else 0
+        return rows_of(self._read_trades()[since : self._count_trades(self.session.now)], TRADE_COLUMNS.index("ticker"), market)
 
     def _fills(self, market: int, whole: int) -> np.ndarray:
-        first = 0 if whole else self._session.fills_before[self._between]
-        return rows_of(self._session.fills[first:, :_FILL_WIDTH], codes.F_TICKER, market)
+        first = 0 if whole else self.session.fills_before[self._between]
+        return rows_of(self.session.fills[first:, :_FILL_WIDTH], codes.F_TICKER, market)
 
     def _ledger(self, market: int) -> list[list[Any]]:
-        session = self._session
+        session = self.session
         chosen = slice(None) if market < 0 else slice(market, market + 1)
         columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
         return [
@@ -211,7 +249,7 @@ class LocalPort:
         ]
 
     def _conditions(self) -> Conditions:
-        session, tape = self._session, self._session.tape
+        session, tape = self.session, self.session.tape
         grids = tuple(levels[np.flatnonzero(grid[: len(levels)])] for levels, grid in zip(tape.levels, tape.grids, strict=False))
         return Conditions(session.rules, session.settings, tape.fees, grids, tape.units, tape.digest)
 
@@ -220,39 +258,39 @@ class LocalPort:
     def _place(  # noqa: PLR0917
         self, market: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, expires: int, tag: str
     ) -> int:
-        order = self._session.place(market, side, action, price, lots, tif, expires)
+        order = self.session.place(market, side, action, price, lots, tif, expires)
         store_tag(self.tags, order, tag)
         return order
 
     def _place_many(self, requests: np.ndarray, tag: str) -> np.ndarray:
-        orders = self._session.place_many(requests)
+        orders = self.session.place_many(requests)
         store_tag(self.tags, orders, tag)
         return orders
 
     def _quote(self, market: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, tag: str) -> tuple[int, int]:
-        self._session.quote(market, yes_price, no_price, lots)
-        quoted = self._session.quoted.item
+        self.session.quote(market, yes_price, no_price, lots)
+        quoted = self.session.quoted.item
         orders = quoted(2 * market), quoted(2 * market + 1)
         if tag:
             store_tag(self.tags, orders, tag)
         return orders
 
     def _quote_many(self, prices: np.ndarray, lots: Lots, tag: str) -> np.ndarray:
-        self._session.quote_many(prices, lots)
-        orders = self._session.quoted.reshape(-1, 2).copy()
+        self.session.quote_many(prices, lots)
+        orders = self.session.quoted.reshape(-1, 2).copy()
         if tag:
             store_tag(self.tags, orders, tag)
         return orders
 
     def _timer(self, time: int) -> str:
-        if time <= self._session.now:
-            return f"{time} is not later than now ({self._session.now}); give a later time"
+        if time <= self.session.now:
+            return f"{time} is not later than now ({self.session.now}); give a later time"
         if not self._callbacks.on_timer:
             return "the agent has no on_timer(self, ctx, time_ns); write one"
         if len(self._timers) >= MOST_TIMERS:
             return f"{MOST_TIMERS:,} timers are already pending; set later ones in on_timer"
         heappush(self._timers, time)
-        self._session.set_timer(self._timers[0])
+        self.session.set_timer(self._timers[0])
         return ""
 
 

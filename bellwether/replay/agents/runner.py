@@ -1,61 +1,22 @@
-"""Phases of a run: start, decisions, callbacks and end. The agent runs in this process or in an isolated one."""
+"""Calls of an agent in the phases of a run: start, decisions, callbacks and end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks
+from bellwether.replay.agents.agent import CALLBACKS, Agent
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, build_failure
 from bellwether.replay.agents.limits import RunStopped, StepLimit
 from bellwether.replay.agents.port import News
 from bellwether.replay.agents.records import to_fills, to_trades, to_updates
 
-if TYPE_CHECKING:
-    from bellwether.replay.agents.local_port import LocalPort
-    from bellwether.replay.engine import Session
-
 Answer = TypeVar("Answer")
 #: Function that calls an agent in a phase, with the number of the decision and, in the phase notify, the news for its callbacks. Returns the failure
 #: that ends the agent's trading; None if it can continue.
 PhaseCaller = Callable[[str, int, News | None], Failure | None]
-
-
-def run_phases(session: Session, port: LocalPort, call: PhaseCaller, callbacks: Callbacks) -> Failure | None:
-    """Run an agent through all phases of a session. Returns the failure that stopped the agent early; None without one."""
-    from bellwether.replay.engine.clock import AT_DECISION
-
-    has_callbacks = bool(callbacks)
-    if has_callbacks:
-        port.watch(callbacks)
-    opened = session.open()
-    port.begin()
-    failed = call("start", -1, None)
-    advance = session.advance
-    stop = AT_DECISION if opened else failed is None and advance()
-    while stop and failed is None:
-        if stop == AT_DECISION:
-            port.begin()
-            failed = call("act", session.step_index, None)
-        else:
-            port.wake(stopped=True)
-        if has_callbacks:
-            while failed is None and (news := port.news()) is not None:
-                port.wake(stopped=False)
-                failed = call("notify", session.step_index, news)
-        stop = failed is None and advance()
-    finish_session(session, failed)
-    return failed or call("end", session.steps, None)
-
-
-def finish_session(session: Session, failed: Failure | None) -> None:
-    """Replay the rest of a session without the agent. After a failure, the agent's resting orders are cancelled first."""
-    if failed is not None:
-        session.cancel_all()
-    while session.step():
-        pass
 
 
 def call_locally(agent: Agent, ctx: AgentContext, limit: StepLimit) -> PhaseCaller:

@@ -27,8 +27,6 @@ from bellwether.replay.agents.loader import AgentSource, check_isolable
 from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.port import News
 from bellwether.replay.agents.records import EpisodeInfo
-from bellwether.replay.agents.runner import finish_session, run_phases
-from bellwether.replay.engine import Session
 from bellwether.replay.isolation.bwrap import build_arguments, find_bwrap, interpreter
 from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, Plan, parse_message
 
@@ -234,20 +232,19 @@ class IsolatedAgent:
 
     # The run.
 
-    def run(self, session: Session, port: LocalPort, info: EpisodeInfo, seed: int) -> Failure | None:
-        """Run the agent through all phases of a session. Returns the failure that stopped the agent early; None without one. info, seed:
+    def run(self, port: LocalPort, info: EpisodeInfo, seed: int) -> Failure | None:
+        """Run the agent through all phases of the port's session. Returns the failure that stopped the agent early; None without one. info, seed:
         of `AgentContext`.
         """
         self._port, self._sizes = port, (len(info.markets), len(info.exogenous))
-        failed = self._failure and replace(self._failure, at=session.now)
+        failed = self._failure and replace(self._failure, at=port.session.now)
         if failed is None:
             try:
                 self._send((info, seed), time.monotonic() + self._limits.decision)
-                return run_phases(session, port, self._call, self.loaded.callbacks)
+                return port.run(self._call, self.loaded.callbacks)
             except (ChannelClosed, ChannelTimeout) as error:
-                failed = self._build_failure(error, -1, session.now)
-        finish_session(session, failed)
-        return failed
+                failed = self._build_failure(error, -1, port.session.now)
+        return port.finish(failed)
 
     def _call(self, phase: str, step: int, news: News | None) -> Failure | None:
         """Send a phase to the agent, and answer its calls until the phase ends; as `runner.PhaseCaller`."""

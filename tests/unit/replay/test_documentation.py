@@ -103,7 +103,9 @@ def test_the_examples_of_an_isolated_agent_and_of_a_language_model_trade(folder:
     monkeypatch.setenv("BELLWETHER_HOME", str(folder.parent / "home"))
     Path("my_file.py").write_text(block("class Maker("), encoding="utf-8")
     for code in (block("Limits(memory"), next(one for one in blocks("agents") if "LLMAgent" in one)):
-        done = execute(code.replace('settings().episodes_path / "KXMLBGAME-26SEP282300NYYBOS"', repr(str(folder))), episode=load(folder))["backtest"]
+        done = execute(code.replace('settings().episodes_path / "KXMLBGAME-26SEP282300NYYBOS"', repr(str(folder))), episode=load(folder))[
+            "backtest"
+        ]
         assert isinstance(done, Backtest)
         assert done.failure is None, done.failure
 
