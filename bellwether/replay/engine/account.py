@@ -11,7 +11,7 @@ from math import sqrt
 
 import numpy as np
 
-from bellwether.replay.engine.codes import Role, Status
+from bellwether.replay.engine.codes import ROLE, STATUS
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.state import fills_of, markets_of, orders_of, sides_of, state_of
 from bellwether.replay.rules.fees import (
@@ -28,8 +28,6 @@ from bellwether.replay.rules.fees import (
 from bellwether.replay.tape.layout import MAKER_KIND, TAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import CONTRACT, DOLLAR, MICROS
 
-_TAKER, _MAKER = np.int64(Role.TAKER), np.int64(Role.MAKER)
-_RESTING = np.int64(Status.RESTING)
 _DIGIT, _MASK = 2**31 - 1, 2**62 - 1
 #: Below this, a value times a numerator below 1024 stays below 2^62, with room for a step.
 _SMALL = 2**51
@@ -38,7 +36,7 @@ _SMALL = 2**51
 @compiled
 def trade_fee(market, role, price, lots):
     """Compute the trade fee of a fill, before waivers and before rounding of the account's balance."""
-    at = TAKER_KIND if role == _TAKER else MAKER_KIND
+    at = TAKER_KIND if role == ROLE.TAKER else MAKER_KIND
     kind, num, den, unit = market.fees[at], market.fees[at + 1], market.fees[at + 2], market.fee_unit
     if kind == FREE:
         return 0
@@ -143,7 +141,7 @@ def book_fill(sim, o, price, lots, role, ts):
     booked = own_price(order, price)
     fee, rounding = fill_fee(market, role, order.action, booked, lots, ts, order.rounding)
     change = DOLLAR * min(other.position, lots) - price * lots
-    if role == _MAKER and state.cash + change - fee < 0:
+    if role == ROLE.MAKER and state.cash + change - fee < 0:
         return False
     state.cash += change - fee
     state.fees += fee
@@ -152,7 +150,7 @@ def book_fill(sim, o, price, lots, role, ts):
     order.filled += lots
     order.cost += booked * lots
     order.fees += fee
-    if role == _TAKER:
+    if role == ROLE.TAKER:
         order.taken += lots
     profit = _move_netted(side, other, price, lots)
     state.realised += profit
@@ -162,7 +160,7 @@ def book_fill(sim, o, price, lots, role, ts):
     fill = fills_of(sim)[n]
     fill.order, fill.market, fill.side, fill.action = o, order.market, order.side, order.action
     fill.price, fill.lots, fill.fee, fill.role, fill.ts = booked, lots, fee, role, ts
-    fill.wait = ts - order.queued if role == _MAKER else 0
+    fill.wait = ts - order.queued if role == ROLE.MAKER else 0
     return True
 
 
@@ -200,7 +198,7 @@ def compute_reserve(sim, s, cover, level, price, lots, fee, below):
         else:
             order = orders[i]
             i = order.next
-            if order.status != _RESTING or order.level >= below:
+            if order.status != STATUS.RESTING or order.level >= below:
                 continue
             at, size, due = order.bid_price, order.count - order.filled, order.reserved_fee
         covered = min(cover, size)
@@ -229,7 +227,7 @@ def update_reserves(sim, m):
 @inlined
 def compute_reserved_fee(sim, order, lots):
     """Compute the maker fee reserved for `lots` of an order: the fee of one fill at its price, without waiver or account rounding."""
-    return trade_fee(markets_of(sim)[order.market], _MAKER, order.price, lots)
+    return trade_fee(markets_of(sim)[order.market], ROLE.MAKER, order.price, lots)
 
 
 @compiled

@@ -14,7 +14,7 @@ import numpy as np
 
 from bellwether.replay.engine.account import pay_positions, update_reserves, value_account
 from bellwether.replay.engine.book import lower_best
-from bellwether.replay.engine.codes import Reason, Status, TickerStatus
+from bellwether.replay.engine.codes import REASON, STATUS, TICKER_STATUS
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.matching import amend_now, cancel_now, cancel_resting, expire_orders, process_arrival
 from bellwether.replay.engine.queue import apply_level_change, apply_print, end_all_orders, fill_crossed, restore_book
@@ -46,10 +46,6 @@ from bellwether.replay.engine.state import (
 )
 from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, OPEN, PRINT, SETTLE, TRADED, VALID, VOID
 
-_PENDING, _RESTING = np.int64(Status.PENDING), np.int64(Status.RESTING)
-_CLOSED_BIT, _SETTLED_BIT, _HALTED_BIT = np.int64(TickerStatus.CLOSED), np.int64(TickerStatus.SETTLED), np.int64(TickerStatus.HALTED)
-_NO_BOOK_BIT, _INVALID_BIT = np.int64(TickerStatus.NO_BOOK), np.int64(TickerStatus.INVALID)
-_CLOSED, _AGENT = np.int64(Reason.CLOSED), np.int64(Reason.AGENT)
 _EXPIRY, _ARRIVAL, _TIMER, _SCHEDULED = range(4)
 
 #: Results of `advance`: a decision, news for which the agent is called at once, or its timer.
@@ -76,7 +72,7 @@ def record_updates(sim, time):
     state, orders, noted = state_of(sim), orders_of(sim), noted_of(sim)
     for o in range(state.noted, state.orders):
         row = noted[state.open]
-        row.order, row.status, row.filled, row.price, row.count = o, _PENDING, 0, orders[o].price, orders[o].count
+        row.order, row.status, row.filled, row.price, row.count = o, STATUS.PENDING, 0, orders[o].price, orders[o].count
         state.open += 1
     state.noted = state.orders
     still_open = 0
@@ -86,7 +82,7 @@ def record_updates(sim, time):
         order = orders[o]
         if order.status != row.status or order.filled != row.filled or order.price != row.price or order.count != row.count:
             _add_update(sim, order, o, time)
-        if order.status <= _RESTING:
+        if order.status <= STATUS.RESTING:
             row = noted[still_open]
             row.order, row.status, row.filled, row.price, row.count = o, order.status, order.filled, order.price, order.count
             still_open += 1
@@ -209,7 +205,7 @@ def _change_own_level(sim, s, level, value, traded, event):
     if taken[at] > 0:
         taken[at] = 0
         marks_of(sim)[at] -= 1
-    if marks_of(sim)[at] > 0 and market.status & _INVALID_BIT == 0:
+    if marks_of(sim)[at] > 0 and market.status & TICKER_STATUS.INVALID == 0:
         apply_level_change(sim, s, level, recorded, value, traded, event)
 
 
@@ -217,7 +213,7 @@ def _change_own_level(sim, s, level, value, traded, event):
 def _show_first_book(sim, m):
     """Open a market for orders, because its first book is displayed."""
     market, marks = markets_of(sim)[m], marks_of(sim)
-    market.status &= ~_NO_BOOK_BIT
+    market.status &= ~TICKER_STATUS.NO_BOOK
     first = sides_of(sim)[2 * m].book
     for at in range(first, first + 2 * (market.levels + 2)):
         marks[at] -= NO_BOOK_YET
@@ -254,27 +250,27 @@ def _change_status(sim, m, kind, value, ts):
     """Process a halt, opening, close, settlement, gap or grid change of a market."""
     state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
-        market.status |= _INVALID_BIT
+        market.status |= TICKER_STATUS.INVALID
     elif kind == VALID:
-        if market.status & _INVALID_BIT:
-            market.status &= ~_INVALID_BIT
+        if market.status & TICKER_STATUS.INVALID:
+            market.status &= ~TICKER_STATUS.INVALID
             restore_book(sim, m)
         _flag_crossing(sim, m)
     elif kind == HALT:
-        market.status |= _HALTED_BIT
+        market.status |= TICKER_STATUS.HALTED
     elif kind == OPEN:
-        market.status &= ~_HALTED_BIT
+        market.status &= ~TICKER_STATUS.HALTED
         _flag_crossing(sim, m)
     elif kind == GRID:
         market.grid = value * state.grid_width
     elif kind == CLOSE:
-        market.status |= _CLOSED_BIT
-        end_all_orders(sim, m, _CLOSED, ts)
-    elif kind in (SETTLE, VOID) and market.status & _SETTLED_BIT == 0:
-        end_all_orders(sim, m, _CLOSED, ts)
+        market.status |= TICKER_STATUS.CLOSED
+        end_all_orders(sim, m, REASON.CLOSED, ts)
+    elif kind in (SETTLE, VOID) and market.status & TICKER_STATUS.SETTLED == 0:
+        end_all_orders(sim, m, REASON.CLOSED, ts)
         pay_positions(sim, m, value, kind == VOID)
         update_reserves(sim, m)
-        market.status |= _CLOSED_BIT | _SETTLED_BIT
+        market.status |= TICKER_STATUS.CLOSED | TICKER_STATUS.SETTLED
 
 
 @compiled
@@ -408,7 +404,7 @@ def _deliver_messages(sim, time):
         if kind == PLACE_MESSAGE:
             process_arrival(sim, o, time)
         elif kind == CANCEL_MESSAGE:
-            cancel_now(sim, o, _AGENT, time)
+            cancel_now(sim, o, REASON.AGENT, time)
         elif kind == AMEND_MESSAGE:
             orders_of(sim)[o].amends -= 1
             amend_now(sim, o, message.price, message.lots, time)

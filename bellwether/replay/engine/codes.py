@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from enum import IntEnum
+from typing import Any
+
+import numpy as np
 
 from bellwether.replay.units import BUY, NO, SELL, YES
 
@@ -119,6 +123,14 @@ _TEXTS = {
     Reason.BAD_REQUEST: "side, action or time in force is no known code",
 }
 
+
+def _constants(kind: type[IntEnum]) -> Any:
+    """Return the members of an enumeration as a named tuple of np.int64, which compiled code can read."""
+    return namedtuple(kind.__name__, kind.__members__)(*map(np.int64, kind))  # type: ignore[misc]
+
+
+TIF, STATUS, ROLE, QUEUE, TICKER_STATUS, REASON = map(_constants, (Tif, Status, Role, Queue, TickerStatus, Reason))
+
 #: Columns of `orders`, the fields of `state.ORDER`.
 O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_TAKEN = range(8)
 O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES, O_TAG = range(8, 19)
@@ -137,7 +149,6 @@ S_TS, S_CASH, S_EQUITY, S_MID_EQUITY = range(4)
 S_COLS = 4
 
 #: Columns of an order request in `place_many`.
-R_TICKER, R_SIDE, R_ACTION, R_PRICE, R_LOTS, R_TIF, R_EXPIRES = range(7)
 R_COLS = 7
 
 #: Commands of the engine.

@@ -19,40 +19,12 @@ from bellwether.replay.engine.account import (
     update_reserves,
 )
 from bellwether.replay.engine.book import JOINED, consume, count_at_level, first_order_at, level_of, link_between, price_of
-from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
+from bellwether.replay.engine.codes import MAX_ORDER_LOTS, REASON, ROLE, STATUS, TICKER_STATUS, TIF
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.queue import end_all_orders, end_order, join_queue, remove_order, set_ended
 from bellwether.replay.engine.state import NEVER, grids_of, markets_of, orders_of, shown_of, sides_of, state_of
 from bellwether.replay.units import DOLLAR
 
-_IOC, _GTC, _POST_ONLY, _FOK, _GTD = (np.int64(tif) for tif in Tif)
-_PENDING, _RESTING, _FILLED, _CANCELLED = (
-    np.int64(Status.PENDING),
-    np.int64(Status.RESTING),
-    np.int64(Status.FILLED),
-    np.int64(Status.CANCELLED),
-)
-_REJECTED, _EXPIRED_STATUS = np.int64(Status.REJECTED), np.int64(Status.EXPIRED)
-_TAKER = np.int64(Role.TAKER)
-_NO_REASON, _BAD_TICKER, _BAD_SIZE, _BAD_PRICE = (
-    np.int64(Reason.NONE),
-    np.int64(Reason.BAD_TICKER),
-    np.int64(Reason.BAD_SIZE),
-    np.int64(Reason.BAD_PRICE),
-)
-_BAD_REQUEST, _EXPIRED, _SETTLED, _CLOSED = (
-    np.int64(Reason.BAD_REQUEST),
-    np.int64(Reason.EXPIRED),
-    np.int64(Reason.SETTLED),
-    np.int64(Reason.CLOSED),
-)
-_HALTED, _NO_BOOK, _INVALID_BOOK = np.int64(Reason.HALTED), np.int64(Reason.NO_BOOK), np.int64(Reason.INVALID_BOOK)
-_RESTING_LIMIT, _WOULD_NOT_CROSS = np.int64(Reason.RESTING_LIMIT), np.int64(Reason.WOULD_NOT_CROSS)
-_WOULD_CROSS, _INSUFFICIENT_CASH = np.int64(Reason.WOULD_CROSS), np.int64(Reason.INSUFFICIENT_CASH)
-_FOK_UNFILLED, _REMAINDER, _SELF_TRADE = np.int64(Reason.FOK_UNFILLED), np.int64(Reason.REMAINDER), np.int64(Reason.SELF_TRADE)
-_AGENT, _NOT_RESTING = np.int64(Reason.AGENT), np.int64(Reason.NOT_RESTING)
-_IS_SETTLED, _IS_CLOSED, _IS_HALTED = np.int64(TickerStatus.SETTLED), np.int64(TickerStatus.CLOSED), np.int64(TickerStatus.HALTED)
-_HAS_NO_BOOK, _IS_INVALID = np.int64(TickerStatus.NO_BOOK), np.int64(TickerStatus.INVALID)
 _PREVIEW, _COMMIT = np.int64(0), np.int64(1)
 
 
@@ -62,10 +34,10 @@ def process_arrival(sim, o, ts):
     order = orders_of(sim)[o]
     order.arrived = ts
     reason = _rejection_reason(sim, order, ts)
-    if reason == _NO_REASON:
+    if reason == REASON.NONE:
         reason = execute_order(sim, o, order.count, ts)
-    if reason != _NO_REASON:
-        set_ended(order, _REJECTED, reason, ts)
+    if reason != REASON.NONE:
+        set_ended(order, STATUS.REJECTED, reason, ts)
 
 
 @compiled
@@ -73,20 +45,20 @@ def _rejection_reason(sim, order, ts):
     """Check an arriving order before it is matched. Returns the reason of the first check that fails, or NONE."""
     m = order.market
     if m < 0:
-        return _BAD_TICKER
+        return REASON.BAD_TICKER
     market, sides = markets_of(sim)[m], sides_of(sim)
-    is_valid = 0 <= order.side <= 1 and 0 <= order.action <= 1 and _IOC <= order.tif <= _GTD
+    is_valid = 0 <= order.side <= 1 and 0 <= order.action <= 1 and TIF.IOC <= order.tif <= TIF.GTD
     if is_valid:
         bid, other = sides[2 * m + order.side].price, sides[2 * m + 1 - order.side].price
         order.mid2 = bid + DOLLAR - other if bid > 0 and other > 0 else -1
     if _is_bad_size(market, order.count):
-        return _BAD_SIZE
+        return REASON.BAD_SIZE
     if not is_valid:
-        return _BAD_REQUEST
+        return REASON.BAD_REQUEST
     if _is_bad_price(sim, m, order.price, order.level, order.tif):
-        return _BAD_PRICE
-    if order.tif == _GTD and order.expires <= ts:
-        return _EXPIRED
+        return REASON.BAD_PRICE
+    if order.tif == TIF.GTD and order.expires <= ts:
+        return REASON.EXPIRED
     return _closure_reason(market.status)
 
 
@@ -98,7 +70,7 @@ def _is_bad_size(market, lots):
 @inlined
 def _is_bad_price(sim, m, price, level, tif):
     if price == 0:
-        return tif not in (_IOC, _FOK)
+        return tif not in (TIF.IOC, TIF.FOK)
     return not 0 < price < DOLLAR or level == 0 or grids_of(sim)[markets_of(sim)[m].grid + level_of(sim, m, price)] == 0
 
 
@@ -106,16 +78,16 @@ def _is_bad_price(sim, m, price, level, tif):
 def _closure_reason(status):
     """Return the reason why a market with these status bits accepts no orders, or NONE if it accepts orders."""
     if status == 0:
-        return _NO_REASON
-    if status & _IS_SETTLED:
-        return _SETTLED
-    if status & _IS_CLOSED:
-        return _CLOSED
-    if status & _IS_HALTED:
-        return _HALTED
-    if status & _HAS_NO_BOOK:
-        return _NO_BOOK
-    return _INVALID_BOOK if status & _IS_INVALID else _NO_REASON
+        return REASON.NONE
+    if status & TICKER_STATUS.SETTLED:
+        return REASON.SETTLED
+    if status & TICKER_STATUS.CLOSED:
+        return REASON.CLOSED
+    if status & TICKER_STATUS.HALTED:
+        return REASON.HALTED
+    if status & TICKER_STATUS.NO_BOOK:
+        return REASON.NO_BOOK
+    return REASON.INVALID_BOOK if status & TICKER_STATUS.INVALID else REASON.NONE
 
 
 @inlined
@@ -152,23 +124,23 @@ def execute_order(sim, o, lots, ts):
     s = 2 * order.market + order.bid_side
     crossing = is_crossing(sim, order)
     filled, change, stopped, reached = 0, 0, False, DOLLAR
-    if crossing and order.tif != _POST_ONLY:
+    if crossing and order.tif != TIF.POST_ONLY:
         filled, change, stopped, reached = _walk_book(sim, o, lots, ts, _PREVIEW)
     rest = lots - filled
     rests = rest > 0 and _may_rest(state, order.tif, crossing, stopped)
     if rests and sides_of(sim)[s].own >= state.max_resting:
-        return _RESTING_LIMIT
+        return REASON.RESTING_LIMIT
     if state.taker_only == 1 and not crossing and order.price != 0:
-        return _WOULD_NOT_CROSS
-    if crossing and order.tif == _POST_ONLY:
-        return _WOULD_CROSS
+        return REASON.WOULD_NOT_CROSS
+    if crossing and order.tif == TIF.POST_ONLY:
+        return REASON.WOULD_CROSS
     fee = compute_reserved_fee(sim, order, rest) if rests else 0
     if rests and not crossing:
         return _rest_order(sim, o, rest, fee, ts)
     if not _is_affordable(sim, order, filled, change, rest if rests else 0, fee, reached):
-        return _INSUFFICIENT_CASH
-    if order.tif == _FOK and rest > 0:
-        return _FOK_UNFILLED
+        return REASON.INSUFFICIENT_CASH
+    if order.tif == TIF.FOK and rest > 0:
+        return REASON.FOK_UNFILLED
     if crossing:
         _walk_book(sim, o, lots, ts, _COMMIT)
     order.reserved_fee = fee
@@ -176,12 +148,12 @@ def execute_order(sim, o, lots, ts):
         join_queue(sim, o, ts)
         update_reserve(sim, s)
     elif rest == 0:
-        set_ended(order, _FILLED, _NO_REASON, ts)
+        set_ended(order, STATUS.FILLED, REASON.NONE, ts)
     else:
-        set_ended(order, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
+        set_ended(order, STATUS.CANCELLED, REASON.SELF_TRADE if stopped else REASON.REMAINDER, ts)
     if crossing:
         update_reserves(sim, order.market)
-    return _NO_REASON
+    return REASON.NONE
 
 
 @inlined
@@ -193,19 +165,19 @@ def _rest_order(sim, o, lots, fee, ts):
     reserve = compute_reserve(sim, s, sides_of(sim)[s ^ 1].position, order.level, order.bid_price, lots, fee, ALL_LEVELS)
     reserved = state.reserved + reserve - side.reserve
     if state.cash < reserved:
-        return _INSUFFICIENT_CASH
+        return REASON.INSUFFICIENT_CASH
     state.reserved, side.reserve = reserved, reserve
     order.reserved_fee = fee
     join_queue(sim, o, ts)
-    return _NO_REASON
+    return REASON.NONE
 
 
 @inlined
 def _may_rest(state, tif, crossing, stopped):
     """Return True if the unfilled lots of an order may rest. stopped: matching stopped at an own order."""
-    if tif in (_IOC, _FOK) or state.taker_only == 1:
+    if tif in (TIF.IOC, TIF.FOK) or state.taker_only == 1:
         return False
-    return not crossing or (tif != _POST_ONLY and not stopped)
+    return not crossing or (tif != TIF.POST_ONLY and not stopped)
 
 
 @compiled
@@ -241,7 +213,7 @@ def _walk_book(sim, o, lots, ts, commit):
                 _take_level(sim, o, s, q, price, size, ts)
             else:
                 booked = own_price(order, price)
-                fee, rounding = fill_fee(market, _TAKER, order.action, booked, size, ts, rounding)
+                fee, rounding = fill_fee(market, ROLE.TAKER, order.action, booked, size, ts, rounding)
                 change += (booked if order.action == 1 else -booked) * size - fee
             remaining -= size
         if stopped:
@@ -254,7 +226,7 @@ def _walk_book(sim, o, lots, ts, commit):
 def _take_level(sim, o, s, q, price, size, ts):
     """Fill a taker's order with `size` lots of the bids of side `s` at level `q`."""
     orders = orders_of(sim)
-    book_fill(sim, o, price, size, _TAKER, ts)
+    book_fill(sim, o, price, size, ROLE.TAKER, ts)
     consume(sim, s, q, size)
     i = sides_of(sim)[s].head
     while i >= 0 and orders[i].level >= q:
@@ -270,7 +242,7 @@ def _cancel_level(sim, s, q, ts):
     i = first_order_at(sim, s, q)
     while i >= 0 and orders[i].level == q:
         following = orders[i].next
-        end_order(sim, i, _CANCELLED, _SELF_TRADE, ts)
+        end_order(sim, i, STATUS.CANCELLED, REASON.SELF_TRADE, ts)
         i = following
 
 
@@ -297,9 +269,9 @@ def _is_affordable(sim, order, filled, change, rest, fee, reached):
 @compiled
 def cancel_now(sim, o, reason, ts):
     """Cancel an order. Returns True if it rested."""
-    if orders_of(sim)[o].status != _RESTING:
+    if orders_of(sim)[o].status != STATUS.RESTING:
         return False
-    end_order(sim, o, _CANCELLED, reason, ts)
+    end_order(sim, o, STATUS.CANCELLED, reason, ts)
     return True
 
 
@@ -307,33 +279,33 @@ def cancel_now(sim, o, reason, ts):
 def amend_now(sim, o, price, lots, ts):
     """Change a resting order to `lots` remaining at `price` of its side. Returns 0, or the reason why it stays unchanged."""
     order = orders_of(sim)[o]
-    if order.status != _RESTING:
-        return _NOT_RESTING
+    if order.status != STATUS.RESTING:
+        return REASON.NOT_RESTING
     m = order.market
     s, market, filled = 2 * m + order.bid_side, markets_of(sim)[m], order.filled
     if _is_bad_size(market, lots):
-        return _BAD_SIZE
+        return REASON.BAD_SIZE
     if price == order.price and lots <= order.count - filled:
         order.count = filled + lots
         order.reserved_fee = compute_reserved_fee(sim, order, lots)
         update_reserve(sim, s)
-        return _NO_REASON
+        return REASON.NONE
     old_price, old_count, old_fee, previous, following = order.price, order.count, order.reserved_fee, order.prev, order.next
     old_bid, old_level = order.bid_price, order.level
     if _is_bad_price(sim, m, price, level_of(sim, m, price), order.tif):
-        return _BAD_PRICE
+        return REASON.BAD_PRICE
     reason = _closure_reason(market.status)
-    if reason != _NO_REASON:
+    if reason != REASON.NONE:
         return reason
     # Out of its queue until it is executed again below.
-    remove_order(sim, o, _PENDING, _NO_REASON, order.ended)
+    remove_order(sim, o, STATUS.PENDING, REASON.NONE, order.ended)
     update_reserve(sim, s)
     order.price, order.count = price, filled + lots
     set_bid_price(sim, order)
     reason = execute_order(sim, o, lots, ts)
-    if reason != _NO_REASON:
+    if reason != REASON.NONE:
         order.price, order.count, order.bid_price, order.level, order.reserved_fee = old_price, old_count, old_bid, old_level, old_fee
-        order.status = _RESTING
+        order.status = STATUS.RESTING
         sides_of(sim)[s].own += 1
         link_between(sides_of(sim), orders_of(sim), o, previous, following)
         count_at_level(sim, o, JOINED)
@@ -347,7 +319,7 @@ def cancel_resting(sim, m, ts):
     count = 0
     for market in range(state_of(sim).tickers):
         if m < 0 or m == market:
-            count += end_all_orders(sim, market, _AGENT, ts)
+            count += end_all_orders(sim, market, REASON.AGENT, ts)
     return count
 
 
@@ -361,9 +333,9 @@ def expire_orders(sim, ts):
         while i >= 0:
             order = orders[i]
             behind = order.next
-            if order.tif == _GTD:
+            if order.tif == TIF.GTD:
                 if order.expires <= ts:
-                    end_order(sim, i, _EXPIRED_STATUS, _EXPIRED, order.expires)
+                    end_order(sim, i, STATUS.EXPIRED, REASON.EXPIRED, order.expires)
                 else:
                     following = min(following, order.expires)
             i = behind

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether.replay.engine.arrays import MARKET_AT, SIDE_AT, STATE_AT
-from bellwether.replay.engine.codes import O_STATUS, Status
 from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.units import MicroDollars
 
@@ -44,10 +43,6 @@ class ReplayOutcome:
     def pnl(self) -> MicroDollars:
         """Equity less bankroll."""
         return MicroDollars(self.equity - self.bankroll)
-
-    def count(self, status: Status) -> int:
-        """Return how many orders ended with a status."""
-        return int(np.count_nonzero(self.orders[:, O_STATUS] == status))
 
     def digest(self) -> str:
         """Compute the SHA-256, in hex, of all numbers: the same on every machine for the same tape, rules, settings and orders."""

@@ -11,14 +11,9 @@ import numpy as np
 
 from bellwether.replay.engine.account import book_fill, compute_reserved_fee, update_reserve, update_reserves
 from bellwether.replay.engine.book import JOINED, LEFT, consume, count_at_level, link, unlink
-from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
+from bellwether.replay.engine.codes import QUEUE, REASON, ROLE, STATUS, TIF
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.state import markets_of, orders_of, shown_of, sides_of, state_of
-
-_RESTING, _FILLED, _CANCELLED = np.int64(Status.RESTING), np.int64(Status.FILLED), np.int64(Status.CANCELLED)
-_TRADE_ONLY, _OPTIMISTIC, _SAMPLED = np.int64(Queue.TRADE_ONLY), np.int64(Queue.OPTIMISTIC), np.int64(Queue.SAMPLED)
-_INSUFFICIENT_CASH, _NO_REASON = np.int64(Reason.INSUFFICIENT_CASH), np.int64(Reason.NONE)
-_MAKER, _GTD = np.int64(Role.MAKER), np.int64(Tif.GTD)
 
 
 @inlined
@@ -32,9 +27,9 @@ def join_queue(sim, o, ts):
     """Add an order at the back of its queue."""
     state, order, side = state_of(sim), orders_of(sim)[o], sides_of(sim)[2 * orders_of(sim)[o].market + orders_of(sim)[o].bid_side]
     order.ahead = shown_of(sim)[side.book + order.level]
-    order.status, order.reason, order.queued = _RESTING, _NO_REASON, ts
+    order.status, order.reason, order.queued = STATUS.RESTING, REASON.NONE, ts
     side.own += 1
-    if order.tif == _GTD and order.expires < state.expiry:
+    if order.tif == TIF.GTD and order.expires < state.expiry:
         state.expiry, state.expiry_at = order.expires, -1
     link(sides_of(sim), orders_of(sim), o)
     count_at_level(sim, o, JOINED)
@@ -72,7 +67,7 @@ def end_all_orders(sim, m, reason, ts):
         while i >= 0:
             following = orders[i].next
             count += 1
-            remove_order(sim, i, _CANCELLED, reason, ts)
+            remove_order(sim, i, STATUS.CANCELLED, reason, ts)
             i = following
         update_reserve(sim, s)
     return count
@@ -85,10 +80,10 @@ def apply_level_change(sim, s, level, recorded, value, traded, event):
     traded: prints caused the reduction. event: index of the change on the tape.
     """
     state, orders = state_of(sim), orders_of(sim)
-    if state.queue == _TRADE_ONLY:
+    if state.queue == QUEUE.TRADE_ONLY:
         return
     cancelled = 0 if traded else max(0, recorded - value)
-    place = draw_place(state.queue_number, s, event, value) if state.queue == _SAMPLED and cancelled > 0 else 0
+    place = draw_place(state.queue_number, s, event, value) if state.queue == QUEUE.SAMPLED and cancelled > 0 else 0
     i = sides_of(sim)[s].head
     while i >= 0 and orders[i].level >= level:
         order = orders[i]
@@ -105,9 +100,9 @@ def cancelled_ahead(queue, exponent, ahead, recorded, cancelled, place):
 
     ahead, recorded: lots ahead and lots at the level before. place: first cancelled lot of the queue, for the model sampled.
     """
-    if queue == _SAMPLED:
+    if queue == QUEUE.SAMPLED:
         return min(cancelled, max(0, ahead - place))
-    if queue == _OPTIMISTIC:
+    if queue == QUEUE.OPTIMISTIC:
         return min(cancelled, ahead)
     behind = max(0, recorded - ahead)
     if cancelled == 0 or ahead + behind == 0:
@@ -152,7 +147,7 @@ def _mix(x):
 def restore_book(sim, m):
     """After a gap, limit the queue positions in a market to the sizes now displayed, except under the model trade_only."""
     orders, shown = orders_of(sim), shown_of(sim)
-    if state_of(sim).queue == _TRADE_ONLY:
+    if state_of(sim).queue == QUEUE.TRADE_ONLY:
         return
     for s in range(2 * m, 2 * m + 2):
         side = sides_of(sim)[s]
@@ -174,12 +169,12 @@ def _fill_resting(sim, o, lots, ts):
     if size <= 0:
         return 0
     state.sweep = 1
-    if not book_fill(sim, o, order.bid_price, size, _MAKER, ts):
-        _set_over(sim, order, _CANCELLED, _INSUFFICIENT_CASH, ts)
+    if not book_fill(sim, o, order.bid_price, size, ROLE.MAKER, ts):
+        _set_over(sim, order, STATUS.CANCELLED, REASON.INSUFFICIENT_CASH, ts)
         return 0
     order.reserved_fee = compute_reserved_fee(sim, order, order.count - order.filled)
     if order.filled >= order.count:
-        _set_over(sim, order, _FILLED, _NO_REASON, ts)
+        _set_over(sim, order, STATUS.FILLED, REASON.NONE, ts)
     return size
 
 
@@ -191,7 +186,7 @@ def _sweep_ended(sim, s):
     i = sides_of(sim)[s].head
     while i >= 0:
         following = orders[i].next
-        if orders[i].status != _RESTING:
+        if orders[i].status != STATUS.RESTING:
             unlink(sides_of(sim), orders, i)
             count_at_level(sim, i, LEFT)
         i = following
@@ -254,7 +249,7 @@ def fill_crossed(sim, m, ts):
         while i >= 0:
             order = orders[i]
             level = highest
-            while level >= dollar - order.level and order.status == _RESTING:
+            while level >= dollar - order.level and order.status == STATUS.RESTING:
                 lots = _fill_resting(sim, i, shown[other.book + level], ts)
                 if lots > 0:
                     consume(sim, s ^ 1, level, lots)

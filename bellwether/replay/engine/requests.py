@@ -32,11 +32,11 @@ from bellwether.replay.engine.codes import (
     PLACE_BATCH,
     QUOTE,
     QUOTE_BATCH,
+    REASON,
     RESTING_BATCH,
+    STATUS,
     STEP,
-    Reason,
-    Status,
-    Tif,
+    TIF,
 )
 from bellwether.replay.engine.compilation import address_of, compiled, compiled_alone, inlined
 from bellwether.replay.engine.matching import amend_now, cancel_now, cancel_resting, process_arrival, set_bid_price
@@ -56,9 +56,7 @@ from bellwether.replay.engine.state import (
     ts_of,
 )
 
-_PENDING, _RESTING = np.int64(Status.PENDING), np.int64(Status.RESTING)
-_AGENT, _NOT_RESTING = np.int64(Reason.AGENT), np.int64(Reason.NOT_RESTING)
-_POST_ONLY, _BUY = np.int64(Tif.POST_ONLY), np.int64(BUY)
+_BUY = np.int64(BUY)
 #: All markets, or all orders.
 _ALL = np.int64(-1)
 
@@ -73,7 +71,7 @@ def is_immediate(sim):
 @inlined
 def is_live(sim, o):
     """Return True if an order is in transit or rests in the account."""
-    return orders_of(sim)[o].status <= _RESTING
+    return orders_of(sim)[o].status <= STATUS.RESTING
 
 
 @compiled
@@ -114,7 +112,7 @@ def place_order(sim, m, side, action, price, lots, tif, expires):
     order = orders[o]
     order.market = m if 0 <= m < state.tickers else NONE
     order.side, order.action, order.price, order.tif, order.count, order.expires = side, action, price, tif, lots, expires
-    order.status, order.reason, order.sent, order.tag, order.amends = _PENDING, 0, state.now, 0, 0
+    order.status, order.reason, order.sent, order.tag, order.amends = STATUS.PENDING, 0, state.now, 0, 0
     order.arrived = order.queued = order.ended = order.mid2 = order.next = order.prev = NONE
     order.bid_side = side if action == 0 else 1 - side
     order.level = order.bid_price = 0
@@ -132,7 +130,7 @@ def place_order(sim, m, side, action, price, lots, tif, expires):
 def cancel_order(sim, o):
     """Cancel an order. Returns 1 if it rested (with latency: may rest on arrival), else 0."""
     if is_immediate(sim):
-        return 1 if cancel_now(sim, o, _AGENT, state_of(sim).now) else 0
+        return 1 if cancel_now(sim, o, REASON.AGENT, state_of(sim).now) else 0
     if not is_live(sim, o):
         return 0
     send_message(sim, CANCEL_MESSAGE, o, UNUSED, UNUSED)
@@ -145,7 +143,7 @@ def amend_order(sim, o, price, lots):
     if is_immediate(sim):
         return amend_now(sim, o, price, lots, state_of(sim).now)
     if not is_live(sim, o):
-        return _NOT_RESTING
+        return REASON.NOT_RESTING
     orders_of(sim)[o].amends += 1
     send_message(sim, AMEND_MESSAGE, o, price, lots)
     return 0
@@ -181,7 +179,7 @@ def quote_market(sim, m, yes_price, no_price, lots):
     for side in range(2):
         s, price = 2 * m + side, yes_price if side == 0 else no_price
         if price > NO_QUOTE and sides[s].quote < 0:
-            sides[s].quote = place_order(sim, m, side, _BUY, price, lots, _POST_ONLY, UNUSED)
+            sides[s].quote = place_order(sim, m, side, _BUY, price, lots, TIF.POST_ONLY, UNUSED)
 
 
 @compiled
@@ -251,7 +249,7 @@ def cancel(sim, o):
 def amend(sim, o, price, lots):
     """Change an order; see `kernel.amend`."""
     if not _is_order(sim, o):
-        return _NOT_RESTING
+        return REASON.NOT_RESTING
     if not _has_room_for_call(sim, orders_of(sim)[o].market):
         return FULL
     answer = amend_order(sim, o, price, lots)
@@ -332,7 +330,7 @@ def resting_batch(sim, m):
     for s in range(2 * state_of(sim).tickers):
         i = sides[s].head if m < 0 or s >> 1 == m else -1
         while i >= 0:
-            if orders[i].status == _RESTING:
+            if orders[i].status == STATUS.RESTING:
                 batch[n].answer = i
                 n += 1
             i = orders[i].next

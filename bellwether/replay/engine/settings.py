@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from bellwether.errors import ConfigError
@@ -61,10 +59,6 @@ class ReplaySettings:
         maximum = LARGEST.get(name, 10**18)
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             raise ConfigError(f"settings of a replay: {name} is {value!r}; give an integer from {minimum} to {maximum}")
-
-    def digest(self) -> str:
-        """Return the SHA-256, in hex, of the values of all settings."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 #: Names of queue models, with the minimum and maximum of the number that follows a colon.

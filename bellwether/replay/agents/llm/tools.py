@@ -244,7 +244,7 @@ class Toolbox:
     """
 
     def __init__(self, episode: EpisodeInfo) -> None:
-        orders = [PlaceSimpleOrder, CancelOrder] if episode.rules == PMB else [PlaceOrder, CancelOrder, AmendOrder]
+        orders: list[type[Tool]] = [PlaceSimpleOrder, CancelOrder] if episode.rules == PMB else [PlaceOrder, CancelOrder, AmendOrder]
         tools: list[type[Tool]] = [GetMarkets, GetOrderbook, GetPositions, GetCash, *orders, GetRestingOrders]
         if episode.exogenous:
             names: Any = Literal.__getitem__(episode.exogenous)
