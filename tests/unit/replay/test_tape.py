@@ -17,7 +17,8 @@ from bellwether.replay.arrow import array_of
 from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
 from bellwether.replay.episode.content import BookColumns, Content, Trades
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
-from bellwether.replay.tape import Tape, build_tape, cache, kernels, load_tape
+from bellwether.replay.tape import Tape, build_tape, kernels, load_tape
+from bellwether.replay.tape.build import read_tape, write_tape
 from bellwether.replay.tape.layout import HALT, INVALID, KINDS, LEVEL, SETTLE, VALID, freeze, pack, unpack
 from bellwether.replay.units import DOLLAR, MILL, NO, SECOND, YES
 from tests.unit.replay.episode.folders import Native
@@ -293,7 +294,7 @@ class TestTapeOf:
             assert (getattr(first, name) == getattr(again, name)).all(), name
         assert (again.tickers, again.start, again.end, again.digest) == (first.tickers, first.start, first.end, first.digest)
         assert str(again.event.flags.writeable) == "False" and again.event.base is not None
-        cache.write_tape(file, first)
+        write_tape(file, first)
         assert file.read_bytes() == written
 
     def test_a_kept_tape_serves_other_fees(self, tmp_path: Path) -> None:
@@ -308,17 +309,17 @@ class TestTapeOf:
         whole = load_tape(episode, self.RULES, tmp_path / "tapes")
         (file,) = (tmp_path / "tapes").iterdir()
         written = file.read_bytes()
-        cache.write_tape(file, replace(whole, digest="0" * 64))
+        write_tape(file, replace(whole, digest="0" * 64))
         for damaged in (file.read_bytes(), b"", written[:1000], written[:20], written[:-1], written + b"\0", written[32:]):
             file.write_bytes(damaged)
-            assert cache.read_tape(file, whole.digest) is None
+            assert read_tape(file, whole.digest) is None
             assert (load_tape(episode, self.RULES, tmp_path / "tapes").event == whole.event).all()
             assert file.read_bytes() == written
 
     def test_no_flipped_bit_of_a_file_is_used(self, tmp_path: Path) -> None:
         whole = load_tape(load(Native().write(tmp_path / "episode")), self.RULES, tmp_path / "tapes")
         (file,) = (tmp_path / "tapes").iterdir()
-        assert cache.read_tape(file, whole.digest) is not None
+        assert read_tape(file, whole.digest) is not None
         written = np.frombuffer(file.read_bytes(), np.uint8)
         draw = np.random.default_rng(20261126)
         for trial in range(600):
@@ -326,7 +327,7 @@ class TestTapeOf:
             for place in draw.integers(8 * len(written), size=1 if trial % 2 else 200):
                 damaged[place // 8] ^= 1 << place % 8
             file.write_bytes(damaged)
-            assert cache.read_tape(file, whole.digest) is None
+            assert read_tape(file, whole.digest) is None
 
 
 def test_a_market_whose_first_book_is_empty_has_a_book() -> None:
