@@ -76,10 +76,11 @@ class Backtest(RunRecord):
         return equity_over_time(self.equity, self.agent)
 
     def write_html(self, path: Path | str) -> None:
-        """Write the tear sheet of the backtest as one self-contained HTML page."""
-        from bellwether.replay.results.tear_sheet import write_tear_sheet
+        """Write the tear sheet of the backtest as one self-contained HTML page. The same backtest gives the same bytes."""
+        from bellwether.pages.render import write_page
+        from bellwether.replay.results.tear_sheet import tear_sheet
 
-        write_tear_sheet(self, Path(path))
+        write_page(tear_sheet(self), Path(path))
 
     def __str__(self) -> str:
         """Summarize P&L, sampled queues, fills, orders and failure in one line."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -33,13 +32,12 @@ YEAR = 31_557_600_000_000_000
 NEVER = np.iinfo(np.int64).max
 
 
-def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
+def metrics(backtest: RunRecord, *, known_at: datetime | None = None) -> dict[str, Any]:
     """Compute a row of replay/backtests: money in exact Decimal dollars, ratios as floats, undefined values null.
 
     Args:
         backtest: Finished run.
         known_at: Time from which the episode is known. Default: its end.
-        horizons: Horizons of the adverse selection, seconds; those left out are null.
     """
     outcome, settings, end = backtest.outcome, backtest.settings, end_time(backtest)
     return {
@@ -48,7 +46,7 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
         **_money_metrics(backtest),
         **_curve_metrics(backtest),
         **_execution_metrics(backtest),
-        **_adverse_selection(backtest, horizons),
+        **_adverse_selection(backtest),
         **backtest.own_metrics,
         "unsettled": bool(outcome.positions.any()),
         "default_fees": backtest.default_fees,
@@ -237,13 +235,13 @@ def _slippage(orders: np.ndarray, fills: np.ndarray) -> dict[str, Any]:
     return {"slippage": dollars(cost), "slippage_per_contract": cost * CONTRACT / (total * MICROS)}
 
 
-def _adverse_selection(backtest: RunRecord, horizons: Sequence[int]) -> dict[str, float | None]:
+def _adverse_selection(backtest: RunRecord) -> dict[str, float | None]:
     fills = backtest.outcome.fills
     made = fills[fills[:, codes.F_ROLE] == Role.MAKER]
-    means: dict[int, float | None] = dict.fromkeys((*HORIZONS, *horizons))
+    means: dict[int, float | None] = dict.fromkeys(HORIZONS)
     if len(made):  # else the tape is not indexed
-        values, lots = markouts(backtest.tape, made, horizons), made[:, codes.F_LOTS]
-        for seconds, column in zip(horizons, values.T, strict=True):
+        values, lots = markouts(backtest.tape, made, HORIZONS), made[:, codes.F_LOTS]
+        for seconds, column in zip(HORIZONS, values.T, strict=True):
             means[seconds] = _mean_markout(column[column != NONE], lots[column != NONE])
     return {f"adverse_selection_{seconds}s": mean for seconds, mean in means.items()}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -17,7 +16,6 @@ from bellwether.figures.canvas import palette
 from bellwether.figures.equity import add_drawdown
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
-from bellwether.pages.render import write_page
 from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
@@ -34,11 +32,6 @@ Rows = Sequence[Mapping[str, Any]]
 _POINTS, _INSTANTS, _MARKS, _MARKETS = 240, 120, 400, 8
 #: Maximum orders of a page in one file.
 _MOST_ORDERS = 1_000
-
-
-def write_tear_sheet(backtest: RunRecord, path: Path) -> None:
-    """Write the tear sheet of a backtest as one self-contained HTML file. The same backtest gives the same bytes."""
-    write_page(tear_sheet(backtest), path)
 
 
 def tear_sheet(backtest: RunRecord) -> Page:
