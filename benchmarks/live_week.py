@@ -24,6 +24,7 @@ import httpx
 from assets.venues.raw import KALSHI_TABLES, POLYMARKET_TABLES, select_rows
 from bellwether.lake import Lake
 from bellwether.tables import table
+from bellwether.venues.day import PullPlan
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi import pull as kalshi
@@ -112,12 +113,10 @@ async def _pull(venue: VenueClient, lake: Lake, day: date, priced: int) -> list[
         GammaClient("http://gamma.example", **how) as gamma,
         ClobClient("http://clob.example", **how) as clob,
     ):
-        plan = kalshi.CandlePlan(markets=priced)
+        plan = PullPlan(markets=priced)
         ours = await kalshi.pull_day(client, PageStore(lake.storage), day, archive=None, plan=plan)
         _write(lake, KALSHI_TABLES, ours)
-        theirs = await polymarket.pull_day(
-            gamma, clob, PageStore(lake.storage, "polymarket"), day, plan=polymarket.PricePlan(markets=priced)
-        )
+        theirs = await polymarket.pull_day(gamma, clob, PageStore(lake.storage, "polymarket"), day, plan=PullPlan(markets=priced))
         _write(lake, POLYMARKET_TABLES, theirs)
     rows = {"kalshi": ours.pulls(), "polymarket": theirs.pulls()}
     return [name for name, row in rows.items() if row["final"].item()]

@@ -30,12 +30,16 @@ KALSHI_POOL, POLYMARKET_POOL = (None, None) if settings().shares_limits else ("k
 DAYS_AT_ONCE = 4
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
 #: Tables of a day by venue; each is a method of the venue's pull.
-KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "candles", "rejects", "pulls")}
+KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets")} | {
+    "raw/kalshi_candles": "prices",
+    "raw/kalshi_rejects": "rejects",
+    "raw/kalshi_pulls": "pulls",
+}
 POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
 SERIES_TABLES = ("raw/kalshi_series", "raw/kalshi_series_rejects")
 ARCHIVE_TABLES = ("raw/kalshi_archive", "raw/kalshi_archive_rejects")
 #: Parts of a pull that do not change while open markets are followed.
-NOT_FOLLOWED = frozenset({"events", "candles", "prices"})
+NOT_FOLLOWED = frozenset({"events", "prices"})
 DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
@@ -49,13 +53,6 @@ class PullConfig(dg.Config):
 
     refresh: bool = False
     """Query the venue again although this partition is final."""
-
-
-class DayConfig(PullConfig):
-    """Configuration of a pull of days."""
-
-    patient: bool = False
-    """Skip a day whose rejects may all disappear later, until its next request is due."""
 
 
 @dg.multi_asset(
@@ -79,7 +76,7 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
 )
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """Pull the markets at Kalshi's historical endpoints, and their rejects."""
-    from bellwether.venues.kalshi.pull import pull_archive
+    from bellwether.venues.kalshi.archive import pull_archive
 
     yield from _pull_listing(context, config, kalshi, lake, ARCHIVE_TABLES, pull_archive)
 
@@ -120,7 +117,7 @@ def _pull_listing(  # noqa: PLR0917
 )
 def kalshi_day(
     context: dg.AssetExecutionContext,
-    config: DayConfig,
+    config: PullConfig,
     kalshi: KalshiVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
@@ -128,11 +125,12 @@ def kalshi_day(
     if not kalshi.asked:
         yield from _empty_outputs(KALSHI_TABLES, partition_keys(context))
         return
-    from bellwether.venues.kalshi.pull import CandlePlan, pull_day
+    from bellwether.venues.day import PullPlan
+    from bellwether.venues.kalshi.pull import pull_day
 
     lake = io_manager.lake.lake
     archive = lake.slice(KALSHI_ARCHIVE).scan() if lake.manifest(KALSHI_ARCHIVE, ()) else None
-    plan = CandlePlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
+    plan = PullPlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
     yield from _pull_days(context, config, io_manager, kalshi, KALSHI_TABLES, pull=partial(pull_day, archive=archive, plan=plan))
 
 
@@ -146,7 +144,7 @@ def kalshi_day(
 )
 def polymarket_day(
     context: dg.AssetExecutionContext,
-    config: DayConfig,
+    config: PullConfig,
     polymarket: PolymarketVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
@@ -154,15 +152,16 @@ def polymarket_day(
     if not polymarket.asked:
         yield from _empty_outputs(POLYMARKET_TABLES, partition_keys(context))
         return
-    from bellwether.venues.polymarket.pull import PricePlan, pull_day
+    from bellwether.venues.day import PullPlan
+    from bellwether.venues.polymarket.pull import pull_day
 
-    plan = PricePlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
+    plan = PullPlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
     yield from _pull_days(context, config, io_manager, polymarket, POLYMARKET_TABLES, pull=partial(pull_day, plan=plan))
 
 
 def _pull_days(
     context: dg.AssetExecutionContext,
-    config: DayConfig,
+    config: PullConfig,
     io_manager: LakeIOManager,
     venue: VenueResource,
     tables: Mapping[str, str],
@@ -173,8 +172,7 @@ def _pull_days(
     from bellwether.venues.http.pages import PageStore
 
     pages = PageStore(io_manager.lake.lake.storage, venue.venue)
-    today = settings().now().date() if config.patient else None
-    options: dict[str, Any] = {"refresh": config.refresh, "today": today, "progress": context.log.info}
+    options: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
     days = [date.fromisoformat(partition) for partition in partition_keys(context)]
 
     def pull_alone(*clients: Any) -> Callable[[date], Awaitable[Any]]:

@@ -18,8 +18,8 @@ from bellwether.progress import Advance
 from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
+from bellwether.venues.day import list_open_days
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.http.pull_choice import list_open_days
 from bellwether.venues.wire.rejects import select_curable
 from orchestration.home import STORAGE_ADVICE
 from orchestration.runner import Launch, RunFailed, Runner

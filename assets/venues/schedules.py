@@ -31,7 +31,7 @@ CLOCK = {"bellwether/clock": "daily_pull"}
 def days_to_pull(today: date, final: Collection[date], followed: Collection[date]) -> list[date]:
     """Return the days to pull today, oldest first: yesterday, and earlier days within `PATIENCE` (45 days) that are not `final`.
 
-    final: days that need no request today. followed: days that were pulled or requested. Days before the first of them are left out.
+    final: days whose data is final. followed: days that were pulled or requested. Days before the first of them are left out.
     """
     yesterday = today - timedelta(days=1)
     first = max(min(followed, default=yesterday), today - PATIENCE)
@@ -40,17 +40,12 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 
 
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
-    """Return the days within `PATIENCE` that no venue needs to pull today: the data is final, or the next request is not yet due."""
-    from bellwether.venues.http.pages import PageStore
-    from bellwether.venues.http.pull_choice import list_next_requests
-
+    """Return the days within `PATIENCE` whose data is final on all venues."""
     recent = [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
     days_by_venue = []
     for venue in venues:
         rows = lake.lake.slice(_PULLS[venue], recent, missing="skip").scan().select("day", "final").collect()
-        final = set(rows.filter("final")["day"])
-        requests = list_next_requests(PageStore(lake.lake.storage, venue.value), set(rows["day"]) - final)
-        days_by_venue.append(final | {day for day, due in requests.items() if due > today})
+        days_by_venue.append(set(rows.filter("final")["day"]))
     return set.intersection(*days_by_venue) if days_by_venue else set()
 
 
@@ -70,8 +65,6 @@ def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date)
     return {day for text in pulled if text and (day := date.fromisoformat(text)) >= today - PATIENCE}
 
 
-#: Configuration of daily runs: days with only curable rejects wait for their next request.
-_PATIENT = {f"{venue.value}_day": {"config": {"patient": True}} for venue in Venue}
 _REFRESH = {"config": {"refresh": True}}
 _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
 
@@ -97,7 +90,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     series = lake.lake.manifest(KALSHI_SERIES, ())
     is_late = series is not None and tick - series.written_at > WEEKLY
     for number, day in enumerate(days):
-        config = {**_PATIENT, **({"raw__kalshi_series": _REFRESH} if is_late and number == 0 else {})}
+        config = {"raw__kalshi_series": _REFRESH} if is_late and number == 0 else {}
         yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, run_config={"ops": config}, tags={**CLOCK, **AUTOMATIC})
 
 

@@ -15,7 +15,7 @@ from bellwether.arena.units import MICROS, micros, price_micros
 from bellwether.errors import SchemaError
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, schedule_of
-from bellwether.venues.polymarket.wire.markets import FEE_NAMES
+from bellwether.venues.polymarket.wire import FEE_NAMES
 
 Amount = TypeVar("Amount")
 

@@ -27,10 +27,10 @@ from bellwether.settings import Settings, Venue, settings
 from bellwether.tables import table
 from bellwether.tables.clean import MARKETS
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, KALSHI_SERIES, POLYMARKET_PULLS
+from bellwether.venues.day import list_open_days
 from bellwether.venues.http.pages import DONE, PageStore
-from bellwether.venues.http.pull_choice import build_completion, list_open_days
-from bellwether.venues.kalshi.wire import ParsedRecords, parse_markets, parse_series
-from bellwether.venues.wire.rejects import Origin
+from bellwether.venues.kalshi.wire import parse_markets, parse_series
+from bellwether.venues.wire.rejects import Origin, ParsedRecords
 from cli.main import main
 from orchestration.definitions import build_defs
 from orchestration.runner import RunStats
@@ -185,38 +185,22 @@ def test_a_day_of_rejects_alone_is_an_error_that_names_the_reason(tmp_path: Path
         runs.require_rows(lake, runs.count_rejects(lake, DAY, DAY))
 
 
-def test_a_day_that_rests_is_not_due_before_its_next_look(tmp_path: Path) -> None:
-    lake, day, today = Lake(str(tmp_path)), date(2026, 3, 4), date(2026, 3, 9)
-    pulled = datetime(2026, 3, 8, 1, 20, tzinfo=UTC)
-    row = {"day": day, "pull": "0001", "final": False, "requests": 1, "started_at": pulled, "finished_at": pulled, "known_at": pulled}
-    note = build_completion(day, pulled, settled=True, complete=True, waiting=True, named=True)
-    assert note["next_look"] == "2026-03-12"
-    for declared in (KALSHI_PULLS, POLYMARKET_PULLS):
-        venue = declared.short_name.partition("_")[0]
-        lake.write(declared, (day.isoformat(),), declared.frame([row]), run_id="run")
-        lake.storage.put(f"raw/{venue}_pages/day/{day}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
-    resource = LakeResource(uri=str(tmp_path))
-    due = {
-        at: day in days_to_pull(at, final_days(resource, at, tuple(Venue)), {day}) for at in (today, date(2026, 3, 11), date(2026, 3, 12))
-    }
-    assert due == {today: False, date(2026, 3, 11): False, date(2026, 3, 12): True}
-
-
-def test_the_command_requests_whatever_is_not_final(tmp_path: Path) -> None:
-    for case, settled, complete, waiting, named, due, due_live in (
-        ("final", True, True, False, True, False, False),
-        ("an open market", False, True, False, True, False, True),
-        ("a reject", True, True, True, True, True, True),
-        ("an open market and a reject", False, True, True, True, True, True),
-        ("a page", True, True, True, False, True, True),
-        ("a hole", True, False, False, True, True, True),
-    ):
-        note = build_completion(DAY, datetime(2026, 3, 20, tzinfo=UTC), settled=settled, complete=complete, waiting=waiting, named=named)
-        lake = Lake(str(tmp_path / case))
-        lake.storage.put(f"raw/kalshi_pages/day/{DAY}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
-        pages = PageStore(lake.storage)
-        found = [list(list_open_days(pages, [DAY], include_unresolved=unresolved)) == [DAY] for unresolved in (False, True)]
-        assert found == [due, due_live], case
+@pytest.mark.parametrize(
+    ("note", "due", "due_live"),
+    [
+        ({"final": True, "complete": True, "waiting": False}, False, False),
+        ({"final": False, "complete": True, "waiting": False}, False, True),
+        ({"final": False, "complete": True, "waiting": True}, True, True),
+        ({"final": False, "complete": False, "waiting": False}, True, True),
+    ],
+    ids=["final", "an open market", "a reject", "a hole"],
+)
+def test_the_command_requests_whatever_is_not_final(tmp_path: Path, note: dict[str, bool], due: bool, due_live: bool) -> None:
+    lake = Lake(str(tmp_path))
+    lake.storage.put(f"raw/kalshi_pages/day/{DAY}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
+    pages = PageStore(lake.storage)
+    found = [list(list_open_days(pages, [DAY], include_unresolved=unresolved)) == [DAY] for unresolved in (False, True)]
+    assert found == [due, due_live]
 
 
 def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,19 +265,19 @@ class Followed:
     def markets(self) -> str:
         return "markets"
 
-    def candles(self) -> str:
+    def prices(self) -> str:
         return "candles"
 
 
 def test_what_following_cannot_change_is_left_as_it_is(tmp_path: Path) -> None:
     lake, candles, markets = Lake(str(tmp_path)), "raw/kalshi_candles", "raw/kalshi_markets"
-    assert select_rows(lake, candles, "candles", Followed("0001")) == "candles", "the lake has none"
+    assert select_rows(lake, candles, "prices", Followed("0001")) == "candles", "the lake has none"
     manifest = lake.write(table(candles), (DAY.isoformat(),), table(candles).empty(), run_id="run")
-    assert isinstance(select_rows(lake, candles, "candles", Followed("0001")), Unchanged)
-    assert select_rows(lake, candles, "candles", Followed(None)) == "candles", "the day was pulled as a whole"
+    assert isinstance(select_rows(lake, candles, "prices", Followed("0001")), Unchanged)
+    assert select_rows(lake, candles, "prices", Followed(None)) == "candles", "the day was pulled as a whole"
     assert select_rows(lake, markets, "markets", Followed("0001")) == "markets"
     lake.storage.delete(manifest.file)
-    assert select_rows(lake, candles, "candles", Followed("0001")) == "candles", "what the lake has lost is restored"
+    assert select_rows(lake, candles, "prices", Followed("0001")) == "candles", "what the lake has lost is restored"
 
 
 def test_an_answer_older_than_the_stored_one_is_refused(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_refresh_restores_damaged_manifests_pages_and_notes(tmp_path: Path) -> N
         with world.instance:
             runs.pull(world.runner(), day, day, with_archive=True)
             before = {name: world.lake.slice(table(name)).rows for name in tables}
-            for pattern in ("*_pulls/**/manifest.json", "*_pages/**/pages.parquet", "*_pages/**/done.json"):
+            for pattern in ("*_pulls/**/manifest.json", "*_pages/**/*.parquet", "*_pages/**/done.json"):
                 damaged = list((Path(world.lake.uri) / "raw").glob(pattern))
                 assert len(damaged) >= 2
                 for path in damaged:

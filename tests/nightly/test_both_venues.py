@@ -18,6 +18,7 @@ from bellwether.sandbox.worlds import build_application
 from bellwether.settings import Settings
 from bellwether.tables import clean, raw
 from bellwether.tables.schema import Table
+from bellwether.venues.day import PullPlan
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi import pull as kalshi
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
@@ -47,8 +48,8 @@ def pulled(folder: Path) -> dict[str, pl.DataFrame]:
             ClobClient(site.clob, limits=UNLIMITED) as clob,
         ):
             series = await kalshi.pull_series(rest, ours)
-            first = [await kalshi.pull_day(rest, ours, day, archive=None, plan=kalshi.CandlePlan(days=2)) for day in DAYS]
-            second = [await polymarket.pull_day(gamma, clob, theirs, day, plan=polymarket.PricePlan(days=2)) for day in DAYS]
+            first = [await kalshi.pull_day(rest, ours, day, archive=None, plan=PullPlan(days=2)) for day in DAYS]
+            second = [await polymarket.pull_day(gamma, clob, theirs, day, plan=PullPlan(days=2)) for day in DAYS]
         return first, second, series
 
     with serve(build_application(Settings())) as site:
@@ -58,7 +59,7 @@ def pulled(folder: Path) -> dict[str, pl.DataFrame]:
             "kalshi_archive": raw.KALSHI_ARCHIVE.empty(),
             "kalshi_events": together(raw.KALSHI_EVENTS, [pull.events() for pull in first]),
             "kalshi_series": together(raw.KALSHI_SERIES, [series.series()]),
-            "kalshi_candles": together(raw.KALSHI_CANDLES, [pull.candles() for pull in first]),
+            "kalshi_candles": together(raw.KALSHI_CANDLES, [pull.prices() for pull in first]),
             "polymarket_markets": together(raw.POLYMARKET_MARKETS, [pull.markets() for pull in second]),
             "polymarket_events": together(raw.POLYMARKET_EVENTS, [pull.events() for pull in second]),
             "polymarket_winners": together(raw.POLYMARKET_WINNERS, [pull.winners() for pull in second]),

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.wire import Origin, parse_books
-from bellwether.venues.kalshi.wire.books import SIDES
+from bellwether.venues.kalshi.wire import SIDES, parse_books
+from bellwether.venues.wire.rejects import Origin
 
 pytestmark = pytest.mark.real
 

@@ -18,20 +18,22 @@ from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS,
 from bellwether.venues.http.page import VenueCall
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.wire import (
+    CANDLE,
+    EVENT,
+    MARKET,
+    PARTS,
+    SERIES,
     STATUS_SYNONYMS,
     STATUSES,
-    Origin,
-    decode_json,
     extract_nested_markets,
     parse_candles,
     parse_events,
     parse_markets,
     parse_series,
 )
-from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
-from bellwether.venues.kalshi.wire.events import EVENT, SERIES
-from bellwether.venues.kalshi.wire.markets import MARKET
-from bellwether.venues.wire.shapes import DecimalRule, ObjectShape
+from bellwether.venues.wire.columns import DecimalRule, ObjectShape
+from bellwether.venues.wire.json_decoding import decode_json
+from bellwether.venues.wire.rejects import Origin
 
 pytestmark = pytest.mark.real
 Object = dict[str, Any]

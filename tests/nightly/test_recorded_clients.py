@@ -16,10 +16,11 @@ import polars as pl
 import pytest
 
 from bellwether.lake.storage import open_storage
+from bellwether.venues.day import PullPlan
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull import CandlePlan, pull_day
+from bellwether.venues.kalshi.pull import pull_day
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
 pytestmark = pytest.mark.real
@@ -71,7 +72,7 @@ async def test_recorded_settled_markets_are_pulled_with_their_results(recordings
     frames = []
     async with KalshiClient("https://venue.example/trade-api/v2", **options(kalshi(recorded, page_size=5))) as client:
         for day in days:
-            pull = await pull_day(client, PageStore(open_storage(str(tmp_path))), day, archive=None, plan=CandlePlan(markets=0))
+            pull = await pull_day(client, PageStore(open_storage(str(tmp_path))), day, archive=None, plan=PullPlan(markets=0))
             frames += list(pull.markets())
     pulled = pl.concat(frames)
     assert sorted(pulled.select("ticker", "day", "status", "result").rows()) == sorted(

@@ -276,10 +276,6 @@ class HttpClient:
             raise RefusedError(call.request, attempts, page.status, cause, advice)
         return page
 
-    async def adapt_listing(self, listing: Listing) -> Listing:
-        """Convert `listing` to the form that the server supports."""
-        return listing
-
     async def fetch_all(self, calls: Sequence[VenueCall], *, accept: frozenset[int] = frozenset()) -> list[VenuePage]:
         """Send `calls` concurrently and return their responses in order. Raises the error of the first call that fails."""
         requests = (partial(self.fetch, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
@@ -344,12 +340,12 @@ class HttpClient:
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], str(failure), state.attempt_number + 1, state.upcoming_sleep)
 
     async def follow(self, listing: Listing) -> AsyncIterator[VenuePage]:
-        """Yield the pages of `listing`, in the form that the server supports. Raises `PagingError` for an endless listing."""
+        """Yield the pages of `listing`. Raises `PagingError` for an endless listing."""
 
         def fetch(path: str, params: Params, ordinal: int) -> Awaitable[VenuePage]:
             return self.get(path, params, ordinal=ordinal)
 
-        async with aclosing(iterate_pages(await self.adapt_listing(listing), fetch, pause=self.pause)) as pages:
+        async with aclosing(iterate_pages(listing, fetch, pause=self.pause)) as pages:
             async for page in pages:
                 yield page
 

@@ -1,166 +1,206 @@
 """Store of verbatim pages, from which a pull can be resumed, and parsed again without requests.
 
 A step is a named group of a pull's requests, and a page's ordinal is its number in the step. A pull may extend a finished one, its base.
-The note of a finished pull is the JSON object in `done.json`.
 
-`raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull. During the pull each page is a file, `<step>/00000.page`; finally all
-pages are in one file, `pages.parquet`, and `done.json`, written last, marks the pull as finished. Finished pulls never change: a refresh
-creates the next pull.
+`raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull: `0000.parquet`, `0001.parquet`, …, each with a few megabytes of pages in
+the order in which they arrived, and `done.json`, the pull's note, which is written last and marks the pull as finished. Finished pulls never
+change: a refresh creates the next pull.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, replace
 from datetime import datetime, timedelta
+from functools import cache
+from io import BytesIO
 from typing import Any
 
 import orjson
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bellwether.errors import LakeError
-from bellwether.lake.storage import Storage, StorageEntry, writing
+from bellwether.lake.memory import release_memory
+from bellwether.lake.storage import Storage, StorageEntry
 from bellwether.lake.vacuum import VacuumResult, require_grace_period
-from bellwether.venues.http import page_files
+from bellwether.tables.schema import TIME
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.http.page_files import PAGES, PageFile
 
 DONE = "done.json"
-
+#: Bytes and seconds for which pages wait in memory to be written together; a process that is killed loses these.
+_FILE_BYTES, _WAIT = 4 * 2**20, 5.0
 #: Maximum bytes of a pull's pages that stay in memory after they were stored, so that a small day is not read back.
 CACHED_BYTES = 2**20
 
 Note = Mapping[str, Any]
+Place = tuple[str, int]
+Pages = dict[Place, VenuePage]
 
 
-class _PageCache:
-    """Cache of a pull: the open `pages.parquet`, and up to `CACHED_BYTES` of page bodies, without their parsed JSON."""
-
-    def __init__(self) -> None:
-        self.file: PageFile | None = None
-        self._pages: dict[tuple[str, int], VenuePage] = {}
-        self._bytes = 0
-
-    def keep(self, step: str, page: VenuePage) -> None:
-        """Add a page, unless the cached bodies would take too much memory."""
-        previous = self._pages.pop((step, page.ordinal), None)
-        self._bytes += len(page.body) - (len(previous.body) if previous else 0)
-        if self._bytes <= CACHED_BYTES:
-            self._pages[step, page.ordinal] = replace(page)
-        else:
-            self._bytes -= len(page.body)
-
-    def page(self, step: str, ordinal: int) -> VenuePage | None:
-        page = self._pages.get((step, ordinal))
-        return replace(page) if page else None
+@cache
+def _schema() -> pa.Schema:
+    """Return the Arrow schema of the files. Not a constant, because Polars starts threads, and a process with threads cannot be forked."""
+    fields = {
+        "request": pl.String(),
+        "status": pl.Int32(),
+        "fetched_at": TIME,
+        "body": pl.Binary(),
+        "ordinal": pl.Int32(),
+        "sent": pl.Binary(),
+    }
+    return pl.DataFrame(schema={"step": pl.String(), **fields}).to_arrow().schema
 
 
-@dataclass(frozen=True, slots=True)
+def _dump(pages: Pages) -> bytes:
+    """Serialize pages as a Parquet file."""
+    columns = zip(*((step, *astuple(page)) for (step, _), page in pages.items()), strict=True)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _schema(), strict=True)]
+    target = BytesIO()
+    # No dictionary of bodies, which hardly repeat: it would keep a second copy of them.
+    pq.write_table(
+        pa.Table.from_arrays(arrays, schema=_schema()),
+        target,
+        compression="zstd",
+        compression_level=1,
+        write_statistics=False,
+        use_dictionary=["step", "request"],
+        write_page_checksum=True,
+    )
+    return target.getvalue()
+
+
+def _load(stored: bytes) -> Pages:
+    """Parse a file of pages; return none if it is damaged."""
+    try:
+        rows = pq.read_table(BytesIO(stored), use_threads=False, page_checksum_verification=True).to_pylist()
+        return {(row.pop("step"), row["ordinal"]): VenuePage(**row) for row in rows}
+    except (OSError, pa.ArrowException):
+        return {}
+
+
+def _number(name: str) -> int:
+    """Return the number in the name of a file of pages."""
+    return int(name.rpartition("/")[2].partition(".")[0])
+
+
 class StoredPull:
     """Pages of one pull in a folder; the pull is finished if it has a note.
 
-    folder: relative to the root of the storage. files: names of the files that existed when the pull was opened. note: `done.json`. base: the
-    finished pull that this one extends; steps missing here are read from the base.
+    folder: relative to the root of the storage. note: `done.json`. base: the finished pull that this one extends; steps missing here are
+    read from the base.
     """
 
-    storage: Storage
-    folder: str
-    files: frozenset[str] = frozenset()
-    note: Note | None = None
-    cache: _PageCache = field(default_factory=_PageCache, repr=False, compare=False)
-    base: StoredPull | None = None
+    #: The file that was read last, by location, with its pages. One for all pulls, because a run reads many.
+    _loaded: tuple[str, Pages] = ("", {})
+
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        *,
+        files: Collection[str] = (),
+        note: Note | None = None,
+        base: StoredPull | None = None,
+    ) -> None:
+        self.storage, self.folder, self.note, self.base = storage, folder, note, base
+        self._files = sorted(files)
+        self._unwritten: Pages = {}
+        self._cached: Pages = {}
+        self._bytes, self._since = 0, 0.0
+        self._cached_bytes = 0
+        # The note has the file of each page; without it, later files replace pages of earlier ones.
+        self._places: dict[Place, str] = {}
+        for step, numbers in note["pages"].items() if note else ():
+            self._places.update({(step, ordinal): self._name(number) for ordinal, number in enumerate(numbers)})
+        for name in self._files if note is None else ():
+            self._places.update(dict.fromkeys(self._read(name), name))
+
+    @property
+    def steps(self) -> set[str]:
+        """Steps of which the pull has pages."""
+        return {step for step, _ in self._places}
 
     def find(self, step: str, ordinal: int) -> VenuePage | None:
-        """Return a page that was stored before the pull was opened; None if it is missing or damaged and must be fetched."""
-        return self._read_running(step, ordinal) if self.note is None else self._read_combined(step, ordinal)
+        """Return a stored page; None if it is missing or damaged."""
+        place = (step, ordinal)
+        page = self._unwritten.get(place) or self._cached.get(place)
+        if page is None and place in self._places:
+            page = self._read(self._places[place]).get(place)
+        # A copy, because the JSON of a page takes several times its bytes.
+        return None if page is None else replace(page)
+
+    def page(self, step: str, ordinal: int) -> VenuePage:
+        """Return one page. Raises `LakeError` if it is missing or damaged."""
+        if self.base and self.note and step not in self.note["pages"]:
+            return self.base.page(step, ordinal)
+        page = self.find(step, ordinal)
+        if page is None:
+            raise self._missing(step, ordinal)
+        return page
 
     def pages(self, step: str) -> Iterator[VenuePage]:
         """Yield the pages of a step of a finished pull, in order. Raises `LakeError` if one is missing or damaged."""
-        for ordinal in range(self.count(step)):
-            yield self.page(step, ordinal)
+        return (self.page(step, ordinal) for ordinal in range(self.count(step)))
 
     def count(self, step: str) -> int:
         """Return the number of pages of a step of a finished pull."""
-        pages = self._finished()["pages"]
-        return self.base.count(step) if self.base and step not in pages else int(pages.get(step, 0))
-
-    def page(self, step: str, ordinal: int) -> VenuePage:
-        """Return one page of a finished pull, or a page just written. Raises `LakeError` if it is missing or damaged."""
-        if self.base and self.note and step not in self.note["pages"]:
-            return self.base.page(step, ordinal)
-        page = self.cache.page(step, ordinal) or (
-            self._read_combined(step, ordinal) if self.note else self._read_running(step, ordinal, written=True)
-        )
-        if page is None:
-            name = f"{self.folder}/{PAGES}" if self.note else self._name(step, ordinal)
-            raise LakeError(
-                f"reading the stored page {self.storage.location(name)}: page {ordinal} of {step} is gone or damaged; pull again with --refresh"
-            )
-        return page
-
-    def write(self, step: str, page: VenuePage) -> None:
-        """Store a page atomically. Raises `LakeError` if it cannot be stored.
-
-        The page survives the end of the process, but not always a power loss.
-        """
-        self.storage.stash(self._name(step, page.ordinal), page_files.dump(page))
-        self.cache.keep(step, page)
-
-    def finish(self, pages: Mapping[str, int], note: Note) -> StoredPull:
-        """Store all pages in one file, then the `note`, and return the finished pull. pages: number of pages by step. Raises `LakeError`
-        for a missing or damaged page.
-        """
-        name = f"{self.folder}/{PAGES}"
-        stored = ((step, self.page(step, ordinal)) for step, count in pages.items() for ordinal in range(count))
-        with self.storage.draft(name) as draft:
-            with writing(self.storage.location(name)):
-                page_files.write(draft, stored)
-            self.storage.delete(name)
-            self.storage.publish(draft, name)
-        self._close()
-        for entry in self.storage.files(self.folder):
-            if entry.name != name:
-                self.storage.delete(entry.name)
-        self.storage.prune(self.folder)
-        note = {**note, "pages": dict(pages), **({"base": self.base.folder} if self.base else {})}
-        self.storage.put(f"{self.folder}/{DONE}", orjson.dumps(note, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
-        return StoredPull(self.storage, self.folder, frozenset({name}), note, self.cache, self.base)
-
-    def has_begun(self, step: str) -> bool:
-        """Return True if the pull had pages of a step when it was opened."""
-        return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
-
-    def _read_running(self, step: str, ordinal: int, *, written: bool = False) -> VenuePage | None:
-        """Read a page of a pull in progress from its own file or `pages.parquet`.
-        written: the page's own file may be newer than the opening of the pull.
-        """
-        name = self._name(step, ordinal)
-        if written or name in self.files:
-            stored = self.storage.read([name]).get(name)
-            page = page_files.load(stored) if stored is not None else None
-            if page is not None:
-                return page
-        return self._read_combined(step, ordinal)
-
-    def _read_combined(self, step: str, ordinal: int) -> VenuePage | None:
-        """Read a page from `pages.parquet`."""
-        if f"{self.folder}/{PAGES}" not in self.files:
-            return None
-        if self.cache.file is None:
-            self.cache.file = PageFile.open(self.storage, f"{self.folder}/{PAGES}")
-        return self.cache.file.page(step, ordinal) if self.cache.file else None
-
-    def _close(self) -> None:
-        if self.cache.file is not None:
-            self.cache.file.close()
-            self.cache.file = None
-
-    def _finished(self) -> Note:
         if self.note is None:
             raise LakeError(f"reading the pull {self.folder}: it is not finished; run it again to complete it")
-        return self.note
+        return self.base.count(step) if self.base and step not in self.note["pages"] else len(self.note["pages"].get(step, ()))
 
-    def _name(self, step: str, ordinal: int) -> str:
-        return f"{self.folder}/{step}/{ordinal:05d}.page"
+    def write(self, step: str, page: VenuePage) -> None:
+        """Add a page, and write the pages that wait if they are large or have waited for long. Raises `LakeError` if they cannot be stored."""
+        self._since = self._since if self._unwritten else time.monotonic()
+        self._unwritten[step, page.ordinal] = replace(page)
+        self._bytes += len(page.body)
+        if self._bytes >= _FILE_BYTES or time.monotonic() - self._since >= _WAIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the pages that wait in memory. Raises `LakeError` if they cannot be stored."""
+        if not self._unwritten:
+            return
+        name = self._name(_number(self._files[-1]) + 1 if self._files else 0)
+        self.storage.put(name, _dump(self._unwritten))
+        self._files.append(name)
+        self._places.update(dict.fromkeys(self._unwritten, name))
+        self._cached_bytes += self._bytes
+        self._cached = self._cached | self._unwritten if self._cached_bytes <= CACHED_BYTES else {}
+        release_memory(self._bytes)
+        self._unwritten, self._bytes = {}, 0
+
+    def finish(self, pages: Mapping[str, int], note: Note) -> None:
+        """Store the `note`, which finishes the pull. pages: number of pages by step. Raises `LakeError` for a missing page."""
+        self.flush()
+        numbers = {step: [self._number(step, ordinal) for ordinal in range(count)] for step, count in pages.items()}
+        note = {**note, "pages": numbers, **({"base": self.base.folder} if self.base else {})}
+        self.storage.put(f"{self.folder}/{DONE}", orjson.dumps(note, option=orjson.OPT_SORT_KEYS))
+        self.note = note
+
+    def _number(self, step: str, ordinal: int) -> int:
+        """Return the number of the file that has a page."""
+        if (step, ordinal) not in self._places:
+            raise self._missing(step, ordinal)
+        return _number(self._places[step, ordinal])
+
+    def _missing(self, step: str, ordinal: int) -> LakeError:
+        name = self.storage.location(self._places.get((step, ordinal), self.folder))
+        return LakeError(f"reading the stored pages {name}: page {ordinal} of {step} is gone or damaged; pull again with --refresh")
+
+    def _name(self, number: int) -> str:
+        return f"{self.folder}/{number:04d}.parquet"
+
+    def _read(self, name: str) -> Pages:
+        """Return the pages of a file; none if it is missing or damaged."""
+        location = self.storage.location(name)
+        if StoredPull._loaded[0] != location:
+            pages = _load(self.storage.read([name]).get(name, b""))
+            StoredPull._loaded = location, pages
+            release_memory(sum(len(page.body) for page in pages.values()))
+        return StoredPull._loaded[1]
 
 
 class PageStore:
@@ -175,97 +215,72 @@ class PageStore:
 
         refresh: always return a new pull, without reading the stored pages and notes, which may be damaged.
         """
-        folder, names = self._latest(listing, partition)
-        if not names:
-            return StoredPull(self._storage, folder)
-        latest = StoredPull(self._storage, folder) if refresh else self._pull(folder, names)
-        if not refresh and (latest.note is None or reuse(latest.note)):
+        pulls = self._list(listing, partition)
+        folder = max(pulls, default=f"{self._root}/{listing}/{partition}/0000")
+        latest = self._open(folder, pulls) if pulls and not refresh else None
+        if latest is not None and (latest.note is None or reuse(latest.note)):
             return latest
-        return self.next_pull(latest)
+        return self.next_pull(StoredPull(self._storage, folder))
 
     def next_pull(self, pull: StoredPull) -> StoredPull:
         """Return a new, empty pull with the number after `pull`."""
         partition, number = pull.folder.rsplit("/", 1)
         return StoredPull(self._storage, f"{partition}/{int(number) + 1:04d}")
 
-    def latest(self, listing: str, partition: str) -> StoredPull | None:
-        """Return the last pull of a partition, finished or not; None if it has no pull. Raises `LakeError` for an unreadable note."""
-        folder, names = self._latest(listing, partition)
-        return self._pull(folder, names) if names else None
-
-    def _latest(self, listing: str, partition: str) -> tuple[str, list[str]]:
-        """Return the folder of the partition's last pull (number 0001 if there is no pull yet), and the files of all pulls of the
-        partition.
-        """
-        prefix = f"{self._root}/{listing}/{partition}"
-        names = [entry.name for entry in self._storage.files(prefix)]
-        numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
-        return f"{prefix}/{max(numbers, key=int, default='0001')}", names
-
     def latest_finished(self, listing: str, partition: str) -> StoredPull | None:
         """Return the last finished pull of a partition; None if no pull is finished. Raises `LakeError` for an unreadable note."""
-        names = [entry.name for entry in self._storage.files(f"{self._root}/{listing}/{partition}")]
-        ended = [name.removesuffix(f"/{DONE}") for name in names if name.endswith(f"/{DONE}")]
-        return self._pull(max(ended, key=lambda folder: int(folder.rsplit("/", 1)[1])), names) if ended else None
-
-    def _pull(self, folder: str, names: list[str]) -> StoredPull:
-        files = frozenset(name for name in names if name.startswith(f"{folder}/"))
-        note = self._note(f"{folder}/{DONE}") if f"{folder}/{DONE}" in files else None
-        base = self._pull(note["base"], names) if note and note.get("base") else None
-        return StoredPull(self._storage, folder, files, note, base=base)
+        pulls = self._list(listing, partition)
+        finished = [folder for folder, names in pulls.items() if f"{folder}/{DONE}" in names]
+        return self._open(max(finished), pulls) if finished else None
 
     def list_finished(self, listing: str) -> list[StoredPull]:
-        """Return the last pull of each partition of a listing, sorted by partition; unfinished pulls are left out."""
+        """Return the last finished pull of each partition of a listing, sorted by partition."""
         prefix = f"{self._root}/{listing}"
         partitions = {entry.name.removeprefix(f"{prefix}/").split("/")[0] for entry in self._storage.files(prefix)}
-        latest = [self.latest(listing, partition) for partition in sorted(partitions)]
-        return [pull for pull in latest if pull is not None and pull.note is not None]
+        latest = [self.latest_finished(listing, partition) for partition in sorted(partitions)]
+        return [pull for pull in latest if pull is not None]
 
     def vacuum(self, older_than: timedelta, now: datetime, *, keep: Collection[str] = ()) -> VacuumResult:
-        """Delete pulls that have not changed for `older_than`, except the last one of each partition and those in `keep`.
+        """Delete pulls that have not changed for `older_than`, except the last one and the last finished one of each partition, those in
+        `keep`, and the bases of all these.
 
-        keep: folders of pulls, as in raw/<venue>_pulls; their base pulls are kept too. Raises `LakeError` if the grace period is too short.
+        keep: folders of pulls, as in raw/<venue>_pulls. Raises `LakeError` if the grace period is too short.
         """
         require_grace_period(older_than)
-        pulls: dict[str, dict[int, list[StorageEntry]]] = {}
+        partitions: dict[str, dict[str, list[StorageEntry]]] = {}
         for entry in self._storage.files(self._root):
-            partition, number = split_name(entry.name, self._root)
-            pulls.setdefault(partition, {}).setdefault(number, []).append(entry)
+            folder = entry.name.rpartition("/")[0]
+            partitions.setdefault(folder.rpartition("/")[0], {}).setdefault(folder, []).append(entry)
         deleted = []
-        for partition, numbers in pulls.items():
-            protected = self._list_protected(partition, numbers, keep)
-            for number, entries in numbers.items():
-                if number not in protected and max(entry.modified for entry in entries) < now - older_than:
-                    for entry in entries:
+        for pulls in partitions.values():
+            finished = [folder for folder, entries in pulls.items() if any(entry.name.endswith(f"/{DONE}") for entry in entries)]
+            kept = {max(pulls), *([max(finished)] if finished else []), *(set(keep) & pulls.keys())}
+            kept |= {base for folder in kept & set(finished) if len(pulls) > 1 and (base := self._read_note(folder).get("base"))}
+            for folder in pulls.keys() - kept:
+                if max(entry.modified for entry in pulls[folder]) < now - older_than:
+                    for entry in pulls[folder]:
                         self._storage.delete(entry.name)
-                    self._storage.prune(f"{self._root}/{partition}/{number:04d}")
-                    deleted += entries
+                    self._storage.prune(folder)
+                    deleted += pulls[folder]
         return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
-    def _list_protected(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
-        """Return the numbers of the pulls to keep: the last, the last finished, those in `keep`, and the finished pulls that any of these
-        extends.
-        """
-        if len(numbers) == 1:
-            return set(numbers)
-        listing, name = partition.split("/")
-        ended = self.latest_finished(listing, name)
-        folders = {f"{self._root}/{partition}/{max(numbers):04d}", *((ended.folder,) if ended else ()), *keep}
-        named = {number for number in numbers if f"{self._root}/{partition}/{number:04d}" in folders}
-        notes = [f"{self._root}/{partition}/{number:04d}/{DONE}" for number in named]
-        bases = [self._note(note).get("base") for note in self._storage.read(notes)]
-        return named | {int(base.rsplit("/", 1)[1]) for base in bases if base}
+    def _list(self, listing: str, partition: str) -> dict[str, set[str]]:
+        """Return the names of the files of each pull of a partition, by the pull's folder."""
+        pulls: dict[str, set[str]] = {}
+        for entry in self._storage.files(f"{self._root}/{listing}/{partition}"):
+            pulls.setdefault(entry.name.rpartition("/")[0], set()).add(entry.name)
+        return pulls
 
-    def _note(self, name: str) -> Note:
+    def _open(self, folder: str, pulls: Mapping[str, set[str]]) -> StoredPull:
+        note = self._read_note(folder) if f"{folder}/{DONE}" in pulls[folder] else None
+        base = self._open(note["base"], pulls) if note and note.get("base") else None
+        return StoredPull(self._storage, folder, files=[name for name in pulls[folder] if name.endswith(".parquet")], note=note, base=base)
+
+    def _read_note(self, folder: str) -> Note:
+        name = f"{folder}/{DONE}"
         try:
             return orjson.loads(self._storage.read([name])[name])
         except (KeyError, orjson.JSONDecodeError) as error:
             raise LakeError(
                 f"reading {self._storage.location(name)}: it is no note of a finished pull ({error}); pull again with --refresh"
             ) from error
-
-
-def split_name(name: str, root: str) -> tuple[str, int]:
-    """Split the name of a file below `root` into "listing/partition" and the number of the pull."""
-    listing, partition, number, *_ = name.removeprefix(f"{root}/").split("/")
-    return f"{listing}/{partition}", int(number)

@@ -5,11 +5,9 @@ A step is a named group of a pull's requests. A pull may extend a finished one, 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -32,10 +30,8 @@ T = TypeVar("T")
 
 #: Fetched pages between two lines of progress.
 _PAGES_PER_LINE = 20
-
-
-def _accept_any(page: VenuePage) -> None:
-    """Accept every page."""
+#: Status with which venues refuse a cursor that has expired.
+_BAD_REQUEST = 400
 
 
 def _passes(fits: PageCheck, page: VenuePage) -> bool:
@@ -47,10 +43,6 @@ def _passes(fits: PageCheck, page: VenuePage) -> bool:
     return True
 
 
-class StaleCursorError(Exception):
-    """The venue no longer accepts the cursor of an interrupted pull."""
-
-
 class Puller:
     """Pull in progress; `requests` is the number of pages fetched from the venue."""
 
@@ -59,15 +51,7 @@ class Puller:
         self.pull = pull
         self.requests = 0
         self._progress = progress
-        self._pages: Counter[str] = Counter()
-        self._writing: asyncio.Future[None] | None = None
-
-    async def request(self, step: str, call: VenueCall, *, fits: PageCheck) -> VenuePage:
-        """Make the only call of a step, unless its response is stored, and return the response. fits: check of the response; see
-        `request_all`.
-        """
-        await self.request_all(step, [call], fits=fits)
-        return self.pull.page(step, 0)
+        self._counts: Counter[str] = Counter()
 
     async def request_all(
         self,
@@ -76,7 +60,7 @@ class Puller:
         *,
         accept: frozenset[int] = frozenset(),
         client: HttpClient | None = None,
-        fits: PageCheck = _accept_any,
+        fits: PageCheck = bool,
     ) -> None:
         """Make the calls of a step concurrently, except those whose response is stored, and store the responses. fits: raises for a page of
         an unexpected shape, which is then requested once more. client: default: that of the pull. accept: see `HttpClient.fetch`.
@@ -84,120 +68,91 @@ class Puller:
         if self.pull.note is not None:
             return
         client = client or self.client
-        fetch = partial(client.fetch, accept=accept)
-        works = (partial(self._fetch_missing, fetch, step, call, ordinal, fits) for ordinal, call in enumerate(calls))
-        await together(works, most=client.limits.connections)
-        self._pages[step] = len(calls)
 
-    async def _fetch_missing(
-        self, fetch: Callable[..., Awaitable[VenuePage]], step: str, call: VenueCall, ordinal: int, fits: PageCheck
-    ) -> None:
-        stored = self.pull.find(step, ordinal)
-        if stored is None or stored.request != call.request or not _passes(fits, stored):
-            page = await fetch(call, ordinal=ordinal)
+        async def fetch(ordinal: int, call: VenueCall) -> None:
+            stored = self.pull.find(step, ordinal)
+            if stored is not None and stored.request == call.request and _passes(fits, stored):
+                return
+            page = await client.fetch(call, ordinal=ordinal, accept=accept)
             if not _passes(fits, page):
-                page = await fetch(call, ordinal=ordinal)
-            # The page's JSON takes several times its bytes, and many pages are stored concurrently.
-            await _finish_write(self._write(step, replace(page)))
+                page = await client.fetch(call, ordinal=ordinal, accept=accept)
+            self._store(step, page)
 
-    async def process(self, step: str, page: VenuePage, take: PageHandler) -> None:
-        """Pass a page to `take`. If `take` returns False, request and store the page again, and call `take` with `last=True`, which must
-        accept any page.
+        await together((partial(fetch, *numbered) for numbered in enumerate(calls)), most=client.limits.connections)
+        self._counts[step] = len(calls)
+
+    async def follow(self, step: str, listings: Iterable[Listing], take: PageHandler | None = None) -> AsyncGenerator[VenuePage, None]:
+        """Yield the pages of several listings in order, numbered consecutively; a finished pull yields its stored pages instead.
+
+        take: processes each page before it is yielded. If it returns False, the page is requested and stored again, and `take` is called
+        with `last=True`, when it must accept any page. The caller has to report holes (`Listing.is_hole`).
         """
-        if take(page):
+        async with aclosing(self._follow(step, listings)) as pages:
+            async for page in pages:
+                taken = page
+                if take is not None and not take(page):
+                    if self.pull.note is None:
+                        taken = await self.client.fetch(VenueCall(page.request.removeprefix("GET ")), ordinal=page.ordinal)
+                        self._store(step, taken)
+                    take(taken, last=True)
+                yield taken
+
+    async def _follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[VenuePage, None]:
+        if self.pull.note is not None:
+            for page in self.pull.pages(step):
+                yield page
             return
-        if self.pull.note is None:
-            await _finish_write(self._writing)
-            page = await self.client.fetch(VenueCall(page.request.removeprefix("GET ")), ordinal=page.ordinal)
-            await _finish_write(self._write(step, page))
-        take(page, last=True)
+        fetched: set[int] = set()
+
+        async def fetch(path: str, params: Params, ordinal: int) -> VenuePage:
+            stored = self.pull.find(step, ordinal)
+            if stored is not None and stored.request == format_request(path, params):
+                return stored
+            fetched.add(ordinal)
+            return await self.client.fetch(VenueCall(path, params), ordinal=ordinal)
+
+        for listing in listings:
+            async with aclosing(iterate_pages(listing, fetch, first=self._counts[step], pause=self.client.pause, holes=True)) as pages:
+                async for page in pages:
+                    if page.ordinal in fetched:
+                        self._store(step, page)
+                    self._counts[step] += 1
+                    yield page
 
     def pages(self, step: str) -> Iterator[VenuePage]:
         """Yield the stored pages of a step. A step that this pull has not begun is read from its base pull."""
         if self.pull.note is not None:
             return self.pull.pages(step)
-        if step in self._pages:
-            return (self.pull.page(step, ordinal) for ordinal in range(self._pages[step]))
+        if step in self._counts:
+            return (self.pull.page(step, ordinal) for ordinal in range(self._counts[step]))
         return self.pull.base.pages(step) if self.pull.base else iter(())
 
-    async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[VenuePage, None]:
-        """Yield the pages of several listings in order, numbered consecutively; a finished pull yields its stored pages instead.
-
-        Each page is stored while the next one is requested. The caller has to report holes (`Listing.is_hole`).
-        """
-        if self.pull.note is not None:
-            for page in self.pull.pages(step):
-                yield page
-            return
-        try:
-            for described in listings:
-                listing = await self.client.adapt_listing(described)
-                source = _Source(self.client, self.pull, step, listing)
-                iteration = iterate_pages(listing, source.fetch, first=self._pages[step], pause=self.client.pause, holes=True, ahead=True)
-                async with aclosing(iteration) as pages:
-                    async for page in pages:
-                        if page.ordinal in source.fetched:
-                            await _finish_write(self._writing)
-                            self._writing = self._write(step, page)
-                        self._pages[step] += 1
-                        yield page
-        finally:
-            await _finish_write(self._writing)
-
-    def _write(self, step: str, page: VenuePage) -> asyncio.Future[None]:
-        """Start storing a page."""
+    def _store(self, step: str, page: VenuePage) -> None:
+        self.pull.write(step, page)
         self.requests += 1
         if self._progress and self.requests % _PAGES_PER_LINE == 0:
             self._progress(f"{self.pull.folder}: {self.requests} pages so far, now {step} {page.ordinal}")
-        return asyncio.ensure_future(asyncio.to_thread(self.pull.write, step, page))
 
     def finish(self, note: Note) -> None:
         """Finish the pull, unless it is already finished."""
         if self.pull.note is None:
-            self.pull = self.pull.finish(self._pages, note)
+            self.pull.finish(self._counts, note)
             if self._progress:
-                self._progress(f"{self.pull.folder}: done, {self.requests} pages fetched, {self._pages.total()} in all")
-
-
-async def _finish_write(writing: asyncio.Future[None] | None) -> None:
-    """Wait until a write is complete, even if the pull is cancelled meanwhile, so that no write follows the end of the pull."""
-    if writing is None:
-        return
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await asyncio.wait([writing])
-        raise
-
-
-class _Source:
-    """Pages of one listing, read from the store or fetched from the venue. `fetched` has the ordinals of fetched pages."""
-
-    def __init__(self, client: HttpClient, pull: StoredPull, step: str, listing: Listing) -> None:
-        self._client = client
-        self._pull = pull
-        self._step = step
-        self._first = listing.params
-        self.fetched: set[int] = set()
-
-    async def fetch(self, path: str, params: Params, ordinal: int) -> VenuePage:
-        stored = self._pull.find(self._step, ordinal)
-        if stored is not None and stored.request == format_request(path, params):
-            return stored
-        self.fetched.add(ordinal)
-        try:
-            return await self._client.get(path, params, ordinal=ordinal)
-        except RefusedError as refused:
-            if ordinal - 1 not in self.fetched and params != self._first:
-                raise StaleCursorError(refused.call) from refused
-            raise
+                self._progress(f"{self.pull.folder}: done, {self.requests} pages fetched, {self._counts.total()} in all")
 
 
 async def run_pull(
     client: HttpClient, store: PageStore, pull: StoredPull, work: Callable[[Puller], Awaitable[T]], progress: Progress | None
 ) -> T:
-    """Run `work` on `pull`; if the venue refuses the cursor of an interrupted pull, start again with a new pull."""
+    """Run `work` on `pull`, and store what was fetched even if it fails. If the venue refuses a request of a pull that was interrupted, whose
+    cursors may have expired, start again with a new pull.
+    """
+    was_interrupted = pull.note is None and bool(pull.steps)
     try:
         return await work(Puller(client, pull, progress))
-    except StaleCursorError:
-        return await work(Puller(client, store.next_pull(pull), progress))
+    except RefusedError as refused:
+        if not was_interrupted or refused.status != _BAD_REQUEST:
+            raise
+        return await run_pull(client, store, store.next_pull(pull), work, progress)
+    finally:
+        pull.flush()

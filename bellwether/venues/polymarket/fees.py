@@ -28,7 +28,7 @@ from math import prod
 from typing import Any, Literal
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.venues.wire.shapes import format_number
+from bellwether.venues.wire.columns import format_number
 
 Side = Literal["buy", "sell"]
 Role = Literal["taker", "maker"]

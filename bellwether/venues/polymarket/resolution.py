@@ -16,7 +16,7 @@ import polars as pl
 
 from bellwether.tables.clean import RESOLUTIONS
 from bellwether.tables.schema import EXACT_PRICE, PRICE, TIME, USDC
-from bellwether.venues.polymarket.wire.rules import normalize_condition
+from bellwether.venues.polymarket.wire import normalize_condition
 
 #: After this time, a closed market without any resolution status counts as one of the old markets that never had one.
 SILENCE = timedelta(days=30)

@@ -11,14 +11,20 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.venues.http.page import Params, VenueCall, VenuePage, drop_missing, split_batches
-from bellwether.venues.http.paging import Listing, OffsetListing
+from bellwether.venues.http.paging import Listing
 
 MOST_MARKETS = 100
 MOST_EVENTS = 500
 #: Tokens of one POST.
 MOST_TOKENS = 500
+#: Longest span of one call of past prices, in days.
+MOST_DAYS = 15
+#: Minutes between two prices of resolved markets whose finer prices the venue has deleted:
+#: https://github.com/Polymarket/py-clob-client/issues/216.
+COARSE_MINUTES = 720
+#: Statuses of the CLOB for unknown markets and tokens.
+UNKNOWN = frozenset({400, 404})
 
-_KEYSET = "/keyset"
 _NUMBER = re.compile(r"[0-9]{1,90}")
 _CONDITION = re.compile(r"0x(?:[0-9a-fA-F]{62}|[0-9a-fA-F]{64})")
 _CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]*(,[a-z][a-zA-Z0-9]*)*")
@@ -67,16 +73,6 @@ def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listin
     _check_limit("events", limit, MOST_EVENTS)
     params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", str(limit)))
     return _keyset("/events/keyset", params, "events")
-
-
-def use_offsets(listing: Listing) -> OffsetListing:
-    """Convert a listing by keyset (with cursors) to paging by offset, in which responses are plain lists and offsets end at about 2,000."""
-    return OffsetListing(listing.path.removesuffix(_KEYSET), listing.params, listing.items, listing.identity)
-
-
-def parse_offset(call: VenueCall) -> int:
-    """Return the offset of a call; 0 if it has none."""
-    return next((int(value) for name, value in call.params if name == "offset"), 0)
 
 
 def books(token_ids: Iterable[str]) -> list[VenueCall]:

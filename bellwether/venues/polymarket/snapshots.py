@@ -19,15 +19,12 @@ import polars as pl
 from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, MOST_DAYS
-from bellwether.venues.polymarket.wire import parse_books, parse_winners
-from bellwether.venues.polymarket.wire.markets import parse_markets
-from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, normalize_condition, to_plain_decimal
+from bellwether.venues.polymarket.clob_wire import parse_books, parse_winners
+from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
+from bellwether.venues.polymarket.wire import PRICE_PLACES, normalize_condition, parse_markets, to_plain_decimal
 from bellwether.venues.wire.json_decoding import decode_record
 from bellwether.venues.wire.times import END_SECOND, split_span
 
-#: Statuses of the CLOB for unknown tokens and markets.
-_UNKNOWN = frozenset({400, 404})
 #: Minutes between two past prices, if the venue still has them.
 FINE_MINUTES = 60
 _PRICE = re.compile(r"[01](\.[0-9]+)?")
@@ -79,7 +76,7 @@ async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[
     """
     wanted = pl.Series(list(dict.fromkeys(condition_ids)), dtype=pl.String())
     calls = [routes.clob_market(condition_id) for condition_id in wanted]
-    pages = [page for page in await clob.fetch_all(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
+    pages = [page for page in await clob.fetch_all(calls, accept=UNKNOWN) if page.status not in UNKNOWN]
     winners: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
         return winners
@@ -142,8 +139,8 @@ async def _fetch_spans(clob: ClobClient, spans: Mapping[str, tuple[datetime, dat
         for first, last in split_span(*span, timedelta(days=MOST_DAYS))
     ]
     prices: dict[str, dict[datetime, Decimal]] = {token: {} for token in spans}
-    for page in await clob.fetch_all(calls, accept=_UNKNOWN):
-        if page.status not in _UNKNOWN:
+    for page in await clob.fetch_all(calls, accept=UNKNOWN):
+        if page.status not in UNKNOWN:
             (token,) = routes.parse_requested_tokens(page)
             start, end = spans[token]
             prices[token].update((at, price) for at, price in _parse_points(page) if start <= at <= end)

@@ -7,11 +7,11 @@ value appears.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import polars as pl
@@ -40,11 +40,6 @@ CURABLE = frozenset({UNPROCESSABLE, MISSING, UNKNOWN_STATUS, NO_RESULT, WITHOUT_
 #: Tables whose curable rejects keep a day from being final, and the maximum time.
 _KEEP_OPEN = frozenset({"raw/kalshi_markets", "raw/polymarket_markets"})
 PATIENCE = timedelta(days=45)
-#: Maximum rows of a day's parsed pages that stay in memory.
-FEW_ROWS = 500
-
-Place = TypeVar("Place")
-Rows = TypeVar("Rows")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -77,14 +72,6 @@ class ParsedRecords:
     rows: pl.DataFrame
     ordinals: Sequence[int]
     rejects: pl.DataFrame
-
-
-class ParsedPages(dict[Place, ParsedRecords]):
-    """Cache of parsed pages by step (group of requests) and ordinal. It keeps up to `FEW_ROWS` rows, so that a small day is parsed once."""
-
-    def __setitem__(self, place: Place, parsed: ParsedRecords) -> None:
-        if parsed.rows.height + sum(page.rows.height for page in self.values()) <= FEW_ROWS:
-            super().__setitem__(place, parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +141,6 @@ def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) 
         return ParsedRecords(quarantine.table.empty(), (), quarantine.reject_page(error))
 
 
-def parse_or_none(parse: Callable[[], Rows]) -> Rows | None:
-    """Return the result of `parse`; None if it raises an exception."""
-    try:
-        return parse()
-    except (Exception, PanicException):
-        return None
-
-
 def is_processed(parsed: ParsedRecords) -> bool:
     """Return False if the page could not be processed and became a reject as a whole."""
     return not (parsed.rejects.height == 1 and parsed.rejects["reason"].item() == UNPROCESSABLE)
@@ -182,16 +161,37 @@ def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRe
     )
 
 
-def build_origin_columns(origins: Sequence[Origin], counts: Sequence[int]) -> pl.DataFrame:
-    """Build the columns that state each row's page. counts: number of consecutive rows of each page. The column `number` has the page's
-    position in `origins`.
+def sift_pages(  # noqa: PLR0917
+    table: Table,
+    quarantines: Sequence[Quarantine],
+    counts: Sequence[int],
+    frame: pl.DataFrame,
+    objects: Sequence[Any],
+    problems: Mapping[int, RejectReason],
+    *,
+    unwanted: Collection[int] = (),
+) -> ParsedRecords:
+    """Split the objects of several pages, parsed together, into valid rows and rejects; see `Quarantine.sift`.
+
+    quarantines, counts: of each page, the builder of its rejects and its number of objects. frame: also has the column `number` with the
+    position of each object's page.
     """
+    origins = [quarantine.origin for quarantine in quarantines]
     pages = pl.DataFrame(
-        [(origin.request, origin.page, origin.fetched_at, origin.fetched_at) for origin in origins],
-        schema={"request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
+        [(number, origin.request, origin.page, origin.fetched_at, origin.fetched_at) for number, origin in enumerate(origins)],
+        schema={"number": pl.UInt32(), "request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
         orient="row",
-    ).with_row_index("number")
-    return pages[[number for number, count in enumerate(counts) for _ in range(count)]]
+    )
+    dropped = problems.keys() | unwanted
+    kept = frame[[index for index in range(frame.height) if index not in dropped]] if dropped else frame
+    rows = kept.join(pages, on="number", how="left", maintain_order="left").select(table.names)
+    rejects, start = [REJECTS[read_venue(table)].empty()], 0
+    for quarantine, count in zip(quarantines, counts, strict=True) if problems else ():
+        own = {index - start: problems[index] for index in range(start, start + count) if index in problems}
+        if own:
+            rejects.append(quarantine.rows(objects[start : start + count], own, {}))
+        start += count
+    return ParsedRecords(rows, (), pl.concat(rejects))
 
 
 def _with_origins(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame:

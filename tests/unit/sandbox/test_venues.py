@@ -18,8 +18,10 @@ from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.timestamps import DAY, SECOND, to_instant
 from bellwether.sandbox.worlds import build_generated
-from bellwether.venues.kalshi.wire import Origin, parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.kalshi.wire import parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.polymarket import clob_wire
 from bellwether.venues.polymarket import wire as polymarket
+from bellwether.venues.wire.rejects import Origin
 
 NOW = datetime(2026, 10, 1, tzinfo=UTC)
 TODAY, ORIGIN = NOW.date(), Origin("GET /markets", 0, NOW)
@@ -124,7 +126,7 @@ def test_our_parsers_accept_polymarkets_objects_but_the_deliberately_invalid_one
     events = site().every("events", closed="false", limit=500)
     assert polymarket.parse_events(events, ORIGIN, day=TODAY).rejects.is_empty()
     clob = [site().call(f"{CLOB_PATH}/markets/{market['conditionId']}").json() for market in listed(True)[:30]]
-    winners = polymarket.parse_winners(clob, ORIGIN, day=TODAY)
+    winners = clob_wire.parse_winners(clob, ORIGIN, day=TODAY)
     assert winners.rejects.is_empty()
     assert winners.rows["winner"].sum() > 15
 
@@ -229,7 +231,7 @@ def test_books_of_both_outcomes_mirror_each_other_and_agree_with_gamma() -> None
     trading = [market for market in listed(False) if "bestBid" in market and len(tokens(market)) == 2][:20]
     wanted = [{"token_id": token} for market in trading for token in tokens(market)] + [{"token_id": "7" * 77}]
     books = site().call(f"{CLOB_PATH}/books", method="POST", content=json.dumps(wanted).encode()).json()
-    assert polymarket.parse_books(books, ORIGIN, day=TODAY).rejects.is_empty()
+    assert clob_wire.parse_books(books, ORIGIN, day=TODAY).rejects.is_empty()
     by_token = {book["asset_id"]: book for book in books}
     assert len(by_token) == len(wanted) - 1
     for market in trading:

@@ -15,12 +15,11 @@ import polars as pl
 from bellwether.lake.storage import open_storage
 from bellwether.tables import table
 from bellwether.tables.schema import Table
-from bellwether.venues.http.pages import PageStore
-from bellwether.venues.kalshi.pull import ArchivePull, CandlePlan, SeriesPull, pull_archive, pull_series
-from bellwether.venues.kalshi.pull import DayPull as KalshiPull
+from bellwether.venues.day import DayPull, PullPlan
+from bellwether.venues.http.pages import DONE, PageStore
+from bellwether.venues.kalshi.archive import ArchivePull, pull_archive
+from bellwether.venues.kalshi.pull import SeriesPull, pull_series
 from bellwether.venues.kalshi.pull import pull_day as pull_kalshi_day
-from bellwether.venues.polymarket.pull import DayPull as PolymarketPull
-from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.pull import pull_day as pull_polymarket_day
 from tests.unit.venues import polymarket_world as polymarket
 from tests.unit.venues import world as kalshi
@@ -29,9 +28,10 @@ from tests.unit.venues.polymarket_objects import event
 from tests.unit.venues.venue import client
 from tests.unit.venues.world import DAY, after
 
-DayPull = KalshiPull | PolymarketPull
-#: Price plans of the sessions.
-CANDLES, PRICES = CandlePlan(days=2), PricePlan(days=2)
+#: Price plan of the sessions.
+PLAN = PullPlan(days=2)
+#: Part of a pull with the rows of a table, if its name differs.
+PARTS = {"candles": "prices"}
 PROVENANCE = ("request", "page", "fetched_at", "known_at")
 
 
@@ -39,6 +39,15 @@ def rows(declared: Table, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Return all frames together, validated against the declaration."""
     frames = list(frames)
     return declared.validate(pl.concat(frames) if frames else declared.empty())
+
+
+def stored_pages(folder: Path) -> list[Any]:
+    """Return the last stored version of each page of finished pulls, sorted by pull, step and ordinal."""
+    pages = {}
+    for done in folder.rglob(DONE):
+        for file in sorted(done.parent.glob("*.parquet")):
+            pages.update({(str(file.parent.relative_to(folder)), row[0], row[5]): row for row in pl.read_parquet(file).rows()})
+    return sorted(pages.items())
 
 
 def is_final(pull: DayPull) -> bool:
@@ -71,7 +80,7 @@ class Session:
     @classmethod
     def everything(cls, pull: DayPull) -> dict[str, pl.DataFrame]:
         """Return the rows of each table of a pull, with its rejects."""
-        found = {name: rows(table(f"raw/{cls.venue}_{name}"), getattr(pull, name)()) for name in cls.names}
+        found = {name: rows(table(f"raw/{cls.venue}_{name}"), getattr(pull, PARTS.get(name, name))()) for name in cls.names}
         return {**found, "rejects": rows(table(f"raw/{cls.venue}_rejects"), [pull.rejects()])}
 
     def at(self, age: int) -> date:
@@ -81,8 +90,8 @@ class Session:
         return now.date()
 
     def take_requests(self) -> list[str]:
-        """Return the requests since the last call, without those that find out the form of listings."""
-        found = [url for url in self.world.asked if not url.endswith("closed=false&limit=1")]
+        """Return the requests since the last call."""
+        found = list(self.world.asked)
         self.world.asked.clear()
         return found
 
@@ -99,7 +108,7 @@ class KalshiSession(Session):
     def __init__(self, folder: Path, world: kalshi.World | None = None) -> None:
         super().__init__(folder, world or kalshi.ordinary())
 
-    async def day(self, day: date = DAY, *, archive: pl.LazyFrame | None = None, plan: CandlePlan = CANDLES, **options: Any) -> KalshiPull:
+    async def day(self, day: date = DAY, *, archive: pl.LazyFrame | None = None, plan: PullPlan = PLAN, **options: Any) -> DayPull:
         async with client(self.world) as venue:
             return await pull_kalshi_day(venue, options.pop("store", self.store), day, archive=archive, plan=plan, **options)
 
@@ -145,7 +154,7 @@ class PolymarketSession(Session):
     def __init__(self, folder: Path, world: polymarket.World | None = None) -> None:
         super().__init__(folder, world or polymarket.ordinary())
 
-    async def day(self, day: date = DAY, *, plan: PricePlan = PRICES, **options: Any) -> PolymarketPull:
+    async def day(self, day: date = DAY, *, plan: PullPlan = PLAN, **options: Any) -> DayPull:
         async with gamma(self.world) as first, clob(self.world) as second:
             return await pull_polymarket_day(first, second, options.pop("store", self.store), day, plan=plan, **options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,24 +13,25 @@ from random import Random
 from typing import Any
 
 import httpx
-import orjson
 import polars as pl
 import pytest
 
 from bellwether.errors import VenueError
 from bellwether.lake.storage import open_storage
 from bellwether.sandbox.server import serve
+from bellwether.venues.day import PullPlan
 from bellwether.venues.http.client import HttpClient, RateLimit
-from bellwether.venues.http.pages import DONE, PageStore
+from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.retry import RetryPolicy
+from bellwether.venues.kalshi.archive import pull_archive
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull import CandlePlan, pull_archive, pull_day, pull_series
+from bellwether.venues.kalshi.pull import pull_day, pull_series
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
 from bellwether.venues.wire.rejects import HOLE
 from tests.faulty_server import FaultyServer, Plan, always, app_of, at_random, no_faults
 from tests.unit.venues.polymarket_world import ordinary as polymarket_world
+from tests.unit.venues.sessions import stored_pages
 from tests.unit.venues.venue import Handler
 from tests.unit.venues.world import DAY, closing
 from tests.unit.venues.world import ordinary as kalshi_world
@@ -112,11 +112,11 @@ class Pulls:
     async def kalshi_day(self, *, archive: pl.DataFrame | None = None, **options: Any) -> Any:
         rows = pl.concat((await self.archive()).markets()) if archive is None else archive
         async with self.client(KalshiClient, "kalshi/trade-api/v2") as client:
-            return await pull_day(client, self.store("kalshi"), DAY, archive=rows.lazy(), plan=CandlePlan(days=2), **options)
+            return await pull_day(client, self.store("kalshi"), DAY, archive=rows.lazy(), plan=PullPlan(days=2), **options)
 
     async def polymarket_day(self, **options: Any) -> Any:
         async with self.client(GammaClient, "gamma") as gamma, self.client(ClobClient, "clob") as clob:
-            return await pull_polymarket(gamma, clob, self.store("polymarket"), DAY, plan=PricePlan(days=2), **options)
+            return await pull_polymarket(gamma, clob, self.store("polymarket"), DAY, plan=PullPlan(days=2), **options)
 
 
 Pull = Callable[..., Awaitable[Any]]
@@ -124,7 +124,7 @@ Pull = Callable[..., Awaitable[Any]]
 PULLS: dict[str, tuple[Pull, tuple[str, ...]]] = {
     "series": (Pulls.series, ("series", "rejects")),
     "archive": (Pulls.archive, ("markets", "rejects")),
-    "kalshi": (Pulls.kalshi_day, ("markets", "events", "candles", "rejects")),
+    "kalshi": (Pulls.kalshi_day, ("markets", "events", "prices", "rejects")),
     "polymarket": (Pulls.polymarket_day, ("markets", "events", "winners", "prices", "rejects")),
 }
 
@@ -148,20 +148,9 @@ def frames(name: str, pull: Any) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def stored(folder: Path) -> dict[str, str]:
-    """Return the digest of every stored file. Manifests are compared without their request statistics."""
-    digests = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            data = path.read_bytes()
-            content = orjson.dumps({**orjson.loads(data), "effort": None}) if path.name == DONE else data
-            digests[str(path.relative_to(folder))] = hashlib.sha256(content).hexdigest()
-    return digests
-
-
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, str]]:
-    """The frames of all pulls without faults, and the digests of the stored files."""
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[Any]]:
+    """The frames of all pulls without faults, and the stored pages."""
     folder = tmp_path_factory.mktemp("undisturbed")
 
     async def pull_all(root: str) -> dict[str, Any]:
@@ -170,37 +159,37 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any
     with served() as (_, root):
         done = asyncio.run(pull_all(root))
     assert min(done[name].pull.count(step) for name in ("kalshi", "polymarket") for step in ("markets", "events")) >= 3
-    return {name: frames(name, pull) for name, pull in done.items()}, stored(folder)
+    return {name: frames(name, pull) for name, pull in done.items()}, stored_pages(folder)
 
 
 async def test_pulls_under_passing_faults_equal_undisturbed_ones(tmp_path: Path, undisturbed: Any) -> None:
-    expected, files = undisturbed
+    expected, pages = undisturbed
     assert [len(expected["kalshi"][part]) for part in ("markets", "events", "rejects")] == [8, 4, 0]
     with served(at_random(dict.fromkeys(PASSING, 0.08), seed=5)) as (server, root):
         run = Pulls(root, tmp_path, attempts=20)
         for name, (pull, _) in PULLS.items():
             assert frames(name, await pull(run)) == expected[name], name
-    assert stored(tmp_path) == files
+    assert stored_pages(tmp_path) == pages
     assert server.counts.keys() == set(PASSING)
 
 
 async def test_interrupted_pulls_keep_their_pages_and_end_as_undisturbed_ones(tmp_path: Path, undisturbed: Any) -> None:
-    expected, files = undisturbed
+    expected, pages = undisturbed
     interruptions = 0
     with served(at_random({"503": 0.1, "cut": 0.1, "html": 0.1}, seed=6)) as (server, root):
         run = Pulls(root, tmp_path, attempts=1)
         for name, (pull, _) in PULLS.items():
             done = None
             while done is None:
-                before = stored(tmp_path)
+                before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
                 try:
                     done = await pull(run)
                 except VenueError as error:
                     assert error.attempts == 1
                     interruptions += 1
-                    assert before.items() <= stored(tmp_path).items()
+                    assert all(path.read_bytes() == data for path, data in before.items())
             assert frames(name, done) == expected[name], name
-    assert stored(tmp_path) == files
+    assert stored_pages(tmp_path) == pages
     assert 5 < interruptions <= server.counts.total()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -17,18 +15,19 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_SERIES
-from bellwether.venues.http.page_files import PAGES, load
-from bellwether.venues.http.pages import DONE, PageStore
-from bellwether.venues.kalshi.pull import CandlePlan, DayPull, day_markets, pull_day
+from bellwether.venues.day import DayPull, PullPlan
+from bellwether.venues.http.pages import PageStore
+from bellwether.venues.kalshi import pull as kalshi_pull
+from bellwether.venues.kalshi.pull import build_candle_calls, pull_day, select_markets
 from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.wire.rejects import NOT_LISTED, UNPROCESSABLE
 from tests.sizes import NIGHTLY
-from tests.unit.venues.sessions import CANDLES, KalshiSession, is_final, rows
+from tests.unit.venues.sessions import PLAN, KalshiSession, is_final, rows, stored_pages
 from tests.unit.venues.venue import answer, client
 from tests.unit.venues.world import DAY, Killed, World, after, archived, closing, ordinary
 
 #: Methods of a storage that change it.
-WRITES = ("put", "stash", "publish", "delete")
+WRITES = ("put", "delete")
 
 
 class KilledStorage:
@@ -56,11 +55,8 @@ class KilledStorage:
         return write_or_die
 
 
-def writes_of_a_pull(requests: int) -> int:
-    """Return the number of writes of a pull: each page is stored and later deleted, the merged file replaces an earlier one, and a manifest
-    ends the pull.
-    """
-    return 2 * requests + 3
+#: Writes of a small pull: its pages, and the note that ends it.
+WRITES_OF_A_PULL = 2
 
 
 @pytest.fixture
@@ -74,22 +70,7 @@ def tickers(pull: DayPull) -> list[str]:
 
 def stored_requests(folder: Path) -> set[str]:
     """Return the requests whose answers the pulls of a day have stored."""
-    under_way = {page.request for file in folder.rglob("day/**/*.page") if (page := load(file.read_bytes()))}
-    return under_way | {request for file in folder.rglob(f"day/**/{PAGES}") for request in pl.read_parquet(file)["request"]}
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file. Manifests are compared without request statistics, which two processes share differently."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {str(path.relative_to(folder)): hashlib.sha256(facts(path)).hexdigest() for path in files}
-
-
-def facts(path: Path) -> bytes:
-    if path.name != DONE:
-        return path.read_bytes()
-    note = json.loads(path.read_bytes())
-    note.pop("effort", None)
-    return json.dumps(note).encode()
+    return {request for file in folder.rglob("day/**/*.parquet") for request in pl.read_parquet(file)["request"]}
 
 
 REQUESTS_OF_A_DAY = 9
@@ -266,11 +247,11 @@ def test_the_markets_with_candles_are_a_stable_sample():
     markets = pl.DataFrame({"ticker": [f"T{number}" for number in range(100)]}).with_columns(
         close_time=pl.lit(after(DAY)), is_combo=pl.lit(False), archived=pl.lit(False)
     )
-    plan = CandlePlan(markets=10)
-    chosen = set(plan.select_markets(markets)["ticker"])
+    plan = PullPlan(markets=10)
+    chosen = set(select_markets(plan, markets)["ticker"])
     assert len(chosen) == 10
-    assert set(plan.select_markets(markets.reverse())["ticker"]) == chosen
-    assert set(CandlePlan(markets=20).select_markets(markets)["ticker"]) > chosen
+    assert set(select_markets(plan, markets.reverse())["ticker"]) == chosen
+    assert set(select_markets(PullPlan(markets=20), markets)["ticker"]) > chosen
 
 
 async def test_a_later_answer_counts_although_the_venue_calls_both_equally_new(run: KalshiSession):
@@ -303,14 +284,14 @@ async def test_a_market_that_the_venue_no_longer_lists_makes_the_day_be_pulled_w
     assert any("min_close_ts" in url for url in urls)
     assert "/markets?tickers=B-1&limit=1000" in urls, "the listing lacks it: it is requested by name"
     assert absent(second) == ["B-1"]
-    assert not second.markets_of_day.settled
+    assert not is_final(second)
     third = await run.day()
     assert run.take_requests() == ["/markets?tickers=B-1,C-1&limit=1000"], "the day was pulled as a whole for it once"
     assert absent(third) == ["B-1"]
     run.world.live.append(gone | closing("B-1", gone["close_time"]))
     run.settle("C-1")
     last = await run.day()
-    assert (absent(last), last.markets_of_day.settled, last.pulls()["final"].item()) == ([], True, True)
+    assert (absent(last), is_final(last)) == ([], True)
     assert "B-1" in set(rows(KALSHI_MARKETS, last.markets())["ticker"])
 
 
@@ -337,8 +318,7 @@ async def test_a_market_that_a_new_pull_of_the_day_lacks_is_a_reject_until_it_is
     assert absent(refreshed) == ["A-1"]
     assert not refreshed.pulls()["final"].item()
     assert absent(await run.day(refresh=True)) == ["A-1"], "it is known from its reject"
-    again = everything(await run.day(today=date(2026, 3, 20)))
-    assert again["rejects"]["record_id"].to_list() == ["A-1"], "read back from the stored pages"
+    assert absent(await run.day()) == ["A-1"]
     run.world.live.append(gone)
     back = await run.day()
     assert absent(back) == []
@@ -352,14 +332,14 @@ def absent(pull: DayPull) -> list[str]:
 
 def fail_for(monkeypatch: pytest.MonkeyPatch, marker: str) -> None:
     """Make the parser fail for every page that contains a text."""
-    parse = day_markets.parse_markets
+    parse = kalshi_pull.parse_markets
 
     def parse_or_fail(objects: list[Any], *args: Any, **options: Any) -> Any:
         if marker in str(objects):
             raise OverflowError(f"too large: {marker}")
         return parse(objects, *args, **options)
 
-    monkeypatch.setattr(day_markets, "parse_markets", parse_or_fail)
+    monkeypatch.setattr(kalshi_pull, "parse_markets", parse_or_fail)
 
 
 async def test_a_page_that_cannot_be_processed_is_asked_for_again_and_then_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -415,16 +395,16 @@ def run(tmp_path: Path) -> KalshiSession:
     return session
 
 
-async def pull_undisturbed(folder: Path) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
-    """Return the frames and the digests of the stored files of an undisturbed pull."""
+async def pull_undisturbed(folder: Path) -> tuple[dict[str, pl.DataFrame], list[Any]]:
+    """Return the frames and the stored pages of an undisturbed pull."""
     run = KalshiSession(folder, archived_and_ordinary())
     pull = await run.day(archive=await archive_rows(run))
     assert pull.requests == REQUESTS_OF_A_DAY
-    return everything(pull), digests(run.folder)
+    return everything(pull), stored_pages(run.folder)
 
 
 async def test_a_pull_killed_at_any_request_and_run_again_equals_an_undisturbed_one(tmp_path: Path) -> None:
-    frames, files = await pull_undisturbed(tmp_path / "undisturbed")
+    frames, pages = await pull_undisturbed(tmp_path / "undisturbed")
     for kill_at in range(1, REQUESTS_OF_A_DAY + 1, 1 if NIGHTLY else 3):
         run = KalshiSession(tmp_path / str(kill_at), archived_and_ordinary())
         archive = await archive_rows(run)
@@ -437,22 +417,21 @@ async def test_a_pull_killed_at_any_request_and_run_again_equals_an_undisturbed_
         again = await run.day(archive=archive)
         assert kept.isdisjoint(f"GET {url}" for url in run.world.asked)
         assert again.requests == REQUESTS_OF_A_DAY - len(kept)
-        assert digests(run.folder) == files, kill_at
+        assert stored_pages(run.folder) == pages, kill_at
         assert all(frames[name].equals(frame) for name, frame in everything(again).items()), kill_at
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_one(moment: str, tmp_path: Path) -> None:
-    frames, files = await pull_undisturbed(tmp_path / "undisturbed")
-    writes = range(1, writes_of_a_pull(REQUESTS_OF_A_DAY) + 1)
-    for kill_at in writes if NIGHTLY else (writes[7], *writes[-4:]):
+    frames, pages = await pull_undisturbed(tmp_path / "undisturbed")
+    for kill_at in range(1, WRITES_OF_A_PULL + 1):
         run = KalshiSession(tmp_path / str(kill_at), archived_and_ordinary())
         archive = await archive_rows(run)
         dying = PageStore(KilledStorage(open_storage(str(run.folder)), kill_at, moment, Killed))  # type: ignore[arg-type]
         with pytest.raises(Killed):
             await run.day(archive=archive, store=dying)
         again = await run.day(archive=archive)
-        assert digests(run.folder) == files, kill_at
+        assert stored_pages(run.folder) == pages, kill_at
         assert all(frames[name].equals(frame) for name, frame in everything(again).items()), kill_at
 
 
@@ -500,7 +479,7 @@ def test_batches_of_candles_respect_the_venues_limits():
         is_combo=pl.lit(False), archived=pl.lit(False)
     )
     for days in (1, 8, 60):
-        calls = CandlePlan(days=days).build_calls(markets)
+        calls = build_candle_calls(PullPlan(days=days), markets)
         asked = [parse_requested_tickers(call.request) for call in calls]
         assert sorted(ticker for batch in asked for ticker in batch) == markets["ticker"].to_list()
         for call, batch in zip(calls, asked, strict=True):
@@ -529,7 +508,7 @@ async def test_a_day_is_pulled_whole_where_more_than_verdicts_is_wanted(run: Kal
     await run.day()
     run.world.date = World.date
     run.take_requests()
-    options: dict[str, Any] = {"refresh": {"refresh": True}, "another plan": {"plan": CandlePlan(days=3)}}.get(change, {})
+    options: dict[str, Any] = {"refresh": {"refresh": True}, "another plan": {"plan": PullPlan(days=3)}}.get(change, {})
     await run.day(**options)
     assert any("min_close_ts" in url for url in run.take_requests())
 
@@ -558,7 +537,8 @@ async def test_rejects_that_time_may_cure_keep_the_day_open_and_others_do_not(tm
     run.at(1)
     assert not is_final(await run.day(refresh=True))
     run.take_requests()
-    await run.day(today=run.at(2))
+    run.at(2)
+    await run.day()
     assert any("min_close_ts" in url for url in run.take_requests()), "a reject without a ticker is requested with the whole day"
 
 
@@ -568,32 +548,33 @@ async def test_a_reject_that_turns_permanent_ends_the_looks_while_open_markets_a
     run.at(8)
     await run.day()
     run.take_requests()
-    await run.day(today=run.at(9))
+    run.at(9)
+    await run.day()
     assert run.take_requests() == ["/markets?tickers=B-1,C-1,E-1&limit=1000"]
     for ticker in run.two:
         run.settle(ticker)
     run.world.live[-1]["result"] = 5
-    last = await run.day(today=run.at(10))
+    run.at(10)
+    last = await run.day()
     assert is_final(last)
     assert last.rejects().select("record_id", "reason").rows() == [("E-1", "not text")]
     run.take_requests()
-    await run.day(today=run.at(40))
+    run.at(40)
+    await run.day()
     assert run.take_requests() == []
 
 
-async def test_waits_for_a_reject_double_and_end_with_day_45(tmp_path: Path):
+async def test_a_curable_reject_is_requested_again_until_day_45(tmp_path: Path):
     session = KalshiSession(tmp_path)
     session.add_reject()
     session.world.page_size = 100
-    looks = []
-    for age in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 44, 45, 46, 59):
-        today = session.at(age)
+    finals = []
+    for age in (1, 2, 3, 44, 45, 46):
+        session.at(age)
         session.take_requests()
-        pull = await session.day(today=today)
-        if session.take_requests():
-            looks.append(age)
-    assert looks == [1, 2, 4, 8, 16, 32, 45]
-    assert is_final(pull)
+        pull = await session.day()
+        finals.append((is_final(pull), bool(session.take_requests())))
+    assert finals == [(False, True)] * 4 + [(True, True), (True, False)]
     assert pull.rejects().height == 1
 
 
@@ -604,7 +585,7 @@ async def test_a_pull_counts_its_failures_by_kind_and_not_those_of_pulls_before_
         venue.stats.failures["server"] = 5
         honest, busy = world._answer, iter([429, 429, 503])
         world._answer = lambda path, query: answer({}, status=status) if (status := next(busy, 0)) else honest(path, query)  # type: ignore[method-assign]
-        pull = await pull_day(venue, run.store, DAY, archive=None, plan=CANDLES)
+        pull = await pull_day(venue, run.store, DAY, archive=None, plan=PLAN)
     row = pull.pulls().row(0, named=True)
     assert (row["failures_rate_limit"], row["failures_server"], row["attempts"] - row["requests"]) == (2, 1, 3)
     assert row["limited_seconds"] >= 0

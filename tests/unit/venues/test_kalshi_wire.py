@@ -19,16 +19,14 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.wire import (
     STATUSES,
     CandlePage,
-    MalformedBody,
-    ParsedRecords,
-    UnusableValue,
-    decode_json,
     extract_nested_markets,
     parse_candle_pages,
     parse_candles,
     parse_events,
     parse_series,
 )
+from bellwether.venues.wire.json_decoding import MalformedBody, UnusableValue, decode_json
+from bellwether.venues.wire.rejects import ParsedRecords
 from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, read_book, read_books, reject, row
 
 CENTS = {
@@ -199,10 +197,9 @@ def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
         for page in pages
     ]
     together = parse_candle_pages(pages, day=DAY, period_minutes=60)
-    assert together is not None
-    assert together.schema == alone[0].schema
-    assert together.equals(pl.concat(alone))
-    assert together["ticker"].to_list() == ["A", "A", "C", "D"]
+    assert together.rejects.is_empty()
+    assert together.rows.equals(pl.concat(alone))
+    assert together.rows["ticker"].to_list() == ["A", "A", "C", "D"]
 
 
 def test_a_series_or_an_event_that_says_otherwise_is_quarantined_and_one_that_says_the_same_dropped():
@@ -402,10 +399,12 @@ def test_candles_that_do_not_fit_are_quarantined_and_not_parsed_with_other_pages
         KALSHI_REJECTS.validate(parsed.rejects)
         assert parsed.rejects.select("table", "record_id", "field").row(0) == ("raw/kalshi_candles", "T", field)
     fitting = CandlePage({"ticker": "A", "candlesticks": [candle()]}, ORIGIN, "live", ["A"])
-    assert parse_candle_pages([fitting], day=DAY, period_minutes=60) is not None
-    for candlesticks in ([candle(), candle()], [7], [candle(volume_fp="many")], [candle(end_period_ts="x")]):
+    for candlesticks in ([candle(), candle()], [7], [candle(), candle(volume_fp="many")], [candle(end_period_ts="x")]):
         other = CandlePage({"ticker": "B", "candlesticks": candlesticks}, replace(ORIGIN, page=1), "live", ["B"])
-        assert parse_candle_pages([fitting, other], day=DAY, period_minutes=60) is None
+        together = parse_candle_pages([fitting, other, fitting], day=DAY, period_minutes=60)
+        alone = [parse_candle_pages([page], day=DAY, period_minutes=60) for page in (fitting, other, fitting)]
+        assert together.rows.equals(pl.concat(parsed.rows for parsed in alone))
+        assert together.rejects.equals(pl.concat(parsed.rejects for parsed in alone))
 
 
 def test_a_body_that_is_no_json_object_is_malformed():

@@ -30,6 +30,8 @@ def store(storage: Storage) -> PageStore:
 
 
 def reopen(store: PageStore) -> StoredPull:
+    """Open the day's pull as another process would."""
+    StoredPull._loaded = "", {}
     return store.open("day", "2026-03-14", reuse=lambda note: True)
 
 
@@ -37,81 +39,73 @@ def stored(store: PageStore, *pages: VenuePage) -> StoredPull:
     pull = reopen(store)
     for page in pages:
         pull.write("markets", page)
+    pull.flush()
     return reopen(store)
-
-
-def finished(pull: StoredPull, **pages: int) -> StoredPull:
-    return pull.finish(pages, {})
 
 
 def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_pages_of_a_finished_pull_are_one_parquet_file_that_any_tool_reads(tmp_path: Path):
+def test_the_pages_of_a_pull_are_parquet_files_that_any_tool_reads(tmp_path: Path):
     pull = stored(PageStore(open_storage(str(tmp_path))), PAGE, replace(PAGE, ordinal=1, body=b"{}", sent=b"[1]"))
     assert pull.folder == "raw/kalshi_pages/day/2026-03-14/0001"
-    finished(pull, markets=2)
+    pull.finish({"markets": 2}, {})
     folder = tmp_path / pull.folder
-    assert sorted(path.name for path in folder.iterdir()) == ["done.json", "pages.parquet"]
-    first, second = pl.read_parquet(folder / "pages.parquet").iter_rows(named=True)
-    assert first == {
-        "step": "markets",
-        "request": PAGE.request,
-        "status": 200,
-        "fetched_at": PAGE.fetched_at,
-        "ordinal": 0,
-        "sent": b"",
-        "body": PAGE.body,
-    }
+    assert files(folder) == ["0000.parquet", "done.json"]
+    first, second = pl.read_parquet(folder / "0000.parquet").iter_rows(named=True)
+    fields = {name: getattr(PAGE, name) for name in ("request", "status", "fetched_at", "body", "ordinal", "sent")}
+    assert first == {"step": "markets", **fields}
     assert (second["ordinal"], second["sent"], second["body"]) == (1, b"[1]", b"{}")
 
 
-def test_pages_of_a_finished_pull_are_found_in_any_order_across_row_groups(store: PageStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("bellwether.venues.http.page_files._ROW_GROUP", 100)
+def test_pages_are_found_in_any_order_across_files_and_the_last_one_written_counts(store: PageStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages, "_FILE_BYTES", 100)
     monkeypatch.setattr(pages, "CACHED_BYTES", 0)
     many = [replace(PAGE, ordinal=ordinal, body=bytes([ordinal]) * 30) for ordinal in range(20)]
-    pull = finished(stored(store, *many), markets=20)
-    again = reopen(store)
-    for opened in (pull, again):
+    pull = stored(store, replace(many[3], body=b"{}"), *many)
+    pull.finish({"markets": 20}, {})
+    for opened in (pull, reopen(store)):
         assert [page.body for page in opened.pages("markets")] == [page.body for page in many]
         assert [opened.page("markets", ordinal) for ordinal in (19, 0, 7)] == [many[19], many[0], many[7]]
         assert opened.find("events", 0) is None
 
 
-def test_a_pull_killed_between_its_one_file_and_its_end_keeps_its_pages(store: PageStore, storage: Storage):
-    pull = stored(store, PAGE)
-    done = finished(pull, markets=1)
-    storage.delete(f"{done.folder}/done.json")
-    again = reopen(store)
-    assert again.note is None
-    assert again.find("markets", 0) == PAGE
-    assert list(finished(again, markets=1).pages("markets")) == [PAGE]
-    assert list(reopen(store).pages("markets")) == [PAGE]
+def test_pages_wait_in_memory_until_they_are_large_or_old(store: PageStore, monkeypatch: pytest.MonkeyPatch):
+    pull = reopen(store)
+    pull.write("markets", PAGE)
+    assert pull.find("markets", 0) == PAGE
+    assert reopen(store).steps == set()
+    monkeypatch.setattr(pages, "_WAIT", 0)
+    pull.write("markets", replace(PAGE, ordinal=1))
+    assert [reopen(store).find("markets", ordinal) for ordinal in range(2)] == [PAGE, replace(PAGE, ordinal=1)]
 
 
 def test_a_finished_pull_is_used_again_or_followed_by_the_next_and_never_changed(store: PageStore):
-    first = stored(store, PAGE).finish({"markets": 1}, {"final": True})
-    assert reopen(store).note == {"final": True, "pages": {"markets": 1}}
+    first = stored(store, PAGE)
+    first.finish({"markets": 1}, {"final": True})
+    assert reopen(store).note == {"final": True, "pages": {"markets": [0]}}
     assert [page.body for page in reopen(store).pages("markets")] == [PAGE.body]
     second = store.open("day", "2026-03-14", reuse=lambda note: False)
-    assert (first.folder[-4:], second.folder[-4:], second.note, second.files) == ("0001", "0002", None, frozenset())
+    assert (first.folder[-4:], second.folder[-4:], second.note, second.steps) == ("0001", "0002", None, set())
 
 
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-1], lambda data: b"", lambda data: data[:40], lambda data: b"PAR1" + bytes(100) + b"PAR1"]
 )
-def test_a_damaged_page_is_fetched_again_or_reported(store: PageStore, storage: Storage, damage):  # type: ignore[no-untyped-def]
-    pull = stored(store, PAGE)
-    name = f"{pull.folder}/markets/00000.page"
+def test_damaged_pages_are_fetched_again_or_reported(store: PageStore, storage: Storage, damage):  # type: ignore[no-untyped-def]
+    name = f"{stored(store, PAGE).folder}/0000.parquet"
     storage.put(name, damage(storage.read([name])[name]))
+    pull = reopen(store)
     assert pull.find("markets", 0) is None
-    with pytest.raises(LakeError, match=r"00000.page: page 0 of markets is gone or damaged; pull again with --refresh"):
-        reopen(store).finish({"markets": 1}, {})
+    with pytest.raises(LakeError, match=r"page 0 of markets is gone or damaged; pull again with --refresh"):
+        pull.finish({"markets": 1}, {})
     pull.write("markets", PAGE)
-    name = f"{finished(pull, markets=1).folder}/pages.parquet"
+    pull.finish({"markets": 1}, {})
+    assert list(reopen(store).pages("markets")) == [PAGE]
+    name = f"{pull.folder}/0001.parquet"
     storage.put(name, damage(storage.read([name])[name]))
-    with pytest.raises(LakeError, match=r"pages.parquet: page 0 of markets is gone or damaged; pull again with --refresh"):
+    with pytest.raises(LakeError, match=r"0001.parquet: page 0 of markets is gone or damaged; pull again with --refresh"):
         list(reopen(store).pages("markets"))
 
 
@@ -123,15 +117,13 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(tmp_path: 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        with pytest.raises(LakeError, match="No space left on device"):
+    for name in ("replace", "fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
             pull.write("markets", replace(PAGE, ordinal=1))
-    assert files(tmp_path) == ["00000.page"]
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LakeError, match="No space left on device"):
-        finished(pull, markets=1)
-    assert files(tmp_path) == ["00000.page"]
+            with pytest.raises(LakeError, match="No space left on device"):
+                pull.finish({"markets": 2}, {})
+        assert files(tmp_path) == ["0000.parquet"]
 
 
 def pulls_of(store: PageStore, count: int) -> list[StoredPull]:
@@ -139,7 +131,8 @@ def pulls_of(store: PageStore, count: int) -> list[StoredPull]:
     for _ in range(count):
         pull = store.open("day", "2026-03-14", reuse=lambda note: False)
         pull.write("markets", PAGE)
-        made.append(finished(pull, markets=1))
+        pull.finish({"markets": 1}, {})
+        made.append(pull)
     return made
 
 

@@ -15,7 +15,8 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_PRICES
-from bellwether.venues.polymarket.pull import PricePlan
+from bellwether.venues.day import PullPlan
+from bellwether.venues.polymarket.pull import build_price_calls
 from bellwether.venues.polymarket.resolution import build_resolutions
 from tests.unit.venues.polymarket_objects import event
 from tests.unit.venues.polymarket_world import World, ending, ordinary, token
@@ -79,7 +80,7 @@ async def test_a_day_on_which_more_is_expected_is_pulled_anew_next_time(
 
 def test_a_long_time_is_asked_for_in_spans_of_at_most_fifteen_days():
     close = datetime(2026, 3, 14, 12, tzinfo=UTC)
-    calls = PricePlan(days=40).build_calls(pl.DataFrame({"market_id": ["1"], "price_token": ["5"], "close_time": [close]}))
+    calls = build_price_calls(PullPlan(days=40), pl.DataFrame({"market_id": ["1"], "price_token": ["5"], "close_time": [close]}))
     spans = [(int(dict(call.params)["startTs"]), int(dict(call.params)["endTs"])) for call in calls]
     assert [(end - start) // 86400 for start, end in spans] == [15, 15, 10]
     assert spans[-1][1] == int(close.timestamp())
@@ -88,7 +89,7 @@ def test_a_long_time_is_asked_for_in_spans_of_at_most_fifteen_days():
 
 async def test_a_price_at_the_seam_of_two_spans_counts_once(session: Callable[[World], PolymarketSession]):
     world = World(markets=[ending(11, "2026-03-14T12:00:00Z")], events={"1": event(1)})
-    found = everything(await session(world).day(plan=PricePlan(days=31)))
+    found = everything(await session(world).day(plan=PullPlan(days=31)))
     assert found["prices"].height == len(found["prices"].unique("at")) > 60
 
 

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
-from bellwether.venues.polymarket.wire import PriceHistory, parse_books, parse_events, parse_histories, parse_prices, parse_winners
+from bellwether.venues.polymarket.clob_wire import PriceHistory, parse_books, parse_histories, parse_prices, parse_winners
+from bellwether.venues.polymarket.wire import parse_events
 from bellwether.venues.wire.json_decoding import decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
 from tests.unit.venues.polymarket_objects import (
@@ -265,9 +266,8 @@ def test_pages_of_prices_that_fit_are_parsed_at_once_with_the_same_rows() -> Non
         for one in histories
     ]
     together = parse_histories(histories, day=DAY, period_minutes=60)
-    assert together is not None
-    assert together.schema == alone[0].schema
-    assert together.equals(pl.concat(alone))
+    assert together.rejects.is_empty()
+    assert together.rows.equals(pl.concat(alone))
 
 
 def test_a_price_keeps_its_digits_and_is_never_rounded_up_to_1():
@@ -384,12 +384,15 @@ def test_a_book_may_lack_a_side_or_a_tick_size():
         assert rows["price"].to_list()[0] == Decimal("0.25123")
 
 
-def test_a_page_of_prices_that_needs_a_look_by_itself_is_not_parsed_with_others() -> None:
+def test_histories_parsed_together_have_the_rows_and_rejects_of_each_alone() -> None:
     fitting = PriceHistory([{"t": 1767225600, "p": 0.5}], ORIGIN, "7", "70")
-    assert parse_histories([fitting], day=DAY, period_minutes=60) is not None
     twice = [{"t": 1767225600, "p": 0.5}] * 2
-    for points in ([{"t": 1767225600}], [{"t": "x", "p": 0.5}], [7], twice):
-        assert parse_histories([fitting, PriceHistory(points, replace(ORIGIN, page=1), "8", "80")], day=DAY, period_minutes=60) is None
+    for points in ([*twice, {"t": 1767225600}], [{"t": "x", "p": 0.5}], [7], twice):
+        histories = [fitting, PriceHistory(points, replace(ORIGIN, page=1), "8", "80"), fitting]
+        together = parse_histories(histories, day=DAY, period_minutes=60)
+        alone = [parse_histories([history], day=DAY, period_minutes=60) for history in histories]
+        assert together.rows.equals(pl.concat(parsed.rows for parsed in alone))
+        assert together.rejects.equals(pl.concat(parsed.rejects for parsed in alone))
 
 
 def test_one_bad_market_leaves_the_others_of_its_page():

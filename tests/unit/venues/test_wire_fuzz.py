@@ -39,9 +39,10 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import wire as kalshi
 from bellwether.venues.kalshi.stream.frame import Frame, parse_envelope, parse_message, read_body
 from bellwether.venues.kalshi.stream.protocol import TradingStatus
-from bellwether.venues.kalshi.wire import ParsedRecords
+from bellwether.venues.polymarket import clob_wire as clob
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.wire.json_decoding import decode_json, decode_record
+from bellwether.venues.wire.rejects import ParsedRecords
 from tests.sizes import NIGHTLY
 from tests.unit.venues import polymarket_objects as objects
 from tests.unit.venues import wire_objects
@@ -102,9 +103,9 @@ PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], ParsedRecords]]] = {
     "Kalshi's books": (KALSHI_BOOKS, KALSHI_REJECTS, {"orderbooks": [{"ticker": "T", **KALSHI_BOOK}]}, lambda answer: kalshi.parse_books(decode_json(text_of(answer)), BOOKS, day=DAY)),
     "Gamma's markets": (POLYMARKET_MARKETS, POLYMARKET_REJECTS, *listed("markets", objects.market(feeSchedule={"rate": 0.03, "exponent": 1}), polymarket.parse_markets)),
     "Gamma's events": (POLYMARKET_EVENTS, POLYMARKET_REJECTS, *listed("events", objects.event(), polymarket.parse_events)),
-    "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), polymarket.parse_winners)),
-    "the CLOB's books": (POLYMARKET_BOOK, POLYMARKET_REJECTS, *listed("", objects.book(), polymarket.parse_books)),
-    "the CLOB's prices": (POLYMARKET_PRICES, POLYMARKET_REJECTS, *listed("history", {"t": 1773446400, "p": 0.5}, lambda *a, **k: polymarket.parse_prices(*a, **k, market_id="7", token_id=objects.YES, period_minutes=60))),
+    "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), clob.parse_winners)),
+    "the CLOB's books": (POLYMARKET_BOOK, POLYMARKET_REJECTS, *listed("", objects.book(), clob.parse_books)),
+    "the CLOB's prices": (POLYMARKET_PRICES, POLYMARKET_REJECTS, *listed("history", {"t": 1773446400, "p": 0.5}, lambda *a, **k: clob.parse_prices(*a, **k, market_id="7", token_id=objects.YES, period_minutes=60))),
 }  # fmt: skip
 
 

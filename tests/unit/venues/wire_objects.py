@@ -7,7 +7,8 @@ from typing import Any
 
 from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.wire import Origin, ParsedRecords, parse_books, parse_markets
+from bellwether.venues.kalshi.wire import parse_books, parse_markets
+from bellwether.venues.wire.rejects import Origin, ParsedRecords
 
 DAY = date(2026, 3, 14)
 FETCHED = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)

@@ -18,13 +18,23 @@ from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull.conflicts import SUPERSEDED, build_keys, drop_superseded, reject_contradictions, select_records
-from bellwether.venues.kalshi.wire import ParsedRecords, parse_markets
-from bellwether.venues.wire.rejects import Quarantine, is_processed, parse_or_reject
+from bellwether.venues.kalshi.wire import parse_markets
+from bellwether.venues.records import build_keys, key_schema, reject_contradictions, select_records, superseded_schema
+from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, is_processed, parse_or_reject
 from bellwether.venues.wire.times import parse_instant
 
 LISTING = "archive"
 STEP = "markets"
+#: Fields in which all records of a market must agree.
+AGREED = ("result", "settlement_value", "close_time")
+_KEYS = key_schema(KALSHI_ARCHIVE, ("day", "ticker", "updated_at", *AGREED))
+
+
+def rank_records() -> list[tuple[str | pl.Expr, bool]]:
+    """Return the order in which records of a market count, as columns, and whether they descend: the newest first; among equally new ones
+    the first with a result, else the first.
+    """
+    return [("updated_at", True), (pl.col("result") == "", False), ("listing", False), ("page", False), ("ordinal", False)]
 
 
 def parse_cutoff(page: VenuePage) -> datetime:
@@ -61,7 +71,8 @@ class ArchivePull:
     def markets(self) -> Iterator[pl.DataFrame]:
         """Yield frames of raw/kalshi_archive, one per page with records, each market once."""
         for page in self.pull.pages(STEP):
-            rows = drop_superseded(_parse(page), self._superseded_on(page))
+            parsed, superseded = _parse(page), self._superseded_on(page)["ordinal"].implode()
+            rows = parsed.rows.filter(~pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(superseded))
             if rows.height:
                 yield rows
 
@@ -145,16 +156,16 @@ async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
             return False
         if listing.is_hole(page):
             holes.append(page.ordinal)
-        keys.append(build_keys(parsed, 0).select(pl.exclude("event_ticker", "status", "is_combo")))
+        keys.append(build_keys(parsed, 0, _KEYS))
         if parsed.rejects.height:
             reject_pages.append(page.ordinal)
         if parsed.rows.height:
             known_at = max(page.fetched_at, known_at or page.fetched_at)
         return True
 
-    async for page in puller.follow(STEP, [listing]):
-        await puller.process(STEP, page, take)
-    _, superseded = select_records(pl.concat(keys))
+    async for _ in puller.follow(STEP, [listing], take):
+        pass
+    _, superseded = select_records(pl.concat(keys), "ticker", rank_records(), AGREED)
     return {
         "cutoff": cutoff.isoformat(),
         "known_at": known_at.isoformat() if known_at else None,
@@ -167,10 +178,10 @@ async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
 def _finished(pull: StoredPull, requests: int = 0) -> ArchivePull:
     """Build the result from the note of a stored scan."""
     note = pull.note or {}
-    superseded = pl.DataFrame(note["superseded"], schema={**SUPERSEDED, "day": pl.String()}, orient="row").with_columns(
+    superseded = pl.DataFrame(note["superseded"], schema={**superseded_schema("ticker"), "day": pl.String()}, orient="row").with_columns(
         pl.col("day").str.to_date()
     )
-    cutoff, reject_pages, holes = datetime.fromisoformat(note["cutoff"]), tuple(note["reject_pages"]), tuple(note.get("holes", ()))
+    cutoff, reject_pages, holes = datetime.fromisoformat(note["cutoff"]), tuple(note["reject_pages"]), tuple(note["holes"])
     return ArchivePull(pull, cutoff, superseded, reject_pages, requests, holes)
 
 

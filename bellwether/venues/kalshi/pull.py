@@ -1,0 +1,261 @@
+"""Pulls of Kalshi: the series, and the markets that closed on one UTC day, live and archived, with their events and candles.
+
+Markets settled before the venue's cutoff, an instant, are only in its archive. Only keys of records stay in memory; rows are read page by
+page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import (
+    KALSHI_ARCHIVE,
+    KALSHI_CANDLES,
+    KALSHI_EVENTS,
+    KALSHI_MARKETS,
+    KALSHI_PULLS,
+    KALSHI_REJECTS,
+    KALSHI_SERIES,
+)
+from bellwether.venues.day import FOLLOWED, NAMED, DayPull, Markets, PullPlan, RecordType, VenueDay
+from bellwether.venues.day import pull_day as pull_venue_day
+from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
+from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.paging import Listing
+from bellwether.venues.http.puller import Progress, Puller, run_pull
+from bellwether.venues.http.retry import parse_error_text
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.archive import AGREED, find_covering_archive, parse_cutoff, rank_records
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS
+from bellwether.venues.kalshi.wire import CandlePage, extract_nested_markets, parse_candle_pages, parse_events, parse_markets, parse_series
+from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, parse_or_reject
+
+#: Events per call; with their nested markets they fill a page of ordinary size.
+_EVENTS_PER_CALL = 50
+_NOT_FOUND = 404
+_PAID_OUT = "finalized"
+_ROWS_AT_ONCE = 1000
+
+
+class KalshiDay(VenueDay):
+    """Kalshi's markets of a day. archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff."""
+
+    markets = RecordType(KALSHI_MARKETS, "ticker", "ticker")
+    events = RecordType(KALSHI_EVENTS, "event_ticker", "event_ticker")
+    prices = RecordType(KALSHI_CANDLES, "ticker", "ticker")
+    pulls, rejects = KALSHI_PULLS, KALSHI_REJECTS
+    names = r"^[A-Za-z0-9._/-]{1,150}$"
+    cursor = "cursor"
+    market_steps = ("markets", NAMED, "events", FOLLOWED)
+    price_steps = ("candles",)
+    columns = ("day", "ticker", "event_ticker", "status", "is_combo", "updated_at", *AGREED)
+    agreed = AGREED
+    moved = ("close_time", "close_time", "the market was open on this day and closes on another one now; pull that day to have it")
+    price_key = ("ticker", "end_at")
+
+    def __init__(self, client: KalshiClient, day: date, plan: PullPlan, archive: pl.LazyFrame | None) -> None:
+        super().__init__(client, day, plan)
+        self._archive = archive
+
+    def parse_markets(self, step: str, page: VenuePage, markets: Markets) -> ParsedRecords:
+        return parse_markets(self.list_objects(step, page), page.origin, day=self.day, source="live")
+
+    def list_objects(self, step: str, page: VenuePage) -> list[Any]:
+        return extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
+
+    def parse_events(self, page: VenuePage) -> ParsedRecords:
+        return parse_events(page.items("events"), page.origin, day=self.day)
+
+    def parse_prices(self, step: str, pages: Sequence[VenuePage], markets: Markets) -> ParsedRecords:
+        known = [page for page in pages if page.status != _NOT_FOUND]
+        # Copies of the pages, so that their parsed JSON, which takes several times their bytes, is not kept.
+        candles = [CandlePage(replace(page).answer, page.origin, _source(page), self.requested(page)) for page in known]
+        parsed = parse_candle_pages(candles, day=self.day, period_minutes=self.plan.period_minutes)
+        missing = [
+            self.prices.quarantine(self.day, page.origin).reject_missing(
+                sorted(self.requested(page)), f"the venue has no candles of this market: {parse_error_text(page.body)}"
+            )
+            for page in pages
+            if page.status == _NOT_FOUND
+        ]
+        rows = self.plan.within_window(parsed.rows, markets.rows, "ticker", "end_at")
+        return ParsedRecords(rows, (), pl.concat([parsed.rejects, *missing]).sort("page", maintain_order=True))
+
+    def requested(self, page: VenuePage) -> frozenset[str]:
+        return routes.parse_requested_tickers(page.request)
+
+    def rank(self) -> list[tuple[str | pl.Expr, bool]]:
+        return rank_records()
+
+    def describe(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.with_columns(archived=pl.col("listing") == len(self.market_steps))
+
+    def list_event_ids(self, rows: pl.DataFrame) -> list[str]:
+        """Return the sorted event tickers of some markets, without combos, whose events cannot be requested."""
+        return rows.filter(~pl.col("is_combo"))["event_ticker"].unique().sort().to_list()
+
+    def other_markets(self, markets: Markets) -> Iterator[pl.DataFrame]:
+        """Yield the chosen records that come from the archive."""
+        tickers = markets.rows.filter("archived")["ticker"]
+        for start in range(0, len(tickers), _ROWS_AT_ONCE):
+            assert self._archive is not None
+            wanted = (pl.col("day") == self.day) & pl.col("ticker").is_in(tickers[start : start + _ROWS_AT_ONCE].implode())
+            yield self._archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
+
+    def other_rejects(self, pull: StoredPull, markets: Markets) -> Iterator[pl.DataFrame]:
+        """Yield rejects for records on pages and in the archive that contradict the chosen record of their market."""
+        yield from markets.contradictions(pull)
+        is_archived = pl.col("listing") == len(self.market_steps)
+        disputed = markets.superseded.filter(is_archived & pl.col("reason").is_not_null()).with_columns(day=pl.lit(self.day))
+        if disputed.height and self._archive is not None:
+            rows = self._archive.filter(pl.col("ticker").is_in(disputed["ticker"].implode())).drop("day", "page").collect()
+            yield (
+                rows.join(disputed, on="ticker")
+                .sort("ticker")
+                .with_columns(venue=pl.lit("kalshi"), table=pl.lit(KALSHI_ARCHIVE.name), record_id=pl.col("ticker"))
+                .select(KALSHI_REJECTS.names)
+            )
+
+    async def collect(self, puller: Puller, markets: Markets, pages: PageStore, known_ids: set[str]) -> None:
+        """Collect the day's markets: from the live listing, the archive, requests by name, and the events of all these markets."""
+        await puller.request_all("cutoff", [routes.historical_cutoff()], fits=parse_cutoff)
+        cutoff = next(puller.pages("cutoff"))
+        markets.note_response(cutoff)
+        scan = find_covering_archive(pages, self._archive, self.day, parse_cutoff(cutoff))
+        start, end = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
+        await markets.collect(puller, "markets", [routes.markets(closing_after=start, closing_before=end)])
+        if scan is not None and self._archive is not None:
+            self._add_archive(markets, self._archive)
+            markets.reject(scan.rejects(self.day))
+        await markets.collect_named(puller, NAMED, known_ids - markets.seen_ids())
+        batches = split_batches(self.list_event_ids(markets.listed()), _EVENTS_PER_CALL)
+        await markets.collect(puller, "events", [routes.events(tickers=batch) for batch in batches])
+
+    def _add_archive(self, markets: Markets, archive: pl.LazyFrame) -> None:
+        """Add the day's rows of raw/kalshi_archive."""
+        of_day = archive.filter(pl.col("day") == self.day).select("page", *self.columns).sort("ticker").collect().with_row_index("ordinal")
+        places = of_day.with_columns(pl.col("ordinal").cast(pl.Int32()), listing=pl.lit(len(self.market_steps), pl.UInt8()))
+        markets.keys.append(places.select(markets.keys[0].columns))
+
+    def list_named_calls(self, names: Iterable[str], answered: object) -> list[Listing]:
+        return [routes.markets(tickers=batch, mve_filter=None) for batch in split_batches(sorted(names), MOST_TICKERS)]
+
+    async def complete(self, puller: Puller, markets: Markets) -> None:
+        await puller.request_all(
+            "candles", build_candle_calls(self.plan, markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles
+        )
+
+    def list_open_markets(self, puller: Puller, markets: Markets) -> list[str]:
+        """Return the tickers of the live markets that have not been paid out."""
+        return markets.rows.filter(pl.col("status") != _PAID_OUT, ~pl.col("archived"))["ticker"].to_list()
+
+
+async def pull_day(
+    client: KalshiClient,
+    pages: PageStore,
+    day: date,
+    *,
+    archive: pl.LazyFrame | None,
+    plan: PullPlan,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> DayPull:
+    """Pull all data of the markets that closed on `day`, or reuse the stored pull; see `bellwether.venues.day.pull_day`.
+
+    archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff. Raises `LakeError` if the archive is missing
+    or older than the cutoff.
+    """
+    return await pull_venue_day(KalshiDay(client, day, plan, archive), pages, refresh=refresh, progress=progress)
+
+
+def _lists_candles(page: VenuePage) -> None:
+    """Raise for a page of candles without a list of candles; an empty list is valid."""
+    if page.status != _NOT_FOUND:
+        page.items("markets" if "markets" in page.answer else "candlesticks")
+
+
+def _source(page: VenuePage) -> str:
+    """Return "historical" for a page of the archive's routes, else "live"."""
+    return "historical" if page.request.startswith("GET /historical/") else "live"
+
+
+def select_markets(plan: PullPlan, markets: pl.DataFrame) -> pl.DataFrame:
+    """Return the markets whose candles are pulled, sorted by close time: all but combos, or a reproducible sample if there are more than the
+    plan's `markets`.
+
+    `markets` has the columns ticker, close_time, is_combo and archived.
+    """
+    return plan.sample(markets.filter(~pl.col("is_combo")), "ticker").sort("close_time", "ticker")
+
+
+def build_candle_calls(plan: PullPlan, markets: pl.DataFrame) -> list[VenueCall]:
+    """Build the calls for the candles of the selected markets: live markets in batches, archived ones one by one."""
+    chosen = select_markets(plan, markets)
+    live, archived = (chosen.filter(pl.col("archived") == is_old).select("ticker", "close_time").rows() for is_old in (False, True))
+    minutes = plan.period_minutes
+    batches = [
+        routes.candles_batch([ticker for ticker, _ in batch], batch[0][1] - plan.window, batch[-1][1], period_minutes=minutes)
+        for batch in _batches(plan, live)
+    ]
+    return batches + [routes.historical_candles(ticker, close - plan.window, close, period_minutes=minutes) for ticker, close in archived]
+
+
+def _batches(plan: PullPlan, markets: Sequence[tuple[str, datetime]]) -> Iterator[list[tuple[str, datetime]]]:
+    """Yield consecutive markets, sorted by close, in batches that fit into one call."""
+    batch: list[tuple[str, datetime]] = []
+    for market in markets:
+        if batch:
+            candles = (market[1] - batch[0][1] + plan.window) // timedelta(minutes=plan.period_minutes) + 1
+            if len(batch) >= MOST_TICKERS or (len(batch) + 1) * candles > MOST_CANDLES:
+                yield batch
+                batch = []
+        batch.append(market)
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPull:
+    """Finished pull of the series. `requests`: pages fetched by this run; 0 if the pull was already stored."""
+
+    pull: StoredPull
+    requests: int
+
+    def series(self) -> Iterator[pl.DataFrame]:
+        """Yield frames of raw/kalshi_series with one row per series; if a series occurs repeatedly, its first record counts."""
+        return (parsed.rows for parsed in self._parsed())
+
+    def rejects(self) -> pl.DataFrame:
+        """Return rows of raw/kalshi_series_rejects: invalid records, and records that contradict an earlier one."""
+        return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
+
+    def summary(self) -> dict[str, object]:
+        """Return the folder and the number of requests of the pull."""
+        return {"pull": self.pull.folder, "requests": self.requests}
+
+    def _parsed(self) -> Iterator[ParsedRecords]:
+        earlier: dict[str, Any] = {}
+        for page in self.pull.pages("series"):
+            items = page.items("series")
+            quarantine = Quarantine(KALSHI_SERIES, "ticker", page.fetched_at.date(), page.origin)
+            yield parse_or_reject(partial(parse_series, items, page.origin, earlier=earlier), quarantine)
+            earlier |= {item["ticker"]: item for item in items if isinstance(item, dict) and isinstance(item.get("ticker"), str)} | earlier
+
+
+async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:
+    """Pull all series; without `refresh`, reuse the stored pull. Raises `VenueError` if the venue does not respond."""
+
+    async def work(puller: Puller) -> SeriesPull:
+        async for _ in puller.follow("series", [routes.series()]):
+            pass
+        puller.finish({"table": KALSHI_SERIES.name})
+        return SeriesPull(puller.pull, puller.requests)
+
+    return await run_pull(client, pages, pages.open("series", "all", refresh=refresh), work, progress)

@@ -1,0 +1,436 @@
+"""Parsing of Kalshi's JSON, in every format since 2024, into raw tables; invalid objects become rows of raw/kalshi_rejects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.order_books import KALSHI_BOOKS, LEVELS
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
+from bellwether.tables.schema import PRICE, SIZE, Table
+from bellwether.venues.kalshi.routes import parse_requested_tickers
+from bellwether.venues.wire.columns import (
+    DecimalRule,
+    ObjectShape,
+    Record,
+    RejectReasons,
+    Typed,
+    WireColumns,
+    find_repeats,
+    format_number,
+    to_records,
+)
+from bellwether.venues.wire.json_decoding import UnusableValue, decode_record
+from bellwether.venues.wire.rejects import (
+    MISSING,
+    NO_RESULT,
+    UNKNOWN_STATUS,
+    Origin,
+    ParsedRecords,
+    Quarantine,
+    repeat_value,
+    sift_pages,
+)
+
+
+def format_cents(cents: int) -> str:
+    """Format integer cents as a dollar string: 7 -> "0.07"."""
+    sign = "-" if cents < 0 else ""
+    return f"{sign}{abs(cents) // 100}.{abs(cents) % 100:02d}"
+
+
+DOLLARS = DecimalRule(
+    "_dollars", format_cents, r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999
+)
+PRICE_OF_CONTRACT = replace(DOLLARS, highest=1)
+#: A quote at 0 or 1 is a missing quote; a trade at 0 means that nothing traded.
+QUOTE = replace(PRICE_OF_CONTRACT, absent=(0, 1))
+TRADE = replace(PRICE_OF_CONTRACT, absent=(0,))
+CONTRACTS = DecimalRule("_fp", str, r"^-?[0-9]{1,16}(\.[0-9]{1,2})?$", SIZE, "not a decimal of at most 16 digits and 2 decimals", 10**16)
+RATIO = replace(DOLLARS, suffix="", text=format_number, numbers=(int, float))
+
+
+#: Status in filters of /markets and in responses of 2024 -> status in current responses.
+STATUS_SYNONYMS = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}
+STATUSES: frozenset[str] = frozenset({"initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized"})
+
+MARKET = ObjectShape(
+    tickers=("ticker", "event_ticker"),
+    times={
+        "created_at": "created_time",
+        "updated_at": "updated_time",
+        "open_time": "open_time",
+        "close_time": "close_time",
+        "expected_expiration_time": "expected_expiration_time",
+        "expiration_time": "expiration_time",
+        "latest_expiration_time": "latest_expiration_time",
+        "settled_at": "settlement_ts",
+    },
+    decimals={
+        "settlement_value": PRICE_OF_CONTRACT,
+        "last_price": TRADE,
+        "previous_price": TRADE,
+        "yes_bid": QUOTE,
+        "yes_ask": QUOTE,
+        "no_bid": QUOTE,
+        "no_ask": QUOTE,
+        "notional_value": DOLLARS,
+        "volume": CONTRACTS,
+        "volume_24h": CONTRACTS,
+        "open_interest": CONTRACTS,
+    },
+    texts=(
+        "market_type",
+        "title",
+        "subtitle",
+        "yes_sub_title",
+        "no_sub_title",
+        "status",
+        "result",
+        "expiration_value",
+        "early_close_condition",
+        "rules_primary",
+        "rules_secondary",
+        "strike_type",
+        "price_level_structure",
+    ),
+    flags=("can_close_early", "is_provisional"),
+    numbers=("floor_strike", "cap_strike"),
+    objects=("custom_strike",),
+)
+
+
+def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> ParsedRecords:
+    """Parse the markets of one page into rows of `table`, each with the UTC day of its close. source: live or historical. day: of rejects
+    without a valid close time.
+
+    `X_dollars` and `X_fp` are preferred to the integer cents and counts `X` of older formats. These are rejects: objects without a ticker,
+    an event, a known status or a close time; finalized ones without a result; and any with an invalid value.
+    """
+    problems = RejectReasons()
+    columns = WireColumns(to_records(objects, "ticker", problems), problems)
+    typed = columns.typed(MARKET)
+    if typed["close_time"].null_count():
+        columns.note_where(typed["close_time"].is_null(), "close_time", MISSING)
+    for side in ("yes", "no"):
+        columns.note_crossed(typed[f"{side}_bid"], typed[f"{side}_ask"], f"{side}_bid_dollars", instead=f"{side}_bid")
+    frame = pl.DataFrame(
+        {
+            **typed,
+            **_outcome(columns, typed["result"]),
+            "day": typed["close_time"].cast(pl.Date()),
+            "is_combo": pl.Series([_is_combo(record) for record in columns.records], dtype=pl.Boolean()),
+            "wire_format": pl.Series([_wire_format(record) for record in columns.records], dtype=pl.String()),
+            "body": columns.bodies(objects),
+            "source": repeat_value(source, pl.String(), len(objects)),
+        }
+    )
+    return Quarantine(table, "ticker", day, origin).sift(frame, objects, problems)
+
+
+def _outcome(columns: WireColumns, result: pl.Series) -> Typed:
+    """Return the columns status, under its current name, and result. An unknown status, or a final one without a result, is noted as a
+    problem.
+    """
+    names = [STATUS_SYNONYMS.get(name, name) if type(name) is str else None for name in columns.values("status")]
+    status = pl.Series(names, dtype=pl.String())
+    if not STATUSES.issuperset(names):
+        columns.note_where(~status.is_in(STATUSES).fill_null(False), "status", UNKNOWN_STATUS)
+    if result.null_count():
+        result = result.fill_null("")
+    undecided = (status == "finalized") & (result == "")
+    if undecided.any():
+        columns.note_where(undecided, "result", NO_RESULT)
+    return {"status": status, "result": result}
+
+
+def _is_combo(record: Record) -> bool:
+    ticker = record.get("ticker")
+    return bool(record.get("mve_collection_ticker") or record.get("mve_selected_legs")) or (
+        type(ticker) is str and ticker.startswith("KXMVE")
+    )
+
+
+def _wire_format(record: Record) -> str:
+    if "yes_bid" not in record and "last_price" not in record:
+        return "current"
+    return "transitional" if "yes_bid_dollars" in record or "last_price_dollars" in record else "legacy"
+
+
+EVENT = ObjectShape(
+    tickers=("event_ticker",),
+    texts=("series_ticker", "title", "sub_title", "category", "collateral_return_type", "strike_period", "fee_type_override"),
+    times={"strike_date": "strike_date", "last_updated_at": "last_updated_ts"},
+    decimals={"fee_multiplier_override": RATIO},
+    flags=("mutually_exclusive",),
+)
+
+
+def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
+    """Parse the events of one page into rows of raw/kalshi_events in partition `day`; nested markets are left out."""
+    problems = RejectReasons()
+    records = to_records(objects, "event_ticker", problems)
+    columns = WireColumns(records, problems)
+    bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
+    frame = pl.DataFrame({**columns.typed(EVENT), "day": repeat_value(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
+    repeats = find_repeats(frame.select("event_ticker"), bodies, problems, field="event_ticker", kind="event of the same ticker")
+    return Quarantine(KALSHI_EVENTS, "event_ticker", day, origin).sift(frame, bodies, problems, unwanted=repeats)
+
+
+def extract_nested_markets(objects: Sequence[Any]) -> list[Any]:
+    """Return the market objects nested in the events of one page, in order."""
+    events = [item.record if type(item) is UnusableValue else item for item in objects]
+    lists = [event["markets"] for event in events if type(event) is dict and event.get("markets") is not None]
+    return [market for markets in lists for market in (markets if type(markets) is list else [markets])]
+
+
+SERIES = ObjectShape(
+    tickers=("ticker",),
+    texts=("title", "frequency", "category", "fee_type", "contract_url", "contract_terms_url"),
+    text_lists=("categories", "tags"),
+    times={"last_updated_at": "last_updated_ts"},
+    decimals={"fee_multiplier": RATIO},
+)
+
+
+def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> ParsedRecords:
+    """Parse the series of one page into rows of raw/kalshi_series. earlier: objects of previous pages by ticker; a second object of a
+    series is dropped if it is equal, else it is a reject.
+
+    The day of a reject is that of the response.
+    """
+    problems = RejectReasons()
+    columns = WireColumns(to_records(objects, "ticker", problems), problems)
+    typed = columns.typed(SERIES)
+    frame = pl.DataFrame({**typed, "series_ticker": typed["ticker"], "body": columns.bodies(objects)})
+    repeats = find_repeats(
+        frame.select("ticker"), objects, problems, field="ticker", kind="series of the same ticker", earlier=earlier or {}
+    )
+    return Quarantine(KALSHI_SERIES, "ticker", origin.fetched_at.date(), origin).sift(frame, objects, problems, unwanted=repeats)
+
+
+CANDLE = ObjectShape(tickers=("ticker",), decimals={"volume": CONTRACTS, "open_interest": CONTRACTS})
+#: Nested object of a candle -> its members.
+PARTS = {
+    "yes_bid": ObjectShape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
+    "yes_ask": ObjectShape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
+    "price": ObjectShape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close", "mean", "previous"), TRADE)),
+}
+
+
+def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
+    """Return the candles in a response for one or more markets, each with its ticker.
+
+    A group of candles that is invalid is returned itself, so that it becomes a reject.
+    """
+    objects: list[Any] = []
+    groups = answer.get("markets") if "markets" in answer else [answer]
+    for group in [] if groups is None else groups if type(groups) is list else [groups]:
+        if type(group) is not dict:
+            objects.append(group)
+            continue
+        named = {"ticker": group.get("market_ticker", group.get("ticker"))}
+        if type(decode_record(named)) is not dict:
+            objects.append(decode_record(group))
+            continue
+        candles = group.get("candlesticks") or []
+        objects += [candle | named if type(candle) is dict else candle for candle in (candles if type(candles) is list else [group])]
+    return objects
+
+
+def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> ParsedRecords:
+    """Parse one response into rows of raw/kalshi_candles; see `parse_candle_pages`. source: live or historical."""
+    return parse_candle_pages([CandlePage(answer, origin, source)], day=day, period_minutes=period_minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class CandlePage:
+    """Response with candles of one or more markets. source: live or historical. requested: tickers in the request; the rows of others are
+    dropped.
+    """
+
+    answer: Mapping[str, Any]
+    origin: Origin
+    source: str
+    requested: Collection[str] | None = None
+
+
+def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes: int) -> ParsedRecords:
+    """Parse responses into rows of raw/kalshi_candles, one per market and end of a candle. day: partition of the rows.
+
+    Prices are read from `open_dollars` (live), `open` as text (historical) or as integer cents (before March 2026). Bids and asks at 0 and
+    1 are null (no quote); trades are null if nothing traded. A second candle of the same page, market and end is dropped if it is equal,
+    else it is a reject.
+    """
+    candles = [extract_candles(page.answer) for page in pages]
+    counts, objects = list(map(len, candles)), [candle for group in candles for candle in group]
+    numbers = [number for number, count in enumerate(counts) for _ in range(count)]
+    problems = RejectReasons()
+    frame = _candles(objects, problems, day, period_minutes).with_columns(
+        number=pl.Series(numbers, dtype=pl.UInt32()), source=pl.Series([pages[number].source for number in numbers], dtype=pl.String())
+    )
+    keys = frame.select("number", "ticker", "end_at")
+    repeats = find_repeats(keys, objects, problems, field="end_period_ts", kind="candle of the same market and end")
+    requested = [page.requested for page in pages]
+    others = {
+        index
+        for index, (number, ticker) in enumerate(zip(numbers, frame["ticker"], strict=True))
+        if (wanted := requested[number]) is not None and ticker not in wanted
+    }
+    quarantines = [Quarantine(KALSHI_CANDLES, "ticker", day, page.origin) for page in pages]
+    return sift_pages(KALSHI_CANDLES, quarantines, counts, frame, objects, problems, unwanted=repeats | others)
+
+
+def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
+    """Parse the columns of candles; invalid candles are noted in `problems`."""
+    columns = WireColumns(to_records(objects, "ticker", problems), problems)
+    parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
+    columns.note_crossed(parts["yes_bid"]["close"], parts["yes_ask"]["close"], "yes_bid")
+    return pl.DataFrame(
+        {
+            **columns.typed(CANDLE),
+            **{f"{part}_{name}": series for part, members in parts.items() for name, series in members.items()},
+            "day": repeat_value(day, pl.Date(), len(objects)),
+            "period_minutes": repeat_value(period_minutes, pl.Int32(), len(objects)),
+            "end_at": columns.epoch("end_period_ts"),
+        }
+    )
+
+
+SIDES = ("yes", "no")
+_BOOK = ObjectShape(tickers=("ticker",))
+
+
+def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
+    """Return the books in a response, each with its ticker. A response with a single book has no ticker, so the request's is used."""
+    if "orderbooks" in answer:
+        books = answer["orderbooks"]
+        return books if isinstance(books, list) else [] if books is None else [books]
+    tickers = parse_requested_tickers(origin.request)
+    return [decode_record({**answer, "ticker": next(iter(tickers)) if len(tickers) == 1 else None})]
+
+
+def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> ParsedRecords:
+    """Parse a response with one or more order books into rows of raw/kalshi_books in partition `day`.
+
+    Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; the newest format is preferred. A side that is null or
+    absent is empty, levels without contracts are left out, and levels are sorted by price. These are rejects: an object without a book, and
+    a book with a level that is not a price between 0 and 1 with a size, or with two levels at one price.
+    """
+    objects = extract_books(answer, origin)
+    problems = RejectReasons()
+    records = to_records(objects, "ticker", problems)
+    columns = WireColumns(records, problems)
+    books = [_wire_book(index, record, problems) for index, record in enumerate(records)]
+    sides = {side: _side(side, [book.sides[side] for book in books], problems) for side in SIDES}
+    best = {side: levels.list.last().struct.field("price") for side, levels in sides.items()}
+    columns.note_crossed(best["yes"], 1 - best["no"], "orderbook_fp", instead="orderbook")
+    frame = pl.DataFrame(
+        {
+            **columns.typed(_BOOK),
+            "yes_bids": sides["yes"],
+            "no_bids": sides["no"],
+            "yes_bid": best["yes"],
+            "yes_ask": (1 - best["no"]).cast(PRICE),
+            "wire_format": pl.Series([book.wire_format for book in books], dtype=pl.String()),
+            "day": repeat_value(day, pl.Date(), len(objects)),
+            "body": columns.bodies(objects),
+        }
+    )
+    repeats = find_repeats(frame.select("ticker"), objects, problems, field="ticker", kind="book of the same market")
+    return Quarantine(KALSHI_BOOKS, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Side of a book as sent: its field, its price levels, and whether prices are in cents."""
+
+    name: str = ""
+    levels: Sequence[Any] = ()
+    cents: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _WireBook:
+    """Order book as sent: its wire format and its two sides."""
+
+    wire_format: str = "current"
+    sides: dict[str, _Side] = field(default_factory=lambda: dict.fromkeys(SIDES, _Side()))
+
+
+def _wire_book(index: int, record: Record, problems: RejectReasons) -> _WireBook:
+    """Return the book in a record, from its newest format if it has several. A record without a book is noted in `problems` as object
+    `index`.
+    """
+    for name in ("orderbook_fp", "orderbook"):
+        book = record.get(name)
+        if book is None:
+            continue
+        if type(book) is not dict:
+            problems.note(index, name, book, "not a JSON object")
+            return _WireBook()
+        plain = {key.removeprefix("_"): value for key, value in book.items()}
+        sides = {side: _wire_side(index, name, side, plain, problems) for side in SIDES}
+        dollars = any(f"{side}_dollars" in plain for side in SIDES)
+        return _WireBook("current" if name == "orderbook_fp" else "transitional" if dollars else "legacy", sides)
+    if index not in problems:
+        problems.note(index, "orderbook_fp", None, "no order book")
+    return _WireBook()
+
+
+def _wire_side(index: int, book: str, side: str, plain: Record, problems: RejectReasons) -> _Side:
+    """Return one side of the book of a record, from whichever field contains it. plain: the book. A value that is not a list is noted as a
+    problem.
+    """
+    dollars = plain.get(f"{side}_dollars")
+    name, levels = (side, plain.get(side)) if dollars is None else (f"{side}_dollars", dollars)
+    if levels is not None and type(levels) is not list:
+        problems.note(index, f"{book}.{name}", levels, "not a list")
+        levels = None
+    return _Side(f"{book}.{name}", levels or (), cents=dollars is None)
+
+
+def _side(side: str, books: Sequence[_Side], problems: RejectReasons) -> pl.Series:
+    """Parse one side (`yes` or `no`) of all books into lists of levels, sorted by price. An invalid level is noted as a problem of its
+    book.
+    """
+    sent = [(index, level) for index, book in enumerate(books) for level in book.levels]
+    levels = _typed_levels(books, sent)
+    fits = levels.select((pl.col("price").is_between(0, 1, closed="none") & (pl.col("size") >= 0)).fill_null(False)).to_series()
+    for place in (~fits).arg_true():
+        index, level = sent[place]
+        problems.note(index, books[index].name, level, "not a price between 0 and 1 with a size")
+    valid = levels.filter(fits & (levels["size"] > 0)).sort("book", "price")
+    for index in valid.filter(valid.select("book", "price").is_duplicated())["book"].unique(maintain_order=True):
+        problems.note(index, books[index].name, None, "two levels at one price")
+    grouped = valid.group_by("book", maintain_order=True).agg(pl.struct("price", "size").alias(side))
+    every = pl.DataFrame({"book": pl.Series(range(len(books)), dtype=pl.UInt32())})
+    joined = every.join(grouped, on="book", how="left", maintain_order="left")
+    return joined[side].cast(LEVELS).fill_null(pl.Series([[]], dtype=LEVELS))
+
+
+def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl.DataFrame:
+    """Parse levels into columns: number of the book, price and size; invalid values are null. sent: (number of the book, level as sent)."""
+    pairs = [level if type(level) is list and len(level) == 2 else (None, None) for _, level in sent]
+    prices = [_text(price, PRICE_OF_CONTRACT, integers=books[index].cents) for (index, _), (price, _) in zip(sent, pairs, strict=True)]
+    sizes = [_text(size, CONTRACTS, integers=True) for _, size in pairs]
+    columns = {"price": _decimals(prices, PRICE_OF_CONTRACT), "size": _decimals(sizes, CONTRACTS)}
+    return pl.DataFrame({"book": pl.Series([index for index, _ in sent], dtype=pl.UInt32()), **columns})
+
+
+def _text(value: Any, rule: DecimalRule, *, integers: bool) -> str | None:
+    """Return a price or size as decimal text; None if it is neither text nor, with `integers`, an integer."""
+    if type(value) is int and integers:
+        return rule.text(value)
+    return value if type(value) is str else None
+
+
+def _decimals(texts: Sequence[str | None], rule: DecimalRule) -> pl.Series:
+    """Convert texts to exact decimals; null if a text does not fit the rule."""
+    series = pl.Series(texts, dtype=pl.String())
+    fits = series.str.contains(rule.pattern).fill_null(False)
+    return series.zip_with(fits, pl.Series([None], dtype=pl.String())).cast(rule.dtype)
