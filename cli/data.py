@@ -87,14 +87,14 @@ def _require_days(first: date, last: date) -> None:
 
 
 def _rate_limit(config: Settings) -> RateLimit:
-    """Return the rate limit of requests to Kalshi. In a fleet, this limit is shared with running pulls."""
+    """Return the rate limit of requests to Kalshi, which is shared with running pulls in the live world."""
+    from bellwether.journal import Journal
     from bellwether.venues.http.client import RateLimit
+    from resources.venues import home_rates
 
     shared = None
-    if config.world is World.LIVE and config.shares_limits:
-        from bellwether.journal import Journal
-
-        shared = Journal.of(config).shared_limits()
+    if config.world is World.LIVE:
+        shared = Journal.of(config).shared_limits() if config.shares_limits else home_rates(config)
     return RateLimit(tokens_per_second=config.kalshi_tokens_per_second, shared=shared)
 
 

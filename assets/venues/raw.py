@@ -24,7 +24,7 @@ from resources.venues import KalshiVenue, PolymarketVenue, VenueResource
 T = TypeVar("T")
 
 KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
-#: One process at a time queries a venue, unless all share its rate limit through the journal.
+#: One run at a time pulls from a venue; in a fleet, one at a time pulls the same day.
 KALSHI_POOL, POLYMARKET_POOL = (None, None) if settings().shares_limits else ("kalshi_api", "polymarket_api")
 #: Days that a run pulls concurrently.
 DAYS_AT_ONCE = 4

@@ -15,11 +15,10 @@ from datetime import UTC, datetime
 from functools import cache, partial, wraps
 from random import Random
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, Self
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self
 from urllib.parse import unquote, urlsplit
 
 import httpx
-from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bellwether.concurrency import together
@@ -27,6 +26,7 @@ from bellwether.errors import ConfigError, VenueError
 from bellwether.settings import settings
 from bellwether.venues.http.page import Params, VenueCall, VenuePage, format_target, strip_user
 from bellwether.venues.http.paging import Listing, iterate_pages
+from bellwether.venues.http.rates import Bucket, BucketSource, TokenBucket
 from bellwether.venues.http.response_body import ENCODINGS, OversizedBody, TooLargeError, read_body
 from bellwether.venues.http.retry import (
     BLOCKED,
@@ -52,30 +52,13 @@ log = logging.getLogger(__name__)
 _MAY_PASS = retry_if_exception_type(TransientFailure)
 
 
-class Bucket(Protocol):
-    """Rate limit shared by several processes; `bellwether.journal.shared_limits` implements it."""
-
-    async def acquire(self, amount: float = 1) -> None:
-        """Wait until `amount` tokens are available, and take them."""
-
-    async def pause(self, seconds: float) -> None:
-        """Block all processes for this many seconds."""
-
-
-class BucketSource(Protocol):
-    """Source of rate limits that several processes share; each has a name."""
-
-    def limiter(self, name: str, max_rate: float, time_period: float, /) -> Bucket:
-        """Return the bucket `name`, which allows `max_rate` tokens per `time_period` seconds."""
-
-
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     """Client-side rate limit; the defaults are the documented limits of Kalshi's Basic tier.
 
     tokens_per_second: refill. tokens_per_read: cost of a call. bucket_seconds: seconds of refill that the bucket can store. connections:
     maximum number of concurrent calls. timeout: seconds for each phase of a call (connect, send, receive, wait for a connection). shared:
-    source of buckets shared by processes; if None, each client has its own bucket.
+    source of the buckets that processes share; if None, each client has its own bucket.
     """
 
     tokens_per_second: float = 200.0
@@ -85,19 +68,11 @@ class RateLimit:
     timeout: float = 30.0
     shared: BucketSource | None = None
 
-    def bucket(self) -> AsyncLimiter:
-        """Create a full token bucket that holds enough for at least one call."""
-        return AsyncLimiter(*self._size)
-
-    def shared_bucket(self, url: str) -> Bucket | None:
-        """Return the bucket that all processes use for the interface at `url`; None if each process limits its own rate."""
-        return self.shared.limiter(f"venue {url}", *self._size) if self.shared else None
-
-    @property
-    def _size(self) -> tuple[float, float]:
-        """Capacity of the bucket in tokens, and the seconds in which it is refilled."""
+    def bucket(self, url: str) -> Bucket:
+        """Return the bucket for the interface at `url`; it holds enough for at least one call."""
         capacity = max(self.tokens_per_second * self.bucket_seconds, self.tokens_per_read)
-        return capacity, capacity / self.tokens_per_second
+        period = capacity / self.tokens_per_second
+        return self.shared.limiter(f"venue {url}", capacity, period) if self.shared else TokenBucket(capacity, period)
 
 
 @dataclass(slots=True)
@@ -215,8 +190,7 @@ class HttpClient:
         return parts._replace(netloc=host).geturl().rstrip("/"), auth
 
     async def __aenter__(self) -> Self:
-        self._shared = self.limits.shared_bucket(self._base_url)
-        self._bucket = self._shared or self.limits.bucket()
+        self._bucket = self.limits.bucket(self._base_url)
         self._connections = asyncio.Semaphore(self.limits.connections)
         self._http = httpx.AsyncClient(
             transport=self._transport,
@@ -310,8 +284,8 @@ class HttpClient:
 
     async def _pause_all(self, failure: TransientFailure) -> None:
         """Make all processes wait as long as the venue's `Retry-After` demands, unless that exceeds the retry bounds."""
-        if self._shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
-            await self._shared.pause(failure.retry_after)
+        if self.limits.shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
+            await self._bucket.pause(failure.retry_after)
 
     async def _exchange(self, call: VenueCall) -> tuple[httpx.Response, bytes]:
         """Send `call` without retries, and read the whole response."""

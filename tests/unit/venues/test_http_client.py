@@ -12,12 +12,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import httpx
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.rates import HomeRates, TokenBucket
 from bellwether.venues.http.response_body import TooLargeError, read_body
 from bellwether.venues.http.retry import RefusedError, RetryPolicy, compute_delay
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
@@ -114,7 +116,6 @@ async def test_a_refusal_is_not_repeated_and_carries_the_venues_words(status: in
 async def test_the_token_bucket_lets_a_burst_through_and_then_holds_the_rate():
     # Five calls at once, then one in ten minutes.
     limits = RateLimit(tokens_per_second=0.1, tokens_per_read=60, bucket_seconds=3000)
-    assert (limits.bucket().max_rate, limits.bucket().time_period) == (300, 3000)
     async with client(Script(GOOD), limits=limits) as venue:
         calls = [asyncio.create_task(venue.get("/markets")) for _ in range(6)]
         await asyncio.gather(*calls[:5])
@@ -133,6 +134,27 @@ async def test_a_password_in_the_address_is_sent_and_never_shown(caplog: pytest.
     assert script.requests[0].headers["Authorization"] == httpx.BasicAuth("name", "SECRET@")._auth_header
     shown = [str(caught.value), repr(caught.value), repr(venue), caplog.text]
     assert not any("SECRET" in text for text in shown)
+
+
+def test_one_rate_holds_for_all_processes_of_a_home(tmp_path: Path):
+    first, second = (HomeRates(tmp_path / "rates").limiter("venue https://venue.example", 300, 3000) for _ in range(2))
+    own = TokenBucket(300, 3000)
+    assert [bucket._reserve(100) for bucket in (first, second, first)] == pytest.approx([100, 200, 300], abs=5)
+    assert [own._reserve(100), own._reserve(100)] == pytest.approx([100, 200], abs=5), "a client without a home has a rate of its own"
+    other = HomeRates(tmp_path / "rates").limiter("venue https://other.example", 300, 3000)
+    assert other._reserve(100) == pytest.approx(100, abs=5)
+    first._reserve(0, at_least=500)
+    assert second._reserve(10) == pytest.approx(510, abs=5), "a wait that the venue asks for holds for all"
+    second._reserve(0, at_least=10)
+    assert first._reserve(10) == pytest.approx(520, abs=5), "a shorter wait shortens none"
+
+
+def test_a_time_from_before_a_restart_of_the_machine_blocks_for_ten_minutes_at_most(tmp_path: Path):
+    bucket = HomeRates(tmp_path).limiter("venue", 300, 3000)
+    bucket._reserve(0, at_least=1e7)
+    assert bucket._reserve(1) == pytest.approx(601, abs=5)
+    (tmp_path / "venue").write_bytes(b"\x00")
+    assert bucket._reserve(1) == pytest.approx(1, abs=5), "a damaged file is an unused rate"
 
 
 class SharedBuckets:
@@ -338,8 +360,6 @@ def test_an_address_that_cannot_be_used_is_refused_without_its_password():
 def test_the_usual_rate_is_below_the_documented_one(kind: type[GammaClient] | type[ClobClient], calls_in_ten_seconds: int):
     limits = kind("https://venue.example").limits
     assert (limits.tokens_per_second * (10 + limits.bucket_seconds)) / limits.tokens_per_read <= calls_in_ten_seconds
-    basic = RateLimit().bucket()
-    assert (basic.max_rate, basic.time_period) == (400, 2), "Kalshi's basic tier"
 
 
 async def stall(writer: asyncio.StreamWriter) -> None:
