@@ -124,7 +124,7 @@ def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
 
 def _is_final(error: Exception) -> bool:
     """Return True if a retry would fail in the same way. False for unavailable venues, and for unexpected exceptions."""
-    from bellwether.venues.http.response_body import TooLargeError
+    from bellwether.venues.http.retry import TooLargeError
 
     if isinstance(error, dg.Failure):
         return not error.allow_retries

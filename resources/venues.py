@@ -103,7 +103,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
     After SIGINT or SIGTERM it fails, as do later calls of this process until `resume_requests`. Failures that would repeat, such as a wrong setting or a
     refusal of the venue, are raised as `dg.Failure` without retries.
     """
-    from bellwether.venues.http.response_body import TooLargeError
+    from bellwether.venues.http.retry import TooLargeError
 
     async def session() -> T:
         return await work()

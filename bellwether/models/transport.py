@@ -42,7 +42,7 @@ from bellwether.models.local import provider
 from bellwether.models.prices import find_listing
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
 from bellwether.models.response import decode_body, read_finish_reason, read_reply
-from bellwether.venues.http.response_body import ENCODINGS, OversizedBody, read_body
+from bellwether.venues.http.retry import ENCODINGS, OversizedBody, read_body
 
 if TYPE_CHECKING:
     from bellwether.models.keys import Endpoint

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self
 from urllib.parse import unquote, urlsplit
 
 import httpx
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bellwether.concurrency import together
 from bellwether.errors import ConfigError, VenueError
@@ -27,29 +26,28 @@ from bellwether.settings import settings
 from bellwether.venues.http.page import Params, VenueCall, VenuePage, format_target, strip_user
 from bellwether.venues.http.paging import Listing, iterate_pages
 from bellwether.venues.http.rates import Bucket, BucketSource, TokenBucket
-from bellwether.venues.http.response_body import ENCODINGS, OversizedBody, TooLargeError, read_body
 from bellwether.venues.http.retry import (
     BLOCKED,
+    ENCODINGS,
     RATE_LIMIT,
     TIMEOUT,
-    Backoff,
+    OversizedBody,
     RefusedError,
     RetryPolicy,
+    TooLargeError,
     TransientFailure,
     check_body,
     check_status,
     describe_failure,
     parse_error_text,
     parse_http_date,
+    read_body,
     refuse_redirect,
 )
 from bellwether.venues.wire.times import is_plausible
 
 P = ParamSpec("P")
 log = logging.getLogger(__name__)
-
-#: Failures that are retried. One for all calls: tenacity's conditions refer to themselves.
-_MAY_PASS = retry_if_exception_type(TransientFailure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ class HttpClient:
         self.stats = RequestStats()
         self._most_bytes = most_bytes or settings().response_mb << 20
         self._retry = retry or RetryPolicy()
-        self._backoff = Backoff(self._retry, rng or Random())
+        self._rng = rng or Random()
         self._transport = transport
         self._sleep = sleep
         self._clock = clock
@@ -216,34 +214,21 @@ class HttpClient:
         Raises `RefusedError` for every other status that a retry cannot cure, `TooLargeError` for a body beyond the bound, and `VenueError`
         when attempts or time run out.
         """
-        attempts = 0
-
-        async def attempt() -> VenuePage:
-            nonlocal attempts
+        started, waited, attempts = time.monotonic(), 0.0, 0
+        while True:
             attempts += 1
-            return await self._attempt(call, ordinal, attempts)
-
-        retrying = AsyncRetrying(
-            retry=_MAY_PASS,
-            wait=self._backoff.wait,
-            stop=self._backoff.stop,
-            sleep=self._sleep,
-            before_sleep=lambda state: self._before_sleep(call, state),
-            reraise=True,
-        )
-        try:
-            page: VenuePage = await retrying(attempt)
-        except TransientFailure as failure:
-            raise VenueError(
-                call.request,
-                attempts,
-                failure.cause,
-                "The venue may be down or busy: run again later, what was pulled is stored",
-                kind=failure.kind,
-            ) from failure
-        finally:
-            # Tenacity's state refers to itself: it would stay in memory, with the page, until garbage is collected.
-            retrying.iter_state.reset()
+            try:
+                page = await self._attempt(call, ordinal, attempts)
+                break
+            except TransientFailure as failure:
+                pause = failure.retry_after or self._retry.draw(attempts, self._rng)
+                if self._retry.is_spent(attempts, max(time.monotonic() - started, waited) + pause):
+                    advice = "The venue may be down or busy: run again later, what was pulled is stored"
+                    raise VenueError(call.request, attempts, failure.cause, advice, kind=failure.kind) from failure
+                self._count(failure=failure.kind, limited=pause if failure.kind == RATE_LIMIT else 0.0)
+                log.info("%s: %s; attempt %d in %.1f s", call.request[:200], str(failure), attempts + 1, pause)
+            await self._sleep(pause)
+            waited += pause
         if page.status >= 300 and page.status not in accept:
             advice = f"{self.name} is public: {BLOCKED}" if page.status in (401, 403) else None
             cause = f"HTTP {page.status}: {parse_error_text(page.body)}"
@@ -305,14 +290,6 @@ class HttpClient:
             if stats is not None:
                 stats.count(**counts)
 
-    def _before_sleep(self, call: VenueCall, state: RetryCallState) -> None:
-        """Count and log the failure that a retry follows."""
-        failure = state.outcome.exception() if state.outcome else None
-        if isinstance(failure, TransientFailure):
-            self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)
-        # Text: a log record that keeps the failure would keep the frames of the call, and with them its page.
-        log.info("%s: %s; attempt %d in %.1f s", call.request[:200], str(failure), state.attempt_number + 1, state.upcoming_sleep)
-
     async def follow(self, listing: Listing) -> AsyncIterator[VenuePage]:
         """Yield the pages of `listing`. Raises `PagingError` for an endless listing."""
 
@@ -325,4 +302,4 @@ class HttpClient:
 
     async def pause(self, number: int) -> None:
         """Wait for the jittered back-off that follows `number` failures in a row."""
-        await self._sleep(self._backoff.draw(number))
+        await self._sleep(self._retry.draw(number, self._rng))

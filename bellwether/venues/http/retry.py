@@ -1,7 +1,8 @@
-"""Retry policy for calls to venues: transient failures, back-off and bounds."""
+"""Failures of calls, their retries with back-off, and the bounds of a response."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,8 +18,6 @@ from bellwether.venues.wire.json_decoding import MalformedBody
 
 if TYPE_CHECKING:
     import httpx
-    from tenacity import RetryCallState
-
 
 #: Doublings after which every cap is reached.
 _MOST_DOUBLINGS = 30
@@ -36,6 +35,14 @@ class RetryPolicy:
     cap: float = 20.0
     seconds: float = 180.0
     attempts: int = 60
+
+    def draw(self, failures: int, rng: Random) -> float:
+        """Draw the seconds to wait after this many failures in a row."""
+        return compute_delay(failures, rng, base=self.base, cap=self.cap)
+
+    def is_spent(self, attempts: int, seconds: float) -> bool:
+        """Return True if no attempt may follow this many. seconds: from the start of the first to the end of the next wait."""
+        return attempts >= self.attempts or seconds > self.seconds
 
 
 #: Kinds of failures, as `VenueError.kind` states them.
@@ -62,6 +69,50 @@ class RefusedError(VenueError):
         super().__init__(call, attempts, cause, advice or _REFUSED_AGAIN, kind=REFUSALS.get(status, "refused"))
 
 
+#: Requested encodings; others are not read.
+ENCODINGS = "gzip, deflate"
+
+
+class TooLargeError(VenueError):
+    """A response's body exceeds the maximum size; the rest of the body was not read."""
+
+    def __init__(self, call: str, attempts: int, most: int) -> None:
+        advice = "Look at the address; if the venue really sends so much, raise BELLWETHER_RESPONSE_MB"
+        super().__init__(call, attempts, f"the answer is larger than {most / 2**20:g} MB and was not read", advice, kind="too large")
+
+
+class OversizedBody(Exception):
+    """A response's body is longer than the maximum."""
+
+
+async def read_body(response: httpx.Response, most: int, body: bytearray | None = None) -> bytes:
+    """Read and decompress the body of a streamed response. most: maximum number of bytes, decompressed. body: receives the bytes in order,
+    so that the part before a failure is available.
+
+    Raises `OversizedBody` as soon as the body exceeds `most`, and `httpx.DecodingError` if it does not match its Content-Encoding, or ends
+    too early. httpx would decompress a chunk as a whole, to a thousand times its size.
+    """
+    import httpx
+
+    body, sent, stream = bytearray() if body is None else body, 0, response.stream
+    assert isinstance(stream, httpx.AsyncByteStream)
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise httpx.DecodingError(f"an encoding that was not asked for: {encoding[:40]!r}", request=response.request)
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding not in ("", "identity") else None
+    try:
+        async for chunk in stream:
+            sent += len(chunk)
+            body += unpack.decompress(chunk, most + 1 - len(body)) if unpack else chunk
+            if len(body) > most:
+                raise OversizedBody
+    except zlib.error as error:
+        raise httpx.DecodingError(str(error), request=response.request) from error
+    if unpack and sent and not unpack.eof:
+        raise httpx.DecodingError("the packed body ends too early", request=response.request)
+    return bytes(body)
+
+
 #: Likely cause of a refusal as unauthorized at an interface without keys.
 BLOCKED = "no key is sent or needed; it may refuse this machine's region or network address (VPN, proxy, firewall)"
 _REFUSED_AGAIN = "The venue will refuse it again: look at the parameters"
@@ -86,29 +137,6 @@ def compute_delay(failures: int, rng: Random, *, base: float, cap: float, least:
     """
     longest = min(cap, base * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
     return rng.uniform(least * longest, longest)
-
-
-class Backoff:
-    """Functions that tell Tenacity how long to wait and when to stop. rng: makes the random waits reproducible."""
-
-    def __init__(self, retry: RetryPolicy, rng: Random) -> None:
-        self._retry = retry
-        self._rng = rng
-
-    def wait(self, state: RetryCallState) -> float:
-        """Return the seconds to wait before the next attempt: as the venue requests, otherwise the jittered back-off."""
-        failure = state.outcome.exception() if state.outcome else None
-        requested = failure.retry_after if isinstance(failure, TransientFailure) else None
-        return requested or self.draw(state.attempt_number)
-
-    def draw(self, number: int) -> float:
-        """Draw the jittered back-off in seconds after `number` failures."""
-        return compute_delay(number, self._rng, base=self._retry.base, cap=self._retry.cap)
-
-    def stop(self, state: RetryCallState) -> bool:
-        """Return True if no attempt remains, or if the next wait would exceed the time limit."""
-        spent = max(state.seconds_since_start or 0.0, state.idle_for)
-        return state.attempt_number >= self._retry.attempts or spent + state.upcoming_sleep > self._retry.seconds
 
 
 def describe_failure(error: httpx.HTTPError) -> TransientFailure:

@@ -20,8 +20,7 @@ import pytest
 
 from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.http.rates import HomeRates, TokenBucket
-from bellwether.venues.http.response_body import TooLargeError, read_body
-from bellwether.venues.http.retry import RefusedError, RetryPolicy, compute_delay
+from bellwether.venues.http.retry import RefusedError, RetryPolicy, TooLargeError, compute_delay
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from tests.unit.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
@@ -377,19 +376,6 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(first: Talk):
         page = await client.get("/markets", (("limit", "5"),))
     assert page.body == BODY
     assert requests[:2] == ["GET /trade-api/v2/markets?limit=5 HTTP/1.1"] * 2
-
-
-async def test_packed_bodies_of_any_length_in_any_chunks_are_unpacked_whole():
-    for size, step in product((0, 1, 1 << 20, (1 << 20) + 1, 3 << 20), (7, 65_536)):
-        for body in (bytes(size), Random(1).randbytes(size if step > 7 else size % 1000)):
-            packed = gzip.compress(body[: size // 2]) + gzip.compress(body[size // 2 :])
-
-            async def chunks(packed: bytes = packed, step: int = step) -> AsyncIterator[bytes]:
-                for start in range(0, len(packed), step):
-                    yield packed[start : start + step]
-
-            response = httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=chunks())
-            assert await read_body(response, 4 << 20) == body
 
 
 def test_a_call_is_retried_sixty_times_within_three_minutes():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from websockets.exceptions import ConnectionClosed
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, Backoff, RetryPolicy, TransientFailure
+from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, RetryPolicy, TransientFailure
 from bellwether.venues.kalshi.stream.frame import (
     DELTA,
     LIFECYCLES,
@@ -53,7 +53,6 @@ log = logging.getLogger(__name__)
 #: Returns those of some markets that no longer trade. Raises `VenueError` if the venue does not respond.
 FindOverMarkets = Callable[[Sequence[str]], Awaitable[set[str]]]
 
-_MOST_DOUBLINGS = 60
 _ADVICE = defaultdict(
     lambda: "The venue will refuse it again: look at the address and at what is asked",
     {"authentication": "Look at the key, whether it has expired, and at this machine's clock"},
@@ -187,8 +186,8 @@ class KalshiStream:
         monotonic seconds of the first one.
         """
         self.stats.failures[failure.kind] = self.stats.failures.get(failure.kind, 0) + 1
-        pause = Backoff(retry, self._rng).draw(min(max(attempts, 1), _MOST_DOUBLINGS))
-        if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
+        pause = retry.draw(max(attempts, 1), self._rng)
+        if retry.is_spent(attempts, time.monotonic() - since + pause):
             advice = "What came so far is kept: record again under the same name to continue"
             raise VenueError(format_handshake(self._url), max(attempts, 1), failure.cause, advice, kind=failure.kind) from failure
         log.info("%s: %s; attempt %d in %.1f s", format_handshake(self._url), failure.cause, attempts + 1, pause)
