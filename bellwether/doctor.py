@@ -218,7 +218,7 @@ async def try_kalshi(url: str) -> Connection:
 
 async def try_gamma(url: str) -> Connection:
     """Test Polymarket's Gamma API by requesting one market."""
-    first = routes.markets(closed=False, limit=1)
+    first = routes.markets(closed=False)
     return await _try_venue("Polymarket Gamma", GammaClient, url, VenueCall(first.path, first.params))
 
 

@@ -8,8 +8,7 @@ from assets.replay import jobs
 from assets.replay.assets import BACKTEST_TABLES
 from assets.replay.partitions import AGENT, EPISODE
 from assets.venues.jobs import RECORDINGS
-from assets.venues.partitions import RECORDING
-from assets.venues.recordings import RECORDING_TABLES
+from assets.venues.recordings import RECORDING, RECORDING_TABLES
 from bellwether.errors import BellwetherError
 from bellwether.recordings.capture_import import import_captures
 from bellwether.replay.episode_builder.sources import outdated_episodes

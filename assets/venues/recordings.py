@@ -5,7 +5,6 @@ from typing import Any
 
 import dagster as dg
 
-from assets.venues.partitions import RECORDING
 from bellwether.recordings.frames import read_batches, to_gap_rows
 from bellwether.recordings.gaps import build_gap_report
 from orchestration.asset_declarations import table_output
@@ -14,6 +13,7 @@ from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager
 from resources.recordings import RecordingsResource
 
+RECORDING = dg.DynamicPartitionsDefinition(name="recording")
 RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
 
 

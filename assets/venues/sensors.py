@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.venues.jobs import RECORDINGS
-from assets.venues.partitions import RECORDING
+from assets.venues.recordings import RECORDING
 from bellwether.errors import LakeError
 from bellwether.recordings.recording import RecordingStatus
 from bellwether.tables import table

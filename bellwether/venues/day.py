@@ -12,13 +12,11 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, ClassVar
 
 import polars as pl
@@ -32,14 +30,13 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.puller import Progress, Puller, run_pull
-from bellwether.venues.records import build_keys, key_schema, reject_contradictions, select_records
+from bellwether.venues.records import RecordType, build_keys, key_schema, reject_contradictions, select_records
 from bellwether.venues.wire.rejects import (
     HOLE,
     NOT_LISTED,
     PATIENCE,
     Origin,
     ParsedRecords,
-    Quarantine,
     RejectReason,
     is_processed,
     parse_or_reject,
@@ -84,30 +81,6 @@ class PullPlan:
         ]
         inside = prices.select(pl.col(at).is_between(closes - self.window, closes)).to_series()
         return prices.filter(closes.is_not_null() & inside)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordType:
-    """Kind of records, such as markets, that one raw table has. field: name of their identifier in the response. column: its name in the
-    table.
-    """
-
-    table: Table
-    field: str
-    column: str
-
-    def quarantine(self, day: date, origin: Origin) -> Quarantine:
-        """Create the quarantine that converts invalid records of a page to rejects."""
-        return Quarantine(self.table, self.field, day, origin)
-
-    def reject_missing(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
-        """Yield rejects for the `missing` records, which the venue did not return. requested: by record, the page of the last call that
-        named it.
-        """
-        places = sorted((requested[name].page, name) for name in missing)
-        for _, group in groupby(places, key=itemgetter(0)):
-            names = [name for _, name in group]
-            yield self.quarantine(day, requested[names[0]]).reject_missing(names, reason)
 
 
 class VenueDay(ABC):

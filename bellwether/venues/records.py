@@ -1,4 +1,4 @@
-"""Choice of one record per market. Older records that contradict it become rejects, duplicates are dropped.
+"""Kinds of records, and the choice of one record per market. Older records that contradict it become rejects, duplicates are dropped.
 
 A record's key has its place in the pull (listing: number of the source, page, ordinal on the page) and the columns by which records are
 compared. A superseded record was not chosen.
@@ -6,13 +6,42 @@ compared. A superseded record was not chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
 from bellwether.tables.schema import Table
-from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, RejectReason, repeat_value
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, RejectReason, repeat_value
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """Kind of records, such as markets, that one raw table has. field: name of their identifier in the response. column: its name in the
+    table.
+    """
+
+    table: Table
+    field: str
+    column: str
+
+    def quarantine(self, day: date, origin: Origin) -> Quarantine:
+        """Create the quarantine that converts invalid records of a page to rejects."""
+        return Quarantine(self.table, self.field, day, origin)
+
+    def reject_missing(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
+        """Yield rejects for the `missing` records, which the venue did not return. requested: by record, the page of the last call that
+        named it.
+        """
+        places = sorted((requested[name].page, name) for name in missing)
+        for _, group in groupby(places, key=itemgetter(0)):
+            names = [name for _, name in group]
+            yield self.quarantine(day, requested[names[0]]).reject_missing(names, reason)
+
 
 _PLACE = {"listing": pl.UInt8(), "page": pl.Int32(), "ordinal": pl.Int32()}
 _DISPUTE = {"field": pl.String(), "value": pl.String(), "reason": pl.String()}

@@ -20,7 +20,7 @@ from assets.arena.partitions import WEEK
 from assets.benchmark.assets import ForecastConfig, ScoreConfig
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list, forecasters
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
-from assets.venues.partitions import RECORDING
+from assets.venues.recordings import RECORDING
 from bellwether.forecasting import without_key
 from bellwether.lake import meta
 from bellwether.lake.dictionary import build_dictionary

@@ -256,11 +256,6 @@ def parameters(spec: Schema, path: str) -> dict[str, Schema]:
     return {node["name"]: resolved(spec, node["schema"]) for node in found if node["in"] == "query"}
 
 
-def test_the_filter_words_are_the_venues(spec: Schema):
-    assert set(parameters(spec, "/events")["status"]["enum"]) == set(routes.EVENT_STATUSES)
-    assert set(parameters(spec, "/series/{series_ticker}/markets/{ticker}/candlesticks")["period_interval"]["enum"]) == set(routes.PERIODS)
-
-
 START = datetime(2026, 10, 1, tzinfo=UTC)
 END = START + timedelta(days=1)
 CALLS: dict[str, VenueCall] = {

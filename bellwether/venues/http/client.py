@@ -223,8 +223,8 @@ class HttpClient:
             except TransientFailure as failure:
                 pause = failure.retry_after or self._retry.draw(attempts, self._rng)
                 if self._retry.is_spent(attempts, max(time.monotonic() - started, waited) + pause):
-                    advice = "The venue may be down or busy: run again later, what was pulled is stored"
-                    raise VenueError(call.request, attempts, failure.cause, advice, kind=failure.kind) from failure
+                    later = "The venue may be down or busy: run again later, what was pulled is stored"
+                    raise VenueError(call.request, attempts, failure.cause, later, kind=failure.kind) from failure
                 self._count(failure=failure.kind, limited=pause if failure.kind == RATE_LIMIT else 0.0)
                 log.info("%s: %s; attempt %d in %.1f s", call.request[:200], str(failure), attempts + 1, pause)
             await self._sleep(pause)

@@ -23,7 +23,7 @@ from bellwether.tables.raw import (
     KALSHI_REJECTS,
     KALSHI_SERIES,
 )
-from bellwether.venues.day import FOLLOWED, NAMED, DayPull, Markets, PullPlan, RecordType, VenueDay
+from bellwether.venues.day import FOLLOWED, NAMED, DayPull, Markets, PullPlan, VenueDay
 from bellwether.venues.day import pull_day as pull_venue_day
 from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
 from bellwether.venues.http.pages import PageStore, StoredPull
@@ -35,6 +35,7 @@ from bellwether.venues.kalshi.archive import AGREED, find_covering_archive, pars
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS
 from bellwether.venues.kalshi.wire import CandlePage, extract_nested_markets, parse_candle_pages, parse_events, parse_markets, parse_series
+from bellwether.venues.records import RecordType
 from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, parse_or_reject
 
 #: Events per call; with their nested markets they fill a page of ordinary size.

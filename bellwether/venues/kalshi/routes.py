@@ -1,4 +1,4 @@
-"""Routes of Kalshi. Calls that exceed the venue's documented limits raise an error before they are sent.
+"""Routes of Kalshi, and the venue's documented limits.
 
 A combo is a multivariate market, on the outcomes of several other markets. Markets settled before the venue's cutoff, an instant, are only
 in its archive.
@@ -12,13 +12,10 @@ from itertools import pairwise
 from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from bellwether.errors import ConfigError
 from bellwether.venues.http.page import Params, VenueCall, drop_missing, join_tickers, quote_segment
 from bellwether.venues.http.paging import Listing
 
-#: Statuses in a filter of events; the statuses in responses differ.
-EVENT_STATUSES = ("unopened", "open", "closed", "settled")
-PERIODS = (1, 60, 1440)
+#: Most tickers of a call, and most candles of a response.
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
 #: Segments of a path that follow `markets` and are not a ticker.
@@ -26,26 +23,19 @@ MARKET_LISTS = frozenset({"candlesticks", "orderbooks", "trades"})
 
 
 def events(
-    *,
-    status: str | None = None,
-    tickers: Sequence[str] = (),
-    closing_after: datetime | None = None,
-    nested: bool = True,
-    limit: int = 200,
+    *, status: str | None = None, tickers: Sequence[str] = (), closing_after: datetime | None = None, nested: bool = True
 ) -> Listing:
     """Build GET /events. nested: with the markets of each event. Combos are never included.
 
-    status: one of `EVENT_STATUSES`, of any of the event's markets. closing_after: aware time after which a market of the event closes. Raises `ConfigError` for another status.
+    status: unopened, open, closed or settled, of any of the event's markets; responses name some of these differently. closing_after: aware
+    time after which a market of the event closes.
     """
-    if status is not None and status not in EVENT_STATUSES:
-        hint = "; answers say finalized, the filter is called settled" if status == "finalized" else ""
-        raise ConfigError(f"requesting status={status!r}: the venue knows {', '.join(EVENT_STATUSES)}{hint}")
     chosen = {
         "status": status,
         "tickers": join_tickers(tickers),
         "min_close_ts": _seconds(closing_after),
         "with_nested_markets": "true" if nested else None,
-        "limit": str(limit),
+        "limit": "200",
     }
     return Listing("/events", drop_missing(chosen), "events", "event_ticker")
 
@@ -57,7 +47,6 @@ def markets(
     tickers: Sequence[str] = (),
     event_ticker: str | None = None,
     mve_filter: Literal["exclude"] | None = "exclude",
-    limit: int = 1000,
 ) -> Listing:
     """Build GET /markets; by default without combos (`mve_filter`).
 
@@ -70,23 +59,15 @@ def markets(
         "tickers": join_tickers(tickers),
         "event_ticker": event_ticker,
         "mve_filter": mve_filter,
-        "limit": str(limit),
+        "limit": "1000",
     }
     return Listing("/markets", drop_missing(chosen), "markets", "ticker")
 
 
 def historical_markets(
-    *,
-    tickers: Sequence[str] = (),
-    event_ticker: str | None = None,
-    mve_filter: Literal["exclude"] | None = "exclude",
+    *, tickers: Sequence[str] = (), event_ticker: str | None = None, mve_filter: Literal["exclude"] | None = "exclude"
 ) -> Listing:
-    """Build GET /historical/markets: archived markets, which settled before the cutoff.
-
-    Raises `ConfigError` for two filters at once, which the venue forbids.
-    """
-    if tickers and event_ticker:
-        raise ConfigError("requesting archived markets: tickers and event_ticker exclude each other; give one")
+    """Build GET /historical/markets: archived markets, which settled before the cutoff. The venue forbids two filters at once."""
     chosen = {"tickers": join_tickers(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": "1000"}
     return Listing("/historical/markets", drop_missing(chosen), "markets", "ticker")
 
@@ -102,14 +83,7 @@ def historical_cutoff() -> VenueCall:
 
 
 def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """Build GET /markets/candlesticks for live markets. Raises `ConfigError` if there are more than 100 markets, or more than 10,000
-    candles in total.
-    """
-    most = len(tickers) * (int((end - start).total_seconds()) // (60 * period_minutes) + 1)
-    if not 1 <= len(tickers) <= MOST_TICKERS or most > MOST_CANDLES:
-        raise ConfigError(
-            f"requesting candles: {len(tickers)} markets with up to {most} candles at once; ask for 1 to {MOST_TICKERS} and {MOST_CANDLES} at most"
-        )
+    """Build GET /markets/candlesticks for at most `MOST_TICKERS` live markets and `MOST_CANDLES` candles in total."""
     return VenueCall("/markets/candlesticks", (("market_tickers", join_tickers(tickers)), *_span(start, end, period_minutes)))
 
 
@@ -119,20 +93,16 @@ def historical_candles(ticker: str, start: datetime, end: datetime, *, period_mi
 
 
 def orderbooks(tickers: Sequence[str]) -> VenueCall:
-    """Build GET /markets/orderbooks: the complete books of 1 to 100 markets. Raises `ConfigError` for no market, or for more."""
-    if not 1 <= len(tickers) <= MOST_TICKERS:
-        raise ConfigError(f"requesting order books: {len(tickers)} markets at once; ask for 1 to {MOST_TICKERS}")
+    """Build GET /markets/orderbooks: the complete books of at most `MOST_TICKERS` markets."""
     return VenueCall("/markets/orderbooks", tuple(("tickers", ticker) for ticker in tickers))
 
 
-def trades(*, ticker: str | None = None, after: datetime | None = None, limit: int = 1000) -> Listing:
+def trades(*, ticker: str | None = None, after: datetime | None = None) -> Listing:
     """Build GET /markets/trades: trades of one market or of all (`ticker` is None), newest first, including block trades.
 
     after: aware time, truncated to whole seconds.
     """
-    return Listing(
-        "/markets/trades", drop_missing({"ticker": ticker, "min_ts": _seconds(after), "limit": str(limit)}), "trades", "trade_id"
-    )
+    return Listing("/markets/trades", drop_missing({"ticker": ticker, "min_ts": _seconds(after), "limit": "1000"}), "trades", "trade_id")
 
 
 def parse_requested_tickers(request: str) -> frozenset[str]:
@@ -151,6 +121,4 @@ def _seconds(at: datetime | None) -> str | None:
 
 
 def _span(start: datetime, end: datetime, period_minutes: int) -> Params:
-    if period_minutes not in PERIODS:
-        raise ConfigError(f"requesting candles: a period of {period_minutes} minutes is none of {', '.join(map(str, PERIODS))}")
     return (("start_ts", str(int(start.timestamp()))), ("end_ts", str(int(end.timestamp()))), ("period_interval", str(period_minutes)))

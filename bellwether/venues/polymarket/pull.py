@@ -25,7 +25,7 @@ from bellwether.tables.raw import (
     POLYMARKET_REJECTS,
     POLYMARKET_WINNERS,
 )
-from bellwether.venues.day import FOLLOWED, LISTING, NAMED, DayPull, Markets, PullPlan, RecordType, VenueDay
+from bellwether.venues.day import FOLLOWED, LISTING, NAMED, DayPull, Markets, PullPlan, VenueDay
 from bellwether.venues.day import pull_day as pull_venue_day
 from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
 from bellwether.venues.http.pages import PageStore, StoredPull
@@ -38,6 +38,7 @@ from bellwether.venues.polymarket.clob_wire import PriceHistory, parse_histories
 from bellwether.venues.polymarket.resolution import build_resolutions
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets
+from bellwether.venues.records import RecordType
 from bellwether.venues.wire.json_decoding import MalformedBody, decode_record
 from bellwether.venues.wire.rejects import ParsedRecords, assign_origins, is_processed, parse_or_reject
 from bellwether.venues.wire.times import parse_instant, split_span
@@ -169,7 +170,7 @@ class PolymarketDay(VenueDay):
         Open markets are requested first, so that a market that closes meanwhile is in both lists instead of neither.
         """
         start, end = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
-        listings = [routes.markets(closed=closed, end_date_min=start, end_date_max=end, include_tag=True) for closed in (False, True)]
+        listings = [routes.markets(closed=closed, end_date_min=start, end_date_max=end) for closed in (False, True)]
         await markets.collect(puller, "markets", listings)
         if markets.responded_at is not None and markets.responded_at - self.start <= _CLOSINGS_LISTED:
             async for _ in self._closings(puller, markets):
@@ -179,7 +180,7 @@ class PolymarketDay(VenueDay):
 
     async def _closings(self, puller: Puller, markets: Markets) -> AsyncIterator[VenuePage]:
         """Add closed markets, latest closing first, until the beginning of the day is reached; Gamma cannot filter by closing time."""
-        listing = routes.markets(closed=True, order="closedTime", ascending=False, include_tag=True)
+        listing = routes.markets(closed=True, order="closedTime", ascending=False)
         async with aclosing(puller.follow(_CLOSINGS, [listing], partial(markets.add, _CLOSINGS))) as pages:
             async for page in pages:
                 yield page
@@ -198,7 +199,7 @@ class PolymarketDay(VenueDay):
         markets.keys = [rows.filter(~pl.col("market_id").is_in(left_out)) for rows in markets.keys]
 
     def list_named_calls(self, names: Iterable[str], answered: set[str | None]) -> Iterator[Listing]:
-        return _by_id(partial(routes.markets, include_tag=True), sorted(names), answered, routes.MOST_MARKETS)
+        return _by_id(routes.markets, sorted(names), answered, routes.MOST_MARKETS)
 
     async def complete(self, puller: Puller, markets: Markets) -> None:
         """Request the events, the winners and the prices; for traded markets without prices, request coarse ones."""

@@ -1,4 +1,4 @@
-"""Routes of Polymarket's Gamma and CLOB. Calls that the venue would refuse raise an error before they are sent."""
+"""Routes of Polymarket's Gamma and CLOB, and the venue's documented limits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bellwether.errors import ConfigError
 from bellwether.venues.http.page import Params, VenueCall, VenuePage, drop_missing, split_batches
 from bellwether.venues.http.paging import Listing
 
+#: Markets of a page, and most ids of a call.
 MOST_MARKETS = 100
-MOST_EVENTS = 500
 #: Tokens of one POST.
 MOST_TOKENS = 500
 #: Longest span of one call of past prices, in days.
@@ -27,7 +27,6 @@ UNKNOWN = frozenset({400, 404})
 
 _NUMBER = re.compile(r"[0-9]{1,90}")
 _CONDITION = re.compile(r"0x(?:[0-9a-fA-F]{62}|[0-9a-fA-F]{64})")
-_CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]*(,[a-z][a-zA-Z0-9]*)*")
 
 
 def markets(
@@ -39,19 +38,12 @@ def markets(
     order: str | None = None,
     ascending: bool | None = None,
     ids: Sequence[str] = (),
-    include_tag: bool = False,
-    limit: int = MOST_MARKETS,
 ) -> Listing:
-    """Build GET /markets/keyset: Gamma's closed or, with closed=False, open markets, with filters by scheduled end and other fields.
+    """Build GET /markets/keyset: Gamma's closed or, with closed=False, open markets with their tags.
 
-    end_date_min, end_date_max: aware times that bound the scheduled end. order: field to sort by, in camel case, such as volumeNum.
-    Raises `ConfigError` for arguments that the venue refuses: more than 100 markets on a page, a field in snake case, an
-    invalid id, a time without a zone.
+    end_date_min, end_date_max: aware times that bound the scheduled end. order: field to sort by, in camel case, such as volumeNum. ids: at
+    most `MOST_MARKETS`. Raises `ConfigError` for an invalid id.
     """
-    _check_limit("markets", limit, MOST_MARKETS)
-    if order is not None and not _CAMEL_CASE.fullmatch(order):
-        raise ConfigError(f"requesting order={order!r}: the venue spells its fields in camel case, as in volumeNum or endDate")
-    _check_span("end dates", end_date_min, end_date_max)
     chosen = {
         "closed": _flag(closed),
         "active": _flag(active),
@@ -63,15 +55,15 @@ def markets(
     params = (
         *drop_missing(chosen),
         *(("id", _number("id of a market", id_)) for id_ in ids),
-        *drop_missing({"include_tag": "true" if include_tag else None, "limit": str(limit)}),
+        ("include_tag", "true"),
+        ("limit", str(MOST_MARKETS)),
     )
     return _keyset("/markets/keyset", params, "markets")
 
 
-def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listing:
-    """Build GET /events/keyset: Gamma's closed or, with closed=False, open events, with their markets, up to 500 per page."""
-    _check_limit("events", limit, MOST_EVENTS)
-    params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", str(limit)))
+def events(*, closed: bool, ids: Sequence[str] = ()) -> Listing:
+    """Build GET /events/keyset: Gamma's closed or, with closed=False, open events, with their markets. Raises `ConfigError` for an invalid id."""
+    params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", "100"))
     return _keyset("/events/keyset", params, "events")
 
 
@@ -81,13 +73,9 @@ def books(token_ids: Iterable[str]) -> list[VenueCall]:
 
 
 def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_minutes: int) -> VenueCall:
-    """Build GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`.
-
-    Raises `ConfigError` for less than one minute.
+    """Build GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`. Raises `ConfigError`
+    for an invalid token.
     """
-    if fidelity_minutes < 1:
-        raise ConfigError(f"requesting past prices: a fidelity of {fidelity_minutes} minutes; ask for 1 at least")
-    _check_span("past prices", start, end)
     params = {
         "market": check_token(token_id),
         "startTs": str(int(start.timestamp())),
@@ -135,19 +123,6 @@ def _flag(value: bool | None) -> str | None:
 
 def _instant(at: datetime | None) -> str | None:
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if at else None
-
-
-def _check_span(subject: str, start: datetime | None, end: datetime | None) -> None:
-    for at in (start, end):
-        if at is not None and at.tzinfo is None:
-            raise ConfigError(f"requesting {subject}: the time {at.isoformat()} has no zone; give aware times")
-    if start and end and start > end:
-        raise ConfigError(f"requesting {subject}: {start.isoformat()} is after {end.isoformat()}; exchange them")
-
-
-def _check_limit(subject: str, limit: int, most: int) -> None:
-    if not 1 <= limit <= most:
-        raise ConfigError(f"requesting {subject}: {limit} on a page; ask for 1 to {most}")
 
 
 def _number(subject: str, text: str) -> str:

@@ -44,7 +44,7 @@ class MarketRows:
 
 async def fetch_largest_open(gamma: GammaClient, count: int, matches: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
     """Fetch open markets by descending volume, page by page until at least `count` of them satisfy `matches`."""
-    listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False, include_tag=True)
+    listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False)
     return await _collect_rows(listing, count, matches)
 
 
@@ -53,7 +53,7 @@ async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> M
     parts = []
     # The open ones first: a market that closes meanwhile is then in both lists, not in neither.
     for closed in (False, True):
-        listing = gamma.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True, include_tag=True)
+        listing = gamma.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True)
         parts.append(await _collect_rows(listing))
     return _merge_rows(parts)
 
@@ -65,7 +65,7 @@ async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRo
     for closed in (False, True):
         missing = [market_id for market_id in market_ids if market_id not in returned_ids]
         for batch in split_batches(missing, routes.MOST_MARKETS):
-            parts.append(await _collect_rows(gamma.markets(closed=closed, ids=batch, include_tag=True)))
+            parts.append(await _collect_rows(gamma.markets(closed=closed, ids=batch)))
             returned_ids.update(row["market_id"] for row in parts[-1].rows)
     return _merge_rows(parts)
 

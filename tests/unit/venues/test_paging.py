@@ -106,7 +106,7 @@ async def test_a_listing_by_keyset_is_followed_to_its_end():
         pages = [page async for page in client.markets(closed=False)]
     assert (ids(pages), [page.ordinal for page in pages]) == (["1", "2", "3"], [0, 1, 2])
     cursors = ("", "&after_cursor=a", "&after_cursor=a", "&after_cursor=b")
-    assert script.urls == [f"/markets/keyset?closed=false&limit=100{cursor}" for cursor in cursors]
+    assert script.urls == [f"/markets/keyset?closed=false&include_tag=true&limit=100{cursor}" for cursor in cursors]
 
 
 TOKENS = [str(10**76 + number) for number in range(1201)]
