@@ -41,7 +41,6 @@ from bellwether.venues.kalshi.stream.protocol import (
     get_snapshot,
     list_subscriptions,
     read_subscription_end,
-    unsubscribe,
 )
 from bellwether.venues.kalshi.stream.signing import Credentials
 
@@ -91,8 +90,7 @@ class StreamStats:
 class KalshiStream:
     """Stream of the frames of selected markets, in order of arrival.
 
-    After a gap in the sequence numbers, the client requests the books again: by a command, then by a new subscription, then by a new
-    connection. When the venue ends a subscription, the client opens a new connection, which also counts as a gap. A silent connection is
+    After a gap in the sequence numbers, the client requests the books again: by a command, then by a new connection. When the venue ends a subscription, the client opens a new connection, which also counts as a gap. A silent connection is
     probed, and replaced if it does not respond. Books are invalid from a gap to their next snapshot; see
     `bellwether.recordings.gaps`.
 
@@ -198,14 +196,12 @@ class KalshiStream:
 class _BookRequest:
     """Pending request for complete books, made because a subscription has lost messages (a gap).
 
-    awaited: markets whose books have not arrived. requested_at: monotonic seconds. resubscribed: the books were requested by a new
-    subscription. again: another gap has occurred since.
+    awaited: markets whose books have not arrived. requested_at: monotonic seconds. again: another gap has occurred since.
     """
 
     sid: int
     awaited: set[str]
     requested_at: float
-    resubscribed: bool = False
     again: bool = False
 
 
@@ -237,8 +233,6 @@ class _Session:
         self._unconfirmed: set[str] = set()
         self._request: _BookRequest | None = None
         self._snapshot_command: int | None = None
-        #: Numbers of the commands that end replaced subscriptions, and the numbers of these subscriptions.
-        self._replaced: dict[int, int] = {}
         self._heard = 0
         self._failure: TransientFailure | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -301,19 +295,6 @@ class _Session:
         self._request = _BookRequest(sid, set(self._wanted.tickers), time.monotonic())
         self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
 
-    async def _resubscribe(self) -> None:
-        """Replace the subscription by a new one, to receive the missing books. Raises `TransientFailure` if that has already been tried."""
-        request = self._request
-        if request is None:
-            return
-        if request.resubscribed:
-            raise TransientFailure(TIMEOUT, "the books did not arrive, neither by a command nor by a new subscription")
-        request.resubscribed, request.requested_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
-        self._channels.pop(request.sid, None)
-        self._replaced[self._commands + 1] = request.sid
-        await self._send(lambda number: unsubscribe(number, [request.sid]))
-        await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": self._wanted.yes_prices})
-
     async def _note_book(self, market: str | None) -> None:
         """Note that the complete book of a market has arrived."""
         request = self._request
@@ -341,22 +322,18 @@ class _Session:
                 self._channels[body["sid"]] = body["channel"]
                 self._unconfirmed.discard(body["channel"])
         elif kind in ENDING:
-            await self._process_refusal(parse_message(data))
+            self._process_refusal(parse_message(data))
 
-    async def _process_refusal(self, message: dict[str, Any]) -> None:
-        """Process an error or the end of a subscription: request the books differently, raise, or log it."""
+    def _process_refusal(self, message: dict[str, Any]) -> None:
+        """Process an error or the end of a subscription: raise, or log it."""
         body = read_body(message)
         number, code = (value if type(value) is int else None for value in (message.get("id"), body.get("code")))
         cause = f"error {code}: {str(body.get('msg'))[:200]}"
         if (end := read_subscription_end(message)) is not None:
-            if end.sid not in self._replaced.values() and number not in self._replaced:
-                self._stats.gaps += 1
-                raise TransientFailure(SERVER, f"the venue ended a subscription ({end.cause})")
-            return
+            self._stats.gaps += 1
+            raise TransientFailure(SERVER, f"the venue ended a subscription ({end.cause})")
         if number is not None and number == self._snapshot_command:
-            self._snapshot_command = None
-            await self._resubscribe()
-            return
+            raise TransientFailure(SERVER, f"the venue refused to send books ({cause})")
         command = None if number is None else self._required.get(number)
         meaning = classify_error(code)
         if meaning is ErrorMeaning.RENEW and command:
@@ -394,7 +371,7 @@ class _Session:
             if self._heard != heard:
                 heard, since, probed = self._heard, now, False
             try:
-                if self._unconfirmed and now - begun > patience.answer + patience.tick and not self._request:
+                if self._unconfirmed and now - begun > patience.answer + patience.tick:
                     raise TransientFailure(TIMEOUT, f"no answer to subscribing to {', '.join(sorted(self._unconfirmed))}")
                 if now - since > patience.quiet + patience.answer and probed:
                     raise TransientFailure(TIMEOUT, f"silence for {now - since:.0f} s, and no answer when asked")
@@ -403,7 +380,7 @@ class _Session:
                     await self._send(list_subscriptions)
                 await self._settle_doubt()
                 if self._request is not None and now - self._request.requested_at > patience.answer:
-                    await self._resubscribe()
+                    raise TransientFailure(TIMEOUT, "the books that were requested did not arrive")
             except TransientFailure as failure:
                 self._failure = failure
                 self._socket.transport.abort()

@@ -126,11 +126,6 @@ def get_snapshot(number: int, sid: int, tickers: Sequence[str]) -> str:
     return format_command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
 
 
-def unsubscribe(number: int, sids: Iterable[int]) -> str:
-    """Format the command that ends subscriptions. sids: their numbers."""
-    return format_command(number, "unsubscribe", {"sids": list(sids)})
-
-
 def list_subscriptions(number: int) -> str:
     """Format the command that lists subscriptions; its response shows that the connection works."""
     return format_command(number, "list_subscriptions")
