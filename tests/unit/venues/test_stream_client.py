@@ -93,7 +93,7 @@ async def test_a_skipped_number_asks_for_the_books_and_their_coming_ends_it() ->
 
 
 @pytest.mark.parametrize("code", [13, 7, 27])
-async def test_where_books_cannot_be_asked_for_the_client_connects_anew(code: int) -> None:
+async def test_where_books_cannot_be_requested_the_client_opens_a_new_connection(code: int) -> None:
     async def refusing(peer: Peer) -> None:
         await peer.confirm()
         await peer.send(snapshot(A, 1), delta(A, 3))
