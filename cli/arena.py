@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from assets.arena.queries import load_rows, open_arena, open_lake, open_table_reader, require_answers
+from assets.arena.queries import open_arena, open_lake, open_table_reader, require_answers
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
@@ -19,18 +19,16 @@ from bellwether.arena.text_tables import (
     agent_columns,
     explanation_to_dict,
     render_explanation,
-    render_leaderboard,
+    render_standings,
     status_columns,
-    yes_column,
 )
 from bellwether.console import console, emit, grid
-from bellwether.errors import BellwetherError, suggestion
+from bellwether.errors import BellwetherError
 from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
 from bellwether.tables.arena_rankings import RANKED
-from bellwether.tables.exports import write_rows
 from bellwether.untrusted_text import visible
 from cli.delays import find_date, print_date, warn_of_delays
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
@@ -144,15 +142,12 @@ def status(as_json: bool) -> None:
         console().print(STATUS_NOTE, style="dim")
 
 
-METRIC = click.option("--metric", type=click.Choice(RANKED), help="Metric of the ranking.  [default: the first that leads it]")
-
-
 @arena.command()
-@METRIC
+@click.option("--metric", type=click.Choice(RANKED), help="Metric of the ranking.  [default: the first that leads it]")
 @KNOWN_AT
 @AS_JSON
 def leaderboard(metric: str | None, known_at: datetime | None, as_json: bool) -> None:
-    """Show the rankings and the books of live and reconstructed cohorts."""
+    """Rank the families in live and reconstructed cohorts, with intervals."""
     read = open_table_reader(known_at)
     rows, standings = read(LEADERBOARD).sort("methodology", "reconstructed", "family"), read(table("arena/rankings"))
     _warn_of_delays(known_at, LEADERBOARD, table("arena/rankings"))
@@ -160,8 +155,10 @@ def leaderboard(metric: str | None, known_at: datetime | None, as_json: bool) ->
     if as_json:
         emit({"arena": rows.to_dicts(), "rankings": standings.to_dicts(), "as_of": at})
         return
-    _print_standings(standings, metric)
-    for part in render_leaderboard(rows):
+    if standings.is_empty():
+        console().print("No cohort has started. `bellwether arena run` starts one.")
+    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
+    for part in render_standings(standings, primary, metric):
         console().print(part)
     print_date(at)
 
@@ -186,96 +183,6 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
     for name, part in tables.items():
         visible_rows = agent_columns(part) if name == "agents" else part
         console().print(grid(visible_rows, title=name) if part.height else f"{name}: none")
-
-
-@arena.command()
-@click.argument("market")
-@BY
-@REASON
-@AS_JSON
-def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
-    """Cancel MARKET (an id) for all cohorts: positions are refunded at cost and bets are not scored. Irreversible."""
-    from bellwether.arena.weekly.interventions import cancel_market
-
-    with open_arena() as world:
-        intervention = cancel_market(world, market, by, reason)
-    _finish_intervention(intervention, as_json)
-
-
-@arena.command()
-@click.argument("market")
-@AS_JSON
-def resolve(market: str, as_json: bool) -> None:
-    """Query MARKET (an id) now, and settle it or correct its settlement by the methodology's rules."""
-    from assets.arena import runs
-    from assets.warehouse.runs import publish
-    from bellwether.arena.weekly.interventions import require_bets
-
-    require_bets(open_lake(), market, "resolving")
-    with runner() as work:
-        runs.poll_market(work, market)
-        publish(work)
-    of_market = pl.col("market_id") == market
-    last = open_lake().slice(EVIDENCE, missing="skip").read().filter(of_market).sort("known_at").tail(1)
-    settled = open_lake().slice(SETTLEMENTS, missing="skip").read().filter(of_market).sort("methodology", "number")
-    settlements = settled.select("methodology", "number", "result", "winner", "rule", "known_at")
-    if as_json:
-        emit(
-            {
-                "market": market,
-                "looked_at": last["known_at"].item(),
-                "missing": bool(last["missing"].item()),
-                "settlements": settlements.to_dicts(),
-            }
-        )
-        return
-    state = "not listed by the venue" if last["missing"].item() else "closed" if last["closed"].item() else "open"
-    console().print(f"{market}: {state} (polled {last['known_at'].item():%Y-%m-%d %H:%M} UTC)", markup=False, soft_wrap=True)
-    console().print(grid(settlements, title="settlements") if settlements.height else "No settlement.")
-
-
-@arena.command(name="close")
-@click.argument("agent")
-@BY
-@REASON
-@AS_JSON
-def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
-    """Close AGENT (COHORT/FAMILY): it makes no more decisions, and keeps its positions until they are settled."""
-    from bellwether.arena.weekly.interventions import close_agent as closed
-
-    with open_arena() as world:
-        intervention = closed(world, agent, by, reason)
-    _finish_intervention(intervention, as_json)
-
-
-@arena.command()
-@click.argument("cohort", metavar="COHORT", type=DAY)
-@BY
-@REASON
-@AS_JSON
-def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
-    """Archive COHORT (its Sunday): no more decisions, and no place in rankings and curves; its positions are still settled."""
-    from bellwether.arena.weekly.interventions import archive_cohort
-
-    with open_arena() as world:
-        intervention = archive_cohort(world, cohort.date(), by, reason)
-    _finish_intervention(intervention, as_json)
-
-
-def _finish_intervention(intervention: Intervention, as_json: bool) -> None:
-    """After an operator's intervention, update the tables that depend on it, publish, and print a summary."""
-    from assets.arena.runs import apply_intervention
-    from assets.warehouse.runs import publish
-
-    with runner() as work:
-        apply_intervention(work, intervention)
-        publish(work)
-    if not as_json:
-        console().print(
-            f"{intervention.kind} {intervention.subject}: by {visible(intervention.author)}, known from {intervention.at.isoformat()} on",
-            markup=False,
-        )
-    print_summary(work, as_json, results={"intervention": asdict(intervention)})
 
 
 @arena.command()
@@ -367,136 +274,6 @@ def _dollars(cost: int | None) -> str:
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
 
 
-def _print_standings(rows: pl.DataFrame, metric: str | None) -> None:
-    """Print the standings of families. rows: of arena/rankings. metric: metric of the ranking."""
-    from bellwether.arena.rankings.standings import render_standings
-
-    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
-    for part in render_standings(rows, primary, metric):
-        console().print(part)
-
-
-@arena.command()
-@METRIC
-@click.option("--pairs", "with_pairs", is_flag=True, help="Show the paired tests too.")
-@KNOWN_AT
-@AS_JSON
-def rankings(metric: str | None, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
-    """Show the rankings of live, reconstructed and contaminated cohorts, with intervals over events."""
-    read = open_table_reader(known_at)
-    rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
-    _warn_of_delays(known_at, table("arena/rankings"), table("arena/pairs"))
-    at = find_date(table("arena/rankings"), known_at)
-    if as_json:
-        emit({"rankings": rows.to_dicts(), **({"pairs": pairs.to_dicts()} if with_pairs else {}), "as_of": at})
-        return
-    if rows.is_empty():
-        console().print("No cohort has started. `bellwether arena run` starts one.")
-    _print_standings(rows, metric)
-    if with_pairs and not pairs.is_empty():
-        shown_columns = ("metric", "family", "other", "n", "difference", "lower", "upper", "p_holm", "reason")
-        console().print(grid(pairs.select(shown_columns), title="Paired differences by cohort-week", most=200))
-    print_date(at)
-
-
-@arena.command()
-@click.option(
-    "--range",
-    "span",
-    type=click.Choice(["10M", "1H", "1D", "1W", "1M", "3M", "ALL"]),
-    default="ALL",
-    show_default=True,
-    help="How far back from the newest portfolio.",
-)
-@KNOWN_AT
-@AS_JSON
-def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
-    """Show the mean portfolio of each family over a range of time."""
-    from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity
-    from bellwether.arena.rankings.standings import load_cutoffs, load_inputs
-
-    inputs = load_inputs(open_table_reader(known_at), load_cutoffs(settings().registry))
-    rows = compute_window_equity(inputs, WINDOWS[span])
-    _warn_of_delays(known_at)
-    if as_json:
-        emit({"equity": rows.to_dicts()})
-        return
-
-    if (rows["at"] == rows["at"].dt.truncate("1d")).all():
-        rows = rows.with_columns(pl.col("at").dt.date())
-    visible_rows = rows.with_columns(yes_column("reconstructed"), yes_column("contaminated"), pl.col("total").round(2))
-    console().print(grid(visible_rows, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")
-
-
-@arena.command()
-@click.option("--lineup", help="Lineup that is reviewed; BELLWETHER_LINEUP when left out.")
-@AS_JSON
-def review(lineup: str | None, as_json: bool) -> None:
-    """List later releases of families in LiteLLM's price map or the registry."""
-    from bellwether.arena.review import ReviewState, render_advice
-    from bellwether.arena.weekly.interventions import build_review_rows, review_registry
-
-    with open_arena(lineup) as world:
-        reviews = review_registry(world)
-        rows = build_review_rows(reviews, world.now())
-    adopt = {item.family.name: render_advice(item) for item in reviews if item.state is ReviewState.UPGRADE}
-    if as_json:
-        emit({"review": rows.to_dicts(), "adopt": adopt})
-        return
-    visible_rows = rows.select("family", "competes", "model_id", "state", pl.col("offers").list.join(", "), "input_price", "output_price")
-    console().print(grid(visible_rows, most=200) if rows.height else "No family says how its later releases are recognised.")
-    for text in adopt.values():
-        console().print(f"\n{text}", markup=False, soft_wrap=True, end="")
-
-
-@arena.command()
-@click.argument("family")
-@click.argument("model")
-@BY
-@REASON
-@AS_JSON
-def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> None:
-    """Exclude MODEL (provider/id) from reviews of FAMILY. Irreversible."""
-    from bellwether.arena.weekly.interventions import dismiss_release
-
-    with open_arena() as world:
-        intervention = dismiss_release(world, family, model, by, reason)
-    if as_json:
-        emit({"intervention": asdict(intervention)})
-    else:
-        console().print(f"dismissed {visible(intervention.subject)}: by {visible(intervention.author)}", markup=False)
-
-
-@arena.command(name="table")
-@click.argument("name")
-@KNOWN_AT
-@click.option("--from", "first", type=DAY, help="Leave out rows before this UTC day.")
-@click.option("--to", "last", type=DAY, help="Leave out rows after this UTC day.")
-@click.option("--into", type=click.Path(dir_okay=False, path_type=Path), help="Write all rows into this file: .parquet, or .csv.")
-@AS_JSON
-def show_table(
-    name: str, known_at: datetime | None, first: datetime | None, last: datetime | None, into: Path | None, *, as_json: bool
-) -> None:
-    """Show the rows of the arena's table NAME, such as rankings or positions."""
-    named = {declared_table.name: declared_table for declared_table in TABLES.values() if declared_table.group == "arena"}
-    declared = named.get(name if "/" in name else f"arena/{name}")
-    if declared is None:
-        meant = suggestion(name.removeprefix("arena/"), (declared_table.short_name for declared_table in named.values()))
-        raise click.BadParameter(f"{name!r:.80} is no table of the arena; {meant}", param_hint="NAME")
-    if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
-        raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
-    rows = load_rows(declared, known_at, first and first.date(), last and last.date())
-    _warn_of_delays(known_at, declared)
-    if into is not None:
-        write_rows(rows, into)
-    if as_json:
-        emit({declared.short_name: rows.to_dicts()} if into is None else {"rows": rows.height, "file": str(into)})
-    elif into is not None:
-        console().print(f"{rows.height:,} rows of {declared.name} in {into}", markup=False)
-    else:
-        console().print(grid(rows, title=declared.name) if rows.height else f"{declared.name}: no rows")
-
-
 @arena.command(name="export")
 @click.argument("cohort", metavar="COHORT", type=DAY)
 @click.argument("target", type=click.Path(path_type=Path))
@@ -522,3 +299,98 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
         emit({"export": str(written), "rows": counts})
         return
     console().print(f"{written}: {', '.join(f'{number:,} {name}' for name, number in counts.items())}", markup=False, soft_wrap=True)
+
+
+@arena.group()
+def admin() -> None:
+    """Intervene as an operator: in markets, agents and cohorts."""
+
+
+@admin.command()
+@click.argument("market")
+@BY
+@REASON
+@AS_JSON
+def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
+    """Cancel MARKET (an id) for all cohorts: positions are refunded at cost and bets are not scored. Irreversible."""
+    from bellwether.arena.weekly.interventions import cancel_market
+
+    with open_arena() as world:
+        intervention = cancel_market(world, market, by, reason)
+    _finish_intervention(intervention, as_json)
+
+
+@admin.command()
+@click.argument("market")
+@AS_JSON
+def resolve(market: str, as_json: bool) -> None:
+    """Query MARKET (an id) now, and settle it or correct its settlement by the methodology's rules."""
+    from assets.arena import runs
+    from assets.warehouse.runs import publish
+    from bellwether.arena.weekly.interventions import require_bets
+
+    require_bets(open_lake(), market, "resolving")
+    with runner() as work:
+        runs.poll_market(work, market)
+        publish(work)
+    of_market = pl.col("market_id") == market
+    last = open_lake().slice(EVIDENCE, missing="skip").read().filter(of_market).sort("known_at").tail(1)
+    settled = open_lake().slice(SETTLEMENTS, missing="skip").read().filter(of_market).sort("methodology", "number")
+    settlements = settled.select("methodology", "number", "result", "winner", "rule", "known_at")
+    if as_json:
+        emit(
+            {
+                "market": market,
+                "looked_at": last["known_at"].item(),
+                "missing": bool(last["missing"].item()),
+                "settlements": settlements.to_dicts(),
+            }
+        )
+        return
+    state = "not listed by the venue" if last["missing"].item() else "closed" if last["closed"].item() else "open"
+    console().print(f"{market}: {state} (polled {last['known_at'].item():%Y-%m-%d %H:%M} UTC)", markup=False, soft_wrap=True)
+    console().print(grid(settlements, title="settlements") if settlements.height else "No settlement.")
+
+
+@admin.command(name="close")
+@click.argument("agent")
+@BY
+@REASON
+@AS_JSON
+def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
+    """Close AGENT (COHORT/FAMILY): it makes no more decisions, and keeps its positions until they are settled."""
+    from bellwether.arena.weekly.interventions import close_agent as closed
+
+    with open_arena() as world:
+        intervention = closed(world, agent, by, reason)
+    _finish_intervention(intervention, as_json)
+
+
+@admin.command()
+@click.argument("cohort", metavar="COHORT", type=DAY)
+@BY
+@REASON
+@AS_JSON
+def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
+    """Archive COHORT (its Sunday): no more decisions, and no place in rankings and curves; its positions are still settled."""
+    from bellwether.arena.weekly.interventions import archive_cohort
+
+    with open_arena() as world:
+        intervention = archive_cohort(world, cohort.date(), by, reason)
+    _finish_intervention(intervention, as_json)
+
+
+def _finish_intervention(intervention: Intervention, as_json: bool) -> None:
+    """After an operator's intervention, update the tables that depend on it, publish, and print a summary."""
+    from assets.arena.runs import apply_intervention
+    from assets.warehouse.runs import publish
+
+    with runner() as work:
+        apply_intervention(work, intervention)
+        publish(work)
+    if not as_json:
+        console().print(
+            f"{intervention.kind} {intervention.subject}: by {visible(intervention.author)}, known from {intervention.at.isoformat()} on",
+            markup=False,
+        )
+    print_summary(work, as_json, results={"intervention": asdict(intervention)})

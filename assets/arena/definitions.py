@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.arena import assets, marks, rankings, review
+from assets.arena import assets, marks, rankings
 from assets.arena.jobs import JOBS
 from assets.arena.schedules import SCHEDULES, SENSORS
 from bellwether.settings import Settings
@@ -15,9 +15,9 @@ from resources.arena import ArenaResource
 def definitions(config: Settings) -> dg.Definitions:
     """Build the assets, jobs, schedules, sensors and resources of the arena."""
     return dg.Definitions(
-        assets=apply_policies(dg.load_assets_from_modules([assets, rankings, review]), config),
-        jobs=(*JOBS, marks.TICK, review.REVIEW),
-        schedules=(*SCHEDULES, review.weekly_review),
+        assets=apply_policies(dg.load_assets_from_modules([assets, rankings]), config),
+        jobs=(*JOBS, marks.TICK),
+        schedules=SCHEDULES,
         sensors=(*SENSORS, marks.marks),
         resources={"arena": ArenaResource.of(config)},
     )

@@ -15,13 +15,11 @@ from bellwether.arena.methodology import methodologies
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
 from bellwether.settings import settings
-from bellwether.tables import Table
 from bellwether.tables.arena import DECISIONS
-from bellwether.tables.exports import redact_rows
 
 if TYPE_CHECKING:
+    from bellwether.arena.as_known import TableReader
     from bellwether.arena.weekly.context import WeekContext
-    from bellwether.arena.weekly.queries import TableReader
 
 
 @contextmanager
@@ -41,26 +39,18 @@ def open_arena(lineup: str | None = None, methodology: str | None = None, run: s
 
 def open_table_reader(known_at: datetime | None) -> TableReader:
     """Return a function that reads tables of the arena. known_at: as they were known at this instant; None: as they are stored."""
-    from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
-    from bellwether.arena.weekly.queries import stored_tables
+    from bellwether.arena.as_known import load_cutoffs, read_as_known, stored_tables
 
     lake, registry = open_lake(), settings().registry
     if known_at is None:
         return stored_tables(lake)
-    return read_tables_as_known(lake, methodologies(registry), load_cutoffs(registry), known_at, load_registered_families(registry))
+    cutoffs, families = load_cutoffs(registry), load_registered_families(registry)
+    return read_as_known(lake, methodologies(registry), known_at, cutoffs=cutoffs, families=families)
 
 
 def open_lake() -> Lake:
     """Open the lake of the settings."""
     return Lake(settings().lake_uri)
-
-
-def load_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
-    """Load the rows of an arena table, with credentials redacted. known_at: as in `open_table_reader`. first, last: UTC days to include."""
-    from bellwether.arena.weekly.queries import filter_days
-
-    rows = redact_rows(declared.name, open_table_reader(known_at)(declared))
-    return filter_days(declared, rows, first, last) if first or last else rows
 
 
 def require_answers(weeks: list[date]) -> None:

@@ -50,9 +50,9 @@ def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
     """Compare families within each group. Live, reconstructed and contaminated cohorts are never ranked together."""
+    from bellwether.arena.as_known import load_cutoffs
     from bellwether.arena.rankings import RankingInputs
     from bellwether.arena.rankings import compute_rankings as compare
-    from bellwether.arena.rankings.standings import load_cutoffs
 
     try:
         inputs = RankingInputs(**{name: part.read() for name, part in rows.items()}, cutoffs=load_cutoffs(settings().registry))

@@ -12,82 +12,50 @@ from typing import TYPE_CHECKING
 from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.arena.account import Account, Position
-    from bellwether.arena.decision import Action, Bet, Decision, Problem, Reason, Refusal, Sell
-    from bellwether.arena.execution import ExecutionResult, MarketData, execute
+    from bellwether.arena.account import Account
+    from bellwether.arena.decision import Decision
+    from bellwether.arena.execution import MarketData, execute
     from bellwether.arena.facts import Agent, Result, Settlement, Trade
-    from bellwether.arena.identity import AgentKey, DecisionKey, week_of
-    from bellwether.arena.invariants import violations
-    from bellwether.arena.ledger import Ledger, LedgerEntry, Violation, fold
-    from bellwether.arena.market import Level, Market, Quote
-    from bellwether.arena.marks import HeldPrice, Mark, Valuation, drawdown, valuation
+    from bellwether.arena.identity import AgentKey, DecisionKey
+    from bellwether.arena.ledger import Ledger, fold
+    from bellwether.arena.market import Market, Quote
     from bellwether.arena.methodology import Methodology, methodologies
     from bellwether.arena.parsing import Limits, parse_decision
-    from bellwether.arena.scores import Score, Summary, brier, multiclass_brier, score_bets, summary
-    from bellwether.units import MicroDollars, MicroShares, SharePrice
+    from bellwether.arena.scores import score_bets
 
 _HOMES = {
-    "account": ("Account", "Position"),
-    "decision": ("Action", "Bet", "Decision", "Problem", "Reason", "Refusal", "Sell"),
-    "execution": ("ExecutionResult", "MarketData", "execute"),
+    "account": ("Account",),
+    "decision": ("Decision",),
+    "execution": ("MarketData", "execute"),
     "facts": ("Agent", "Result", "Settlement", "Trade"),
-    "identity": ("AgentKey", "DecisionKey", "week_of"),
-    "invariants": ("violations",),
-    "ledger": ("Ledger", "LedgerEntry", "Violation", "fold"),
-    "market": ("Level", "Market", "Quote"),
-    "marks": ("HeldPrice", "Mark", "Valuation", "drawdown", "valuation"),
+    "identity": ("AgentKey", "DecisionKey"),
+    "ledger": ("Ledger", "fold"),
+    "market": ("Market", "Quote"),
     "methodology": ("Methodology", "methodologies"),
     "parsing": ("Limits", "parse_decision"),
-    "scores": ("Score", "Summary", "brier", "multiclass_brier", "score_bets", "summary"),
-    "units": ("MicroDollars", "MicroShares", "SharePrice"),
+    "scores": ("score_bets",),
 }
 
 __all__ = [
     "Account",
-    "Action",
     "Agent",
     "AgentKey",
-    "Bet",
     "Decision",
     "DecisionKey",
-    "ExecutionResult",
-    "HeldPrice",
     "Ledger",
-    "LedgerEntry",
-    "Level",
     "Limits",
-    "Mark",
     "Market",
     "MarketData",
     "Methodology",
-    "MicroDollars",
-    "MicroShares",
-    "Position",
-    "Problem",
     "Quote",
-    "Reason",
-    "Refusal",
     "Result",
-    "Score",
-    "Sell",
     "Settlement",
-    "SharePrice",
-    "Summary",
     "Trade",
-    "Valuation",
-    "Violation",
-    "brier",
-    "drawdown",
     "execute",
     "fold",
     "methodologies",
-    "multiclass_brier",
     "parse_decision",
     "score_bets",
-    "summary",
-    "valuation",
-    "violations",
-    "week_of",
 ]
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 FILE = "families.toml"
 _MILLION = 1_000_000
 
-_Fragment = Annotated[StrictStr, Field(min_length=1, pattern=r"^[^A-Z]+$")]
-
 
 class FamilyRelease(BaseModel):
     """Release of a family: a model that represents the family. In `Family.releases` the key is the model's name in the registry.
@@ -57,8 +55,7 @@ class FamilyRelease(BaseModel):
 class Family(BaseModel):
     """Competitor of the arena, represented over the years by successive models (releases).
 
-    control: the family always has one release; every lineup with models needs a control. provider: provider of the family's models. has,
-    without: fragments that ids of later releases contain or lack. releases: by the name of the model, oldest first.
+    control: the family always has one release; every lineup with models needs a control. releases: by the name of the model, oldest first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,9 +63,6 @@ class Family(BaseModel):
     name: StrictStr
     title: Annotated[StrictStr, Field(min_length=1, max_length=100)]
     control: StrictBool = False
-    provider: Annotated[StrictStr, Field(min_length=1)] | None = None
-    has: tuple[_Fragment, ...] = ()
-    without: tuple[_Fragment, ...] = ()
     releases: Annotated[dict[StrictStr, FamilyRelease], Field(min_length=1)]
 
     @field_validator("releases")
@@ -80,8 +74,6 @@ class Family(BaseModel):
     def _check_control(self) -> Self:
         if self.control and len(self.releases) > 1:
             raise ValueError(f"a control has exactly one release; this one has {', '.join(self.releases)}")
-        if bool(self.has) != (self.provider is not None):
-            raise ValueError("provider and has belong together; give both or neither")
         return self
 
 

@@ -1,14 +1,12 @@
 """Records that the arena stores once in the journal, as JSON: universes, cohorts, prompts, parsed decisions (intents), executions, and
 interventions of operators.
-
-Records of earlier versions can be read; missing fields have their defaults.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -22,7 +20,6 @@ from bellwether.arena.identity import AgentKey
 from bellwether.arena.lineup import Terms
 from bellwether.arena.market import KalshiFees, Market, UnknownFees
 from bellwether.arena.methodology import Methodology, Venue
-from bellwether.arena.prompt import FIRST_VERSION
 from bellwether.arena.universe import Universe, build_universe
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, CallKey, Journal
@@ -58,8 +55,7 @@ class FrozenUniverse:
 class FrozenCohort:
     """A cohort (the agents that start in one week) as stored at its start. members: model of the registry or rule, by family.
 
-    reconstructed: whether all its weeks are decided afterwards. started_at: as of when it started. terms: of its models by family; empty in
-    cohorts from before terms were stored. prompt: version of its prompts.
+    reconstructed: whether all its weeks are decided afterwards. started_at: as of when it started. terms: of its models by family.
     """
 
     week: date
@@ -68,8 +64,7 @@ class FrozenCohort:
     reconstructed: bool
     members: Mapping[str, str]
     started_at: datetime
-    terms: Mapping[str, Terms] = field(default_factory=dict)
-    prompt: str = FIRST_VERSION
+    terms: Mapping[str, Terms]
 
     def agents(self, rules: Methodology) -> list[Agent]:
         """Return the agents of the cohort, sorted by family. rules: the cohort's methodology."""
@@ -120,20 +115,19 @@ class InterventionKind(StrEnum):
     """Kind of an operator's intervention.
 
     CANCEL: a market; positions are refunded at once. CLOSE: an agent; it makes no further decisions, and its cohort does not wait for it.
-    DISMISS: a later release of a family; reviews no longer propose it. ARCHIVE: a cohort; it is no longer ranked or marked.
+    ARCHIVE: a cohort; it is no longer ranked or marked.
     """
 
     CANCEL = "cancel"
     CLOSE = "close"
-    DISMISS = "dismiss"
     ARCHIVE = "archive"
 
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """Action of an operator on a market, agent, release or cohort, with its reason.
+    """Action of an operator on a market, agent or cohort, with its reason.
 
-    subject: a market id, an agent (cohort/family), a release (family/provider/id), or a cohort's Sunday. by: the operator. at: when it became
+    subject: a market id, an agent (cohort/family), or a cohort's Sunday. by: the operator. at: when it became
     known, UTC.
     """
 
@@ -199,13 +193,8 @@ def load_interventions(records: Records) -> list[Intervention]:
 
 
 def load_by_subject(records: Records, kind: InterventionKind) -> dict[str, Intervention]:
-    """Load the interventions of one kind, by the market, agent, release or cohort that each concerns."""
+    """Load the interventions of one kind, by the market, agent or cohort that each concerns."""
     return {entry.subject: entry for entry in load_interventions(records) if entry.kind is kind}
-
-
-def load_dismissals(records: Records) -> list[tuple[str, str]]:
-    """Load the releases that operators dismissed, as (family, model id)."""
-    return [(subject.partition("/")[0], subject.partition("/")[2]) for subject in load_by_subject(records, InterventionKind.DISMISS)]
 
 
 def encode_record(record: object) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from rich.text import Text
 
-from bellwether.console import plain_grid
+from bellwether.arena.rankings.estimates import RELATIVE, leading_metrics
+from bellwether.console import TextTable
+from bellwether.formatting import rank
+from bellwether.tables.arena_rankings import GROUP
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,17 +22,6 @@ STATUS_NOTE = (
     "refused legs. open: positions. "
     "done: the cohort is complete."
 )
-_COLUMNS = ("family", "stated", "size", "price", "n", "return", "won", "bets", "ref.", "unm.", "inv.", "left", "cost")
-_NOTE = (
-    "stated, size, price: mean Brier scores of stated probabilities, of confidences implied by bet sizes, and of prices paid, over n bets with a "
-    "winner; lower is better. ref.: refused legs. unm.: share of the dollars traded without a counterparty in the book. inv.: unusable answers. "
-    "left: decisions without a final state."
-)
-
-
-def is_preview(rows: pl.DataFrame) -> bool:
-    """Return whether nothing was traded yet: a leaderboard without bets, turnover, profit or loss."""
-    return rows.select((pl.col("profit", "bets", "turnover") == 0).all()).row(0) == (True, True, True)
 
 
 def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
@@ -71,39 +62,6 @@ def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
 def yes_column(name: str) -> pl.Expr:
     """Return an expression that shows a boolean column as "yes" or "no"."""
     return pl.when(name).then(pl.lit("yes")).when(pl.col(name).not_()).then(pl.lit("no")).alias(name)
-
-
-def render_leaderboard(rows: pl.DataFrame) -> Iterator[RenderableType]:
-    """Yield a table of the books of all families for each methodology and kind of cohort (live or reconstructed), and a note that explains the
-    columns.
-    """
-    for key, part in rows.group_by("methodology", "reconstructed", maintain_order=True):
-        cohorts = part["cohorts"].max()
-        kind = "reconstructed" if key[1] else "live"
-        title = (
-            f"Arena, {key[0]!s}: {cohorts!s} {kind} cohort{'' if cohorts == 1 else 's'}{', nothing traded yet' if is_preview(part) else ''}"
-        )
-        grid = plain_grid(Text(title), _COLUMNS, ("family",))
-        for row in part.iter_rows(named=True):
-            grid.add_row(*map(Text, _leaderboard_cells(row)))
-        yield grid
-    yield Text(_NOTE if rows.height else "No cohort has started. `bellwether arena run` starts one.", style="dim")
-
-
-def _leaderboard_cells(row: dict[str, object]) -> list[str]:
-    return [
-        str(row["family"]),
-        *("–" if (score := row[name]) is None else f"{float(str(score)):.3f}" for name in ("brier_stated", "brier_size", "brier_price")),
-        str(row["scored"]),
-        f"{100 * float(str(row['return'])):+.1f}%",
-        "–" if row["win_rate"] is None else f"{100 * float(str(row['win_rate'])):.0f}%",
-        str(row["bets"]),
-        str(row["refused"]),
-        "–" if row["unmatched"] is None else f"{100 * float(str(row['unmatched'])):.0f}%",
-        str(row["invalid"]),
-        str(row["unfinished"]),
-        "?" if row["cost"] is None else f"${float(str(row['cost'])):.2f}",
-    ]
 
 
 def render_explanation(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
@@ -157,3 +115,108 @@ def explanation_to_dict(explanation: DecisionExplanation) -> dict[str, Any]:
         "trades": explanation.trades.to_dicts(),
         "cash": explanation.ledger.to_dicts(),
     }
+
+
+#: Head and note of a metric in the terminal.
+_HEADS = {
+    RELATIVE: (
+        "vs price",
+        "Brier score of stated probabilities minus that of the price on the same bets; below 0 is better than the market",
+    ),
+    "return": ("return", "profit per dollar of initial cash"),
+    "brier_size": ("size", "Brier score of the confidence that bet sizes imply; 0 is perfect"),
+    "brier_stated": ("stated", "Brier score of stated probabilities; 0 is perfect"),
+    "brier_price": ("price", "Brier score of the prices paid"),
+    "skill_price": ("skill", "1 - stated / price"),
+}
+_STANDINGS_NOTE = "Brackets: 95 % intervals; parentheses: range over cohorts. grp: families that share a letter do not differ significantly (5 %, Holm). baseline: states the market's price, unranked."
+
+
+def render_standings(rows: pl.DataFrame, primary: Mapping[str, Sequence[str]], metric: str | None = None) -> Iterator[RenderableType]:
+    """Yield for each ranking group a table of standings, its leader, and the reasons for missing ranks and intervals.
+
+    Args:
+        rows: rows of arena/rankings.
+        primary: primary metrics by methodology.
+        metric: metric that determines the order; by default the first of `leading_metrics`.
+    """
+    for key, part in sorted(rows.partition_by(GROUP, as_dict=True).items()):
+        metrics = leading_metrics(part, primary.get(str(key[0]), ()))
+        shown = list(dict.fromkeys([metric or metrics[0], *metrics, "brier_size"]))
+        yield from _render_group(key, part, shown)
+
+
+def _render_group(key: tuple[Any, ...], part: pl.DataFrame, shown: Sequence[str]) -> Iterator[RenderableType]:
+    """Yield the standings of one group. shown: metrics of the columns, the ranking one first."""
+    families: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in part.iter_rows(named=True):
+        families.setdefault(row["family"], {})[row["metric"]] = row
+    main = {name: metrics[shown[0]] for name, metrics in families.items()}
+    ranks = [row["rank"] for row in main.values()]
+    heads = [_HEADS.get(name, (name, ""))[0] for name in shown]
+    table = TextTable(_format_title(key), ("family", "rank", *heads, "grp"))
+    for name in sorted(families, key=lambda family: (main[family]["rank"] or len(families) + 1, not main[family]["baseline"], family)):
+        place = "baseline" if main[name]["baseline"] else rank(main[name]["rank"], ranks)
+        cells = (_format_metric(families[name][metric], intervals=index < _INTERVALS) for index, metric in enumerate(shown))
+        table.add(name, place, *cells, main[name]["letters"] or "–")
+    yield table
+    leaders = [name for name in sorted(families) if main[name]["rank"] == 1]
+    yield f"{state_leader(leaders)} Ranked by {heads[0]}.{_qualify_lead([main[name] for name in leaders])}"
+    yield " ".join([*(f"{_HEADS[name][0]}: {_HEADS[name][1]}." for name in shown if name in _HEADS), _STANDINGS_NOTE])
+    yield from (
+        f"{name}: not ranked, {row['unranked_because']}"
+        for name, row in sorted(main.items())
+        if row["rank"] is None and not row["baseline"]
+    )
+    yield from (
+        f"{name}: no interval, {row['reason']}"
+        for name, row in sorted(main.items())
+        if row["reason"] is not None and row["rank"] is not None
+    )
+
+
+#: Minimum of a share that is shown as a whole percent.
+_WHOLE = 0.0995
+#: Number of columns that show intervals.
+_INTERVALS = 2
+
+
+def state_leader(leaders: Sequence[str]) -> str:
+    """Return a sentence that names the leader, the tied leaders, or the absence of a leader."""
+    if not leaders:
+        return "No leader: no family is ranked."
+    return f"Leader: {leaders[0]}." if len(leaders) == 1 else f"No single leader: {', '.join(leaders)} tie."
+
+
+def _qualify_lead(leaders: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence if the only leader is not significantly better than the price."""
+    if len(leaders) != 1 or leaders[0]["metric"] != RELATIVE or (leaders[0]["upper"] is not None and leaders[0]["upper"] < 0):
+        return ""
+    return " It is not significantly better than the price."
+
+
+def _format_title(key: tuple[Any, ...]) -> str:
+    methodology, reconstructed, contaminated = key
+    kind = "reconstructed" if reconstructed else "live"
+    contamination = ", models that may know the outcomes" if contaminated else ""
+    return f"Arena, {methodology}, {kind} cohorts{contamination}"
+
+
+def _format_metric(row: dict[str, Any], *, intervals: bool) -> str:
+    is_share, sign = row["metric"] in ("return", "win_rate"), row["metric"] in (RELATIVE, "return", "skill_price")
+    value = _format_value(row["value"], 1 if is_share else 3, sign=sign, kind="%" if is_share else "f")
+    if not intervals:
+        return value
+    for ends, form in ((("lower", "upper"), "[{}, {}]"), (("cohort_low", "cohort_high"), "({}, {})")):
+        if row[ends[0]] is not None:
+            return f"{value} {form.format(*(_format_end(row[name], is_share=is_share, sign=sign) for name in ends))}"
+    return value
+
+
+def _format_end(value: float, *, is_share: bool, sign: bool) -> str:
+    """Format an end of an interval. Shares from 10 % on are whole percents, so that the table fits 80 columns."""
+    return _format_value(100 * value, int(abs(value) < _WHOLE), sign=sign) if is_share else _format_value(value, 3, sign=sign)
+
+
+def _format_value(value: float | None, digits: int, *, sign: bool = False, kind: str = "f") -> str:
+    return "–" if value is None else f"{value:{'+' if sign else ''}z.{digits}{kind}}"

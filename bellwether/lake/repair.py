@@ -5,7 +5,6 @@ from __future__ import annotations
 from bellwether.lake.partitions import Partition
 from bellwether.tables import TABLES, Table
 from bellwether.tables.arena import EVIDENCE
-from bellwether.tables.arena_lineups import REVIEW
 from bellwether.tables.benchmark import QUESTIONS
 from bellwether.tables.history import HISTORY
 
@@ -44,7 +43,7 @@ def _repair_command(table: Table, partition: Partition) -> str | None:
     if table.name.startswith("arena/"):
         # The command would start a missing cohort: only tables written with the cohort name its week.
         week = f"{partition[0]}`" if table.partitioned_by == ("week",) and table is not EVIDENCE else "WEEK` of any week that was run"
-        return None if table is REVIEW else f"`bellwether arena run --week {week}"
+        return f"`bellwether arena run --week {week}"
     if table.name in _REFERENCE:
         return f"`bellwether pull DAY{_REFERENCE[table.name]}` of any day"
     match table.partitioned_by:

@@ -1,10 +1,10 @@
-"""Tables of the arena's lineups: which model release represented each family in a cohort, and what the last review of the model catalogue found."""
+"""Table of the arena's lineups: which model release represented each family in a cohort."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import LARGE_MONEY, TEXT, TIME, UTC, Column, Table
+from bellwether.tables.schema import LARGE_MONEY, TEXT, UTC, Column, Table
 
 _FAMILY = Column("family", TEXT, "family, a competitor over the years")
 _TITLE = Column("title", TEXT, "display name of the family")
@@ -31,25 +31,4 @@ RELEASES = Table(
     mart=True,
 )
 
-REVIEW = Table(
-    name="arena/review",
-    row="One family with recognisable releases, in the latest review of the lineups.",
-    columns=(
-        _FAMILY,
-        _TITLE,
-        Column("competes", pl.Boolean(), "whether the family is in the lineup of new cohorts"),
-        Column("model", TEXT, "model of the present release"),
-        Column("model_id", TEXT, "model id (provider/id) of the present release"),
-        Column("state", TEXT, "unchanged, upgrade (one later release, with prices), needs_review or dismissed"),
-        Column("offers", pl.List(pl.String()), "ids of later releases; empty without any"),
-        Column("input_price", LARGE_MONEY, "price per million input tokens of an upgrade; null otherwise", "dollars", nullable=True),
-        Column("output_price", LARGE_MONEY, "price per million output tokens of an upgrade; null otherwise", "dollars", nullable=True),
-        Column("reason", TEXT, "explanation of the state"),
-        Column("catalogue", TEXT, "version of the price map"),
-        Column("known_at", TIME, "time of the review", UTC),
-    ),
-    key=("family",),
-    mart=True,
-)
-
-TABLES = (RELEASES, REVIEW)
+TABLES = (RELEASES,)

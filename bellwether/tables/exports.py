@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from bellwether.files import atomic_file
 from bellwether.untrusted_text import CREDENTIAL, redact, redact_name
 
 #: Columns with text of models, by table. `messages` is stored without credentials; the journal keeps the original text.
@@ -85,12 +83,3 @@ def flatten_lists(frame: pl.DataFrame) -> pl.DataFrame:
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     texts = [pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join("; ", ignore_nulls=True)).alias(name) for name in lists]
     return frame.with_columns(texts)
-
-
-def write_rows(rows: pl.DataFrame, into: Path) -> None:
-    """Write rows as CSV or Parquet, by the suffix of `into`. In CSV, lists become texts and formulas are neutralised."""
-    with atomic_file(into) as draft:
-        if into.suffix.lower() == ".csv":
-            flatten_lists(neutralise_formulas(rows)).write_csv(draft)
-        else:
-            rows.write_parquet(draft)

@@ -75,16 +75,10 @@ def test_an_unknown_lineup_or_methodology_stops_a_run(
     assert not (home / "sandbox" / "lake").exists()
 
 
-def test_only_tables_of_the_arena_are_shown(home: Path) -> None:
-    for name in ("nope", "clean/markets"):
-        assert CliRunner().invoke(main, ["arena", "table", name]).exit_code == 2
-
-
 #: Commands that show tables of the arena, and the table that each warning names.
 SHOWING = {
     "arena leaderboard": "arena/leaderboard",
-    "arena rankings": "arena/rankings",
-    "arena table ledger": None,
+    "query FROM:arena.ledger": None,
     "query FROM:arena.rankings": "arena/rankings",
 }
 
@@ -129,7 +123,6 @@ def _filled(declared: Table) -> pl.DataFrame:
 
 
 def test_a_leaderboard_is_dated(arena_home: Lake) -> None:
-    for name in ("leaderboard", "rankings"):
-        assert CliRunner().invoke(main, ["arena", name]).stdout.endswith("As of 2026-04-19 08:30 UTC.\n")
-        assert json.loads(CliRunner().invoke(main, ["arena", name, "--json"]).stdout)["as_of"] == "2026-04-19T08:30:00+00:00"
+    assert CliRunner().invoke(main, ["arena", "leaderboard"]).stdout.endswith("As of 2026-04-19 08:30 UTC.\n")
+    assert json.loads(CliRunner().invoke(main, ["arena", "leaderboard", "--json"]).stdout)["as_of"] == "2026-04-19T08:30:00+00:00"
     assert "As of 2026-05-01 00:00 UTC." in CliRunner().invoke(main, ["arena", "leaderboard", "--known-at", "2026-05-01"]).stdout

@@ -36,7 +36,7 @@ VOLATILE = frozenset(
     }
 )
 #: Printed tables, stored line by line.
-PRINTED = ("leaderboard", "trading", "arena leaderboard", "arena rankings", "arena equity")
+PRINTED = ("leaderboard", "trading", "arena leaderboard")
 #: Time at which a printed table was computed, by the clock of the machine.
 DATE = re.compile(r"^As of .* UTC\.\n", re.MULTILINE)
 #: Exports, each to its own folder.

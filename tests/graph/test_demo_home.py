@@ -11,10 +11,10 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from bellwether.arena.as_known import load_cutoffs, read_as_known
 from bellwether.arena.decision import FINAL
 from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
 from bellwether.lake.warehouse import query
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
@@ -113,9 +113,9 @@ def test_each_arena_table_is_shown_as_it_was_known(demo: World) -> None:
     registry = demo.config.registry
     rules, known, families = methodologies(registry), load_cutoffs(registry), load_registered_families(registry)
     then = datetime.combine(WEEKS[0] + timedelta(days=3), time(), UTC)
-    past, whole = (read_tables_as_known(demo.lake, rules, known, at, families) for at in (then, datetime(2030, 1, 1, tzinfo=UTC)))
+    past, whole = (read_as_known(demo.lake, rules, at, cutoffs=known, families=families) for at in (then, datetime(2030, 1, 1, tzinfo=UTC)))
     derived = {"arena/leaderboard", "arena/pairs", "arena/calibration", "arena/rankings"}
-    of_users = {"arena/submissions", "arena/refusals", "arena/decision_versions", "arena/releases", "arena/review"}
+    of_users = {"arena/submissions", "arena/refusals", "arena/decision_versions", "arena/releases"}
     for name in (name for name, declared in TABLES.items() if declared.group == "arena"):
         before, now = past(table(name)), whole(table(name))
         assert before.columns == now.columns == table(name).names, name

@@ -35,7 +35,7 @@ universe = 60
 fees = "venue"
 
 [small-bets-kalshi]
-like = "v1-kalshi-realistic"
+like = "v2-kalshi"
 title = "filled from the book, with small bets"
 universe = 60
 bet_fraction = "0.02"

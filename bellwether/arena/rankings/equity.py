@@ -1,15 +1,11 @@
-"""Equity of families (competitors): mean portfolio value of their agents by calendar day, by age of the cohort, and in recent windows."""
+"""Equity of families (competitors): mean portfolio value of their agents by calendar day and by age of the cohort."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
 from bellwether.arena.rankings.inputs import FAMILY, RankingInputs
 from bellwether.tables.arena_rankings import EQUITY_BY_AGE, EQUITY_BY_DAY
-from bellwether.tables.schema import TIME, day_start
 
 _MILLIONTHS = pl.Decimal(38, 6)
 
@@ -57,63 +53,3 @@ def compute_equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataF
         )
         for column, declared in (("day", EQUITY_BY_DAY), ("age", EQUITY_BY_AGE))
     )  # type: ignore[return-value]
-
-
-@dataclass(frozen=True, slots=True)
-class EquityWindow:
-    """A recent span of time, divided into intervals. back: length of the span as a Polars offset; None for all time. width: of the intervals,
-    which are aligned to 1970-01-01 00:00 UTC.
-    """
-
-    back: str | None
-    width: timedelta
-
-
-#: Windows by name. Months are calendar months, cut to their last day.
-WINDOWS = {
-    "10M": EquityWindow("-10m", timedelta(minutes=10)),
-    "1H": EquityWindow("-1h", timedelta(minutes=10)),
-    "1D": EquityWindow("-1d", timedelta(minutes=10)),
-    "1W": EquityWindow("-7d", timedelta(hours=1)),
-    "1M": EquityWindow("-1mo", timedelta(hours=6)),
-    "3M": EquityWindow("-3mo", timedelta(days=1)),
-    "ALL": EquityWindow(None, timedelta(days=7)),
-}
-
-
-def window_points(at: pl.Series, window: EquityWindow) -> pl.Series:
-    """Return the starts of the window's intervals in which at least one instant of `at` lies, sorted. The window ends at the latest instant."""
-    newest = at.max()
-    if newest is None:
-        return at.clear()
-    end = pl.lit(newest, TIME)
-    begin = pl.lit(datetime.min.replace(tzinfo=UTC), TIME) if window.back is None else end.dt.offset_by(window.back)
-    rows = at.to_frame("at").filter(pl.col("at") >= begin)
-    return rows.select(floor_time(pl.col("at"), window.width)).to_series().unique().sort()
-
-
-def floor_time(at: pl.Expr, width: timedelta) -> pl.Expr:
-    """Return an expression that rounds instants down to the start of their interval. width: of the intervals."""
-    microseconds = round(width / timedelta(microseconds=1))
-    return (at.dt.epoch("us") // microseconds * microseconds).cast(TIME)
-
-
-def compute_window_equity(inputs: RankingInputs, window: EquityWindow) -> pl.DataFrame:
-    """Return one row per family and interval of a window: columns of the ranking group, family, at (start of the interval), n (agents) and total
-    (mean at the end of the interval, dollars).
-
-    An agent counts from the Sunday of its cohort, with its initial cash before its first change.
-    """
-    ends = pl.col("at").dt.offset_by(f"{round(window.width.total_seconds())}s").alias("end")
-    grid = window_points(inputs.portfolios["at"], window).to_frame("at").with_columns(ends)
-    started = day_start(pl.col("cohort")) < pl.col("end")
-    changes = inputs.portfolios.select("agent_id", pl.col("at").alias("changed"), "total").sort("changed")
-    return (
-        grid.join(inputs.entrants, how="cross")
-        .filter(started)
-        .sort("end")
-        .join_asof(changes, left_on="end", right_on="changed", by="agent_id", allow_exact_matches=False, check_sortedness=False)
-        .group_by(*FAMILY, "at")
-        .agg(n=pl.len().cast(pl.Int64), total=mean_total().cast(pl.Float64))
-        .sort(*FAMILY, "at")
-    )

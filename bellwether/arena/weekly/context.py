@@ -16,7 +16,6 @@ from bellwether.arena.identity import WEEK, week_start
 from bellwether.arena.lifecycle import decision_deadline, is_start_allowed
 from bellwether.arena.lineup import current_terms, load_lineup
 from bellwether.arena.methodology import Methodology, Venue, load_methodology, methodologies
-from bellwether.arena.prompt import VERSION
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, load_record, store_once
 from bellwether.arena.units import MICROS
 from bellwether.arena.weekly.kalshi import Kalshi, KalshiRunner
@@ -235,7 +234,7 @@ def build_cohort(context: WeekContext, week: date, *, reconstructed: bool) -> Fr
     lineup = load_lineup(context.lineup, context.registry)
     at = decision_time(week) if reconstructed else context.now()
     terms = current_terms(lineup, context.registry)
-    return FrozenCohort(week, lineup.name, context.new_methodology.name, reconstructed, lineup.members, at, terms, VERSION)
+    return FrozenCohort(week, lineup.name, context.new_methodology.name, reconstructed, lineup.members, at, terms)
 
 
 def list_deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:

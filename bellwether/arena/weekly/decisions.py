@@ -22,7 +22,7 @@ from bellwether.arena.lifecycle import decision_deadline
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import Venue
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.prompt import build_messages, build_portfolio, retry_messages
+from bellwether.arena.prompt import VERSION, build_messages, build_portfolio, retry_messages
 from bellwether.arena.records import (
     DecisionPlan,
     Execution,
@@ -164,7 +164,7 @@ def _plan_cohort_tasks(
 
         def write_prompt(account: Account = account) -> list[Message]:
             portfolio = build_portfolio(account, state.prices, state.markets)
-            return build_messages(rules, portfolio, universe.universe.markets, today=state.at.date(), week=number, version=cohort.prompt)
+            return build_messages(rules, portfolio, universe.universe.markets, today=state.at.date(), week=number)
 
         yield Task(
             key=key,
@@ -179,7 +179,6 @@ def _plan_cohort_tasks(
             owners=owners,
             terms=cohort.terms.get(family),
             at=state.at if universe.reconstructed else None,
-            version=cohort.prompt,
         )
 
 
@@ -313,7 +312,7 @@ def _complete_decision(task: Task, records: Records, request_answer: AnswerReque
 def _make_plan(task: Task, now: Callable[[], datetime]) -> DecisionPlan:
     messages = list(task.messages())
     cash = max(task.account.cash, MicroDollars(0))
-    return DecisionPlan(task.model, messages, cash, task.place, prompt_hash(messages), task.version, task.universe.digest, now())
+    return DecisionPlan(task.model, messages, cash, task.place, prompt_hash(messages), VERSION, task.universe.digest, now())
 
 
 def _request_intent(task: Task, plan: DecisionPlan, request_answer: AnswerRequest) -> Intent:

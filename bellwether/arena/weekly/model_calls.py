@@ -19,7 +19,6 @@ from bellwether.arena.identity import DecisionKey
 from bellwether.arena.lineup import Terms, rule_name
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.parsing import Limits
-from bellwether.arena.prompt import VERSION
 from bellwether.arena.records import DecisionPlan
 from bellwether.arena.universe import Universe
 from bellwether.arena.weekly.context import PURPOSE, WeekContext
@@ -43,7 +42,7 @@ class Task:
     account: at the start of the run. messages: builds the prompt. fetch_market_data: returns markets and quotes for a decision. deadline: afterwards no
     request is sent and no refused leg is executed again. universe: the offered markets. place: in the cohort's order, from 1. owners: agent by
     position, of all positions. terms: of the model; None for rules and cohorts without terms. at: fixed time of a reconstructed week; None for
-    a live one. version: of the prompt.
+    a live one.
     """
 
     key: DecisionKey
@@ -58,7 +57,6 @@ class Task:
     owners: Mapping[str, str] = field(default_factory=dict)
     terms: Terms | None = None
     at: datetime | None = None
-    version: str = VERSION
 
     def is_over(self, now: datetime) -> bool:
         """Return whether refused legs are not tried again: after the deadline, and always in a reconstructed week."""

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import polars as pl
 
+from bellwether.arena.as_known import TableReader, stored_tables
 from bellwether.arena.decision import ANSWERED, FINAL, Decision, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.lifecycle import find_complete_cohorts, is_start_allowed
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import DecisionPlan, Execution, Intent, InterventionKind, list_messages, load_by_subject, load_records
 from bellwether.arena.records import load_record as stored_record
-from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results, newest_fact_time
+from bellwether.arena.results import LAST_EXECUTION, Facts, newest_fact_time
 from bellwether.arena.weekly.context import WeekContext, list_deciding_cohorts, load_cohort
 from bellwether.arena.weekly.ledgers import list_decision_keys
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, suggestion
 from bellwether.journal import Journal
 from bellwether.lake import Lake
-from bellwether.tables.arena import AGENTS, DECISIONS, LEADERBOARD, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
+from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
 from bellwether.tables.exports import redact_rows
-from bellwether.tables.schema import Table
 from bellwether.untrusted_text import redact, redact_name
-
-#: Tables without known_at that `read_as_known` returns: results folded from the facts.
-AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name})
-#: Function that reads the rows of a table.
-TableReader = Callable[[Table], pl.DataFrame]
 
 
 def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
@@ -50,45 +45,6 @@ def has_unexecuted_answer(context: WeekContext, week: date) -> bool:
     """Return whether a decision of the week has an answer but no executed leg, so that another run is needed."""
     rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     return bool((rows["state"] == str(DecisionState.READ)).any())
-
-
-def stored_tables(lake: Lake) -> TableReader:
-    """Return a function that reads any table as stored in the lake."""
-    return lambda table: lake.slice(table, missing="skip").read()
-
-
-def read_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
-    """Return a function that reads any table as known at an instant: facts known by then, and the results derived from those facts."""
-    facts = Facts.load(lake)
-    results = compute_results(facts, rules, known_at=at).frames
-    facts_then = facts.as_known(at)
-
-    def rows(table: Table) -> pl.DataFrame:
-        name = table.name.removeprefix("arena/")
-        if table.name in results:
-            return results[table.name]
-        if name in Facts.__dataclass_fields__:
-            stored: pl.DataFrame = getattr(facts_then, name)
-            return stored
-        return lake.slice(table, missing="skip").read().filter(pl.col("known_at") <= at)
-
-    return rows
-
-
-#: Time columns of tables, in order of preference.
-_TIMES = ("at", "known_at", "opened_at", "day")
-
-
-def filter_days(declared: Table, rows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
-    """Filter rows of a table by UTC day, from `first` to `last`, both inclusive. None: no bound.
-
-    The time of a row is its column at, known_at, opened_at or day. Raises `ConfigError` for a table without any of them.
-    """
-    name = next((name for name in _TIMES if name in declared.names), None)
-    if name is None:
-        raise ConfigError(f"choosing days of {declared.name}: the table has no time column; omit --from and --to")
-    day = pl.col(name).cast(pl.Date())
-    return rows.filter(day >= first if first else pl.lit(value=True), day <= last if last else pl.lit(value=True))
 
 
 def query_week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
@@ -212,11 +168,10 @@ def explain_decision(
         state = read(DECISIONS).filter(pl.col("decision_id") == decision_id)
         plan = plan if state["prompt_hash"].is_not_null().any() else None
         intent = intent if state["action"].is_not_null().any() else None
-    if plan is None and intent is None:
+    if plan is None and decision_id not in (stored := read(DECISIONS)["decision_id"]):
         when = f" at {known_at.isoformat()}" if known_at else ""
-        raise ConfigError(
-            f"explaining {decision_id}: no record is stored{when}; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists the agent's decisions"
-        )
+        hint = suggestion(decision_id, stored) if len(stored) else "`bellwether arena run` makes decisions"
+        raise ConfigError(f"explaining {decision_id}: no such decision{when}; {hint}")
     trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
     return DecisionExplanation(
         decision_id,

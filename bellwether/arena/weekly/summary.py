@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.arena.as_known import TableReader, stored_tables
 from bellwether.arena.decision import FINAL, DecisionState
 from bellwether.arena.identity import WEEK, decision_of_trade, week_of, week_start
 from bellwether.arena.lifecycle import decision_deadline
@@ -29,7 +30,6 @@ from bellwether.arena.weekly.context import (
 )
 from bellwether.arena.weekly.decisions import plan_tasks
 from bellwether.arena.weekly.model_calls import Task, call_parameters, configure_model
-from bellwether.arena.weekly.queries import TableReader, stored_tables
 from bellwether.forecasting.prompt import Message
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost

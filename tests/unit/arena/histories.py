@@ -15,14 +15,13 @@ from bellwether.arena.facts import Agent, Result, Settlement, Trade
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_start
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Level, Market, MarketStatus, Quote
-from bellwether.arena.methodology import load_methodology
 from bellwether.arena.resolution import UNKNOWN, Observation, Ruling, derive_settlements
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
-from tests.unit.arena.world import COHORT, usd
+from tests.unit.arena.world import COHORT, REALISTIC, V1, V2, usd
 
 #: A short grace period, so that refunds occur within a history.
-RULES = {name: load_methodology(name).model_copy(update={"grace_days": 6}) for name in ("v1", "v2", "v1-realistic")}
+RULES = {rules.name: rules.model_copy(update={"grace_days": 6}) for rules in (V1, V2, REALISTIC)}
 MARKETS = (
     Market("m1", "q", ("Yes", "No"), token_ids=("y", "n"), fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.05"))),
     Market("m2", "q", ("No", "Yes"), token_ids=("n", "y")),

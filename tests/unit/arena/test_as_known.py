@@ -12,13 +12,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bellwether.arena.as_known import load_inputs, read_as_known
 from bellwether.arena.frames import universe_frame
 from bellwether.arena.identity import week_of, week_start
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import PriceObservation
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import compute_rankings
-from bellwether.arena.rankings.standings import load_inputs, read_tables_as_known
 from bellwether.arena.submissions import submissions_frame
 from bellwether.arena.weekly import model_calls
 from bellwether.arena.weekly import rows as row_builders
@@ -26,7 +26,6 @@ from bellwether.arena.weekly.context import freeze_universe, load_cohort
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.queries import read_as_known
 from bellwether.arena.weekly.rows import build_agents_rows
 from bellwether.errors import BellwetherError
 from bellwether.journal import Outcome
@@ -175,7 +174,7 @@ class History:
         self.published[arena.now] = {name: arena.read(_table(name)) for name in (*READ, *FOLDED)}
 
     def known(self, at: datetime) -> Callable[[Table], pl.DataFrame]:
-        return read_tables_as_known(self.arena.lake, self.rules, {}, at, {})
+        return read_as_known(self.arena.lake, self.rules, at)
 
 
 def _table(name: str) -> Table:

@@ -7,18 +7,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from bellwether.arena.checks import LAKE_CHECKS
-from bellwether.arena.weekly.queries import filter_days
 from bellwether.checks.rule import Observation
-from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import table
-from bellwether.tables.schema import TIME
 from tests.unit.arena.world import row_of
 
 WEEK, SEVEN, HOUR = date(2026, 3, 1), timedelta(days=7), timedelta(hours=1)
@@ -213,23 +209,3 @@ def test_the_queries_of_the_arena(tmp_path: Path) -> None:
     (drift,) = ask(path, "arena_price_drift")
     assert (drift["family"], drift["fills"], drift["without_a_shown_price"]) == ("acme", 2, 1)
     assert drift["mean_drift"] == pytest.approx((0.05 - 0.02) / 2), "of the side that was bought"
-
-
-def test_both_days_of_a_range_are_in_it() -> None:
-    at = [datetime(2026, 2, 28, 23, 59), datetime(2026, 3, 1, 10), datetime(2026, 3, 7, 23, 59, 59), datetime(2026, 3, 8)]
-    rows = pl.DataFrame({"at": [one.replace(tzinfo=UTC) for one in at]}, schema={"at": TIME})
-    first, last = date(2026, 3, 1), date(2026, 3, 7)
-
-    def found(*bounds: date | None) -> list[int]:
-        return [at.index(one.replace(tzinfo=None)) for one in filter_days(table("arena/portfolios"), rows, *bounds)["at"]]
-
-    assert found(first, last) == [1, 2]
-    assert found(first, None) == [1, 2, 3]
-    assert found(None, last) == [0, 1, 2]
-
-
-def test_a_table_of_days_is_cut_by_its_days_and_one_of_no_time_is_refused() -> None:
-    days = pl.DataFrame({"day": [date(2026, 3, 1), date(2026, 3, 2)]})
-    assert filter_days(table("arena/equity_by_day"), days, date(2026, 3, 2), None)["day"].to_list() == [date(2026, 3, 2)]
-    with pytest.raises(ConfigError, match="arena/leaderboard: the table has no time column"):
-        filter_days(table("arena/leaderboard"), pl.DataFrame(), date(2026, 3, 2), None)

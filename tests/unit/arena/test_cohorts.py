@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import product
@@ -13,16 +12,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from bellwether.arena.as_known import read_as_known
 from bellwether.arena.decision import Action
 from bellwether.arena.lineup import Lineup, Terms, build_release_rows, current_terms, load_lineup, load_registered_families, rule_name
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import load_methodology, methodologies
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.prompt import FIRST_VERSION
-from bellwether.arena.rankings.standings import read_tables_as_known
-from bellwether.arena.records import FrozenCohort, decode_record, encode_record, store_once
+from bellwether.arena.records import FrozenCohort, decode_record, encode_record
 from bellwether.arena.rule_agents import RULES, answer_by_rule
-from bellwether.arena.weekly.context import build_cohort, list_deciding_cohorts, load_cohort
+from bellwether.arena.weekly.context import list_deciding_cohorts, load_cohort
 from bellwether.errors import ConfigError
 from bellwether.models.registry import models
 from bellwether.settings import World
@@ -78,7 +76,7 @@ def test_a_cohort_keeps_its_release_and_prices_and_the_next_one_has_the_new_ones
         ("Rising", "second", date(2026, 4, 20), later, later, 1, "first", Decimal(3)),
     ]
     known_at = datetime.combine(later, time(), UTC)
-    read = read_tables_as_known(arena.lake, methodologies(arena.registry), {}, known_at, load_registered_families(arena.registry))
+    read = read_as_known(arena.lake, methodologies(arena.registry), known_at, families=load_registered_families(arena.registry))
     assert read(RELEASES).filter(family="steady").select("cohorts", "last_cohort").rows() == [(1, WEEK)]
 
     arena.lineup = "few"
@@ -133,7 +131,6 @@ def test_invalid_families_and_lineups_are_refused_by_file_field_and_value(tmp_pa
         (f'[gpt.releases."gpt-5.2"]\n{RELEASED}', "", r"\[gpt\] releases.gpt-5.2 = .*: is already a release in .*families.toml"),
         (f'[gpt]\ntitle = "t"\n[gpt.releases.gpt-4o]\n{RELEASED}', "", r"\[gpt\] title = 't': the family is already defined"),
         (f"[control.releases.o1]\n{RELEASED}", "", r"\[control\] entry: a control has exactly one release; this one has gpt-4o-mini, o1"),
-        (f'[o]\ntitle = "t"\nhas = ["o"]\n[o.releases.o1]\n{RELEASED}', "", "provider and has belong together"),
     ]:
         (tmp_path / "families.toml").write_text(competing)
         (tmp_path / "lineups.toml").write_text(lined)
@@ -155,16 +152,6 @@ def test_releases_of_live_and_reconstructed_cohorts_are_apart_and_rules_have_non
     assert build_release_rows(tables.AGENTS.empty(), {}).is_empty()
 
 
-def test_decisions_name_the_version_of_the_prompt_that_their_cohort_keeps(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, lineup="few")
-    with arena.journal() as journal:
-        world = arena.world(journal)
-        older = replace(build_cohort(world, WEEK, reconstructed=True), prompt=FIRST_VERSION)
-        store_once(world.records, FrozenCohort, WEEK.isoformat(), lambda: older)
-    arena.decide(WEEK)
-    assert arena.read(tables.DECISIONS)["prompt_version"].unique().to_list() == [FIRST_VERSION]
-
-
 # --- methodologies, lineups and rules -----------------------------------------------------------------------------------
 
 
@@ -177,12 +164,13 @@ def test_the_constants_of_the_seed() -> None:
 
 
 def test_what_differs_between_the_methodologies() -> None:
-    v1, v2, realistic = (load_methodology(name) for name in ("v1", "v2", "v1-realistic"))
-    assert (v2.limit, v2.unknown_winner, v2.primary, v2.fill) == ("decision", "defer", ("return",), "mid")
-    assert (realistic.fill, realistic.fees, realistic.step) == ("realistic", "venue", usd("0.01"))
-    assert (
-        realistic.model_copy(update={"name": v1.name, "title": v1.title, "fill": "mid", "fees": "none", "share_step": v1.share_step}) == v1
-    )
+    v1, v2 = load_methodology("v1"), load_methodology("v2")
+    own = {"limit": "decision", "unknown_winner": "defer", "primary": ("return",), "fill": "realistic", "fees": "venue"}
+    assert v1.model_copy(update={**own, "share_step": Decimal("0.01"), "name": "v2", "title": v2.title}) == v2
+    for name, rules in (("v1-kalshi", v1), ("v2-kalshi", v2)):
+        variant = load_methodology(name)
+        assert rules.model_copy(update={"venue": "kalshi", "name": name, "title": variant.title}) == variant
+    assert set(methodologies()) == {"v1", "v1-kalshi", "v2", "v2-kalshi"}
 
 
 def test_an_invalid_entry_is_named_with_file_field_and_value(tmp_path: Path) -> None:

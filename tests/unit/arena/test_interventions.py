@@ -14,14 +14,14 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bellwether.arena.as_known import read_as_known, stored_tables
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
-from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity
 from bellwether.arena.records import Intervention, InterventionKind, load_by_subject, load_interventions
 from bellwether.arena.results import Facts, newest_fact_time
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
-from bellwether.arena.weekly.queries import is_week_decided, query_agent, query_cohort, read_as_known, stored_tables
+from bellwether.arena.weekly.queries import is_week_decided, query_agent, query_cohort
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ConfigError
 from bellwether.journal.records import Records
@@ -186,7 +186,6 @@ def test_an_archived_cohort_is_neither_marked_nor_ranked_and_decides_no_more(tmp
     found = compute_rankings(inputs, Inference(replicates=0))
     assert found["arena/rankings"].filter(metric="finished")["n"].unique().to_list() == [1]
     assert found["arena/equity_by_age"].filter(age=0)["n"].unique().to_list() == [1]
-    assert compute_window_equity(inputs, WINDOWS["ALL"])["n"].max() == 1
     assert arena.read(tables.LEADERBOARD)["cohorts"].unique().to_list() == [1]
     assert query_cohort(stored_tables(arena.lake), old).height == 4
     before = read_as_known(arena.lake, methodologies(arena.registry), arena.now - timedelta(minutes=1))

@@ -171,7 +171,7 @@ def test_a_bet_pays_the_ask_and_the_fee() -> None:
     market = build_market(one, {}, AT)
     quote = quote_from_book([(Decimal("0.40"), Decimal(5000))], [(Decimal("0.56"), Decimal(5000))], AT)
     done = execute_decision(
-        bets(bet(market_id="KXA-1-X")), account(), market, quotes={"KXA-1-X": {0: quote}}, rules=load_methodology("v1-kalshi-realistic")
+        bets(bet(market_id="KXA-1-X")), account(), market, quotes={"KXA-1-X": {0: quote}}, rules=load_methodology("v2-kalshi")
     )
     (trade,) = done.trades
     assert (trade.shares, trade.price, trade.amount) == (usd("227.27"), usd("0.44"), usd("99.9988"))

@@ -167,7 +167,7 @@ def test_a_result_that_changes_after_the_settlement_is_corrected_and_polls_end_w
     end = corrected + CORRECTIONS
     assert observe(arena, end - HOUR).filter(market_id=market, known_at=end - HOUR).height == 1
     assert market not in observe(arena, end + HOUR).filter(known_at=end + HOUR)["market_id"]
-    assert observe(arena, end + 9 * DAY, market).filter(market_id=market).height == 1, "`arena resolve` looks at any time"
+    assert observe(arena, end + 9 * DAY, market).filter(market_id=market).height == 1, "`arena admin resolve` looks at any time"
 
 
 def test_a_market_that_vanishes_is_a_row_alarms_once_and_is_polled_less_often(tmp_path: Path) -> None:

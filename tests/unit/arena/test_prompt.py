@@ -16,7 +16,6 @@ from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import HeldPrice, PriceSource
 from bellwether.arena.parsing import Limits, parse_decision
 from bellwether.arena.prompt import (
-    FIRST_VERSION,
     Holding,
     Portfolio,
     build_messages,
@@ -101,18 +100,9 @@ def test_markets_are_listed_with_prices_volume_and_close() -> None:
     assert "Markets (2):" in text
 
 
-def test_cohorts_of_the_first_version_keep_its_words() -> None:
-    """The hash is that of the first version's text."""
-    markets = [binary(yes=None), named({"Alice": "0.25", "Bob": None}, "n")]
-    first = build_messages(V1, EMPTY, markets, today=TODAY, week=2, version=FIRST_VERSION)
-    assert prompt_hash(first) == "f20fd8620ac3707e"
-    assert "not tradable" not in str(first)
-    now = build_messages(V1, EMPTY, markets, today=TODAY, week=2)
-    assert '"m" | "Will it?" | category "General" | binary | no price, not tradable | volume' in now[1]["content"]
-    assert 'marked "no price, not tradable" cannot be bet on' in now[0]["content"]
-
-
 def test_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:
+    assert 'marked "no price, not tradable" cannot be bet on' in system_message(V1)
+    assert '"m" | "Will it?" | category "General" | binary | no price, not tradable | volume' in prompt_text(EMPTY, binary(yes=None))
     assert "no price" in prompt_text(EMPTY, binary(yes=None))
     assert "50" not in prompt_text(EMPTY, binary(yes=None)).split("Markets (1):")[1]
     assert "YES 0.04% / NO 99.96%" in prompt_text(EMPTY, binary(yes="0.0004"))

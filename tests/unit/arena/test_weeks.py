@@ -12,13 +12,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from bellwether.arena.as_known import stored_tables
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import Facts, compute_results, find_changed_cash
 from bellwether.arena.weekly.context import freeze_cohort, freeze_universe
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.arena.weekly.evidence import list_due_markets
-from bellwether.arena.weekly.queries import explain_decision, query_agent, query_cohort, query_week_status, stored_tables
+from bellwether.arena.weekly.queries import explain_decision, query_agent, query_cohort, query_week_status
 from bellwether.arena.weekly.summary import preview_week
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.forecasting.prompt import prompt_hash
@@ -255,11 +256,12 @@ def test_weeks_cohorts_agents_and_decisions_are_explained(tmp_path: Path) -> Non
             lambda: query_agent(read, WEEK, "nobody"),
             lambda: query_cohort(read, WEEK - SEVEN),
             lambda: explain_decision(journal, read, world, "oracle"),
-            lambda: explain_decision(journal, read, world, f"{WEEK}/nobody/{WEEK}"),
         ]
         for query in refused:
             with pytest.raises(ConfigError):
                 query()
+        with pytest.raises(ConfigError, match=f"no such decision; did you mean {WEEK}/oracle/{WEEK}"):
+            explain_decision(journal, read, world, f"{WEEK}/oracles/{WEEK}")
     assert one.plan is not None
     assert one.intent is not None
     assert one.plan.messages[1]["content"].count("\n- market_id ") == 10

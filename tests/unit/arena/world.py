@@ -21,7 +21,12 @@ from bellwether.arena.units import micros, price_micros
 from bellwether.tables import table
 from bellwether.units import MicroDollars, SharePrice
 
-V1, V2, REALISTIC = load_methodology("v1"), load_methodology("v2"), load_methodology("v1-realistic")
+V1 = load_methodology("v1")
+#: v1, filled like v2; and v2, filled like v1.
+REALISTIC, V2 = (
+    rules.model_copy(update={name: getattr(fills, name) for name in ("fill", "fees", "share_step")} | {"name": name})
+    for name, rules, fills in (("realistic", V1, load_methodology("v2")), ("v2", load_methodology("v2"), V1))
+)
 COHORT = date(2026, 3, 1)
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 KEY = DecisionKey(AgentKey(COHORT, "acme"), COHORT)
