@@ -18,16 +18,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.facts import Agent, Result, Trade
-from bellwether.arena.frames import (
-    agents_frame,
-    ledger_frame,
-    positions_frame,
-    scores_frame,
-    settlements_frame,
-    trades_frame,
-    trades_from_rows,
-    universe_frame,
-)
+from bellwether.arena.frames import book_frames, to_frame, trades_frame, trades_from_rows, universe_frame
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import Market
@@ -60,7 +51,7 @@ def run() -> list[dict[str, Any]]:
     facts = trades_frame(trades)
     pure = least(lambda: fold(agents, trades, derive_settlements(looks, RULES)))
     whole = least(lambda: results(agents, facts, looks))
-    settled = settlements_frame(derive_settlements(looks, RULES))
+    settled = book_frames(fold([], [], []), derive_settlements(looks, RULES))["arena/settlements"]
     scan = least(lambda: _scan(facts, settled))
     ticked, stored = _tick(), _stored_tick()
     return [
@@ -121,7 +112,7 @@ def results(agents: list[Agent], trades: pl.DataFrame, looks: list[Observation])
     book = fold(agents, trades_from_rows(trades), derive_settlements(looks, RULES))
     if book.violations:
         raise AssertionError(book.violations[:3])
-    return [ledger_frame(book), positions_frame(book), scores_frame(book)]
+    return list(book_frames(book).values())
 
 
 def _scan(facts: pl.DataFrame, settled: pl.DataFrame) -> pl.DataFrame:
@@ -170,8 +161,8 @@ def _stored_tick() -> float:
         lake = Lake(folder)
         for week in {agent.cohort for agent, _ in holders}:
             mine = [agent for agent, _ in holders if agent.cohort == week]
-            sunday, names = date.fromisoformat(week), {agent.family: "m" for agent in mine}
-            lake.write(tables.AGENTS, (week,), agents_frame(mine, names, sunday, START), run_id="b")
+            cohort = {"week": date.fromisoformat(week), "known_at": START, "model": "m", "lineup": "", "reconstructed": False}
+            lake.write(tables.AGENTS, (week,), to_frame(tables.AGENTS, mine, **cohort), run_id="b")
             lake.write(
                 tables.TRADES, (week,), trades_frame([one for agent, trades in holders if agent in mine for one in trades]), run_id="b"
             )

@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 
 from bellwether.arena.facts import Agent, Trade
-from bellwether.arena.frames import agents_frame, portfolios_frame, prices_frame
+from bellwether.arena.frames import book_frames, prices_frame, to_frame
 from bellwether.arena.identity import AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.marks import HeldPrice, PriceSource, compute_portfolio_curves
@@ -48,10 +48,10 @@ def run() -> list[dict[str, Any]]:
         drawn, prices = _prices()
         for day, rows in prices_frame(prices).partition_by("day", as_dict=True).items():
             lake.write(PRICES, (str(day[0]),), rows, run_id="marks")
-        portfolios = portfolios_frame(compute_portfolio_curves(book, prices), book)
+        portfolios = book_frames(book, curves=compute_portfolio_curves(book, prices))[PORTFOLIOS.name]
         lake.write(PORTFOLIOS, (), portfolios, run_id="marks")
         agents = [account.agent for account in book.accounts.values()]
-        rows = agents_frame(agents, {agent.family: "m" for agent in agents}, week_of(START), START)
+        rows = to_frame(AGENTS, agents, week=week_of(START), known_at=START, model="m", lineup="", reconstructed=False)
         lake.write(AGENTS, (str(week_of(START)),), rows, run_id="marks")
         stored, curve = (_bytes(home / "lake" / name) for name in ("arena/prices", "arena/portfolios"))
         naive, marks = _naive(book, drawn, home / "naive.db")

@@ -17,7 +17,6 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.text_tables import (
     STATUS_NOTE,
     agent_columns,
-    explanation_to_dict,
     render_explanation,
     render_standings,
     status_columns,
@@ -191,23 +190,17 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show DECISION (COHORT/FAMILY/WEEK) with prompt, answers, parsing, fills, refusals and cash."""
-    from bellwether.arena.weekly.queries import explain_decision as explained
-    from bellwether.arena.weekly.queries import parse_decision_key
+    from bellwether.arena.weekly.queries import explain_decision
 
-    parse_decision_key(decision)
-    with open_arena() as world:
-        explanation = explained(world.journal, open_table_reader(known_at), world, decision, known_at)
+    explanation = explain_decision(open_table_reader(known_at), decision)
     _warn_of_delays(known_at)
     if as_json:
-        emit(explanation_to_dict(explanation))
+        emit({name: rows.to_dicts() for name, rows in explanation.items()})
         return
-    if (reason := open_table_reader(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
-        console().print("[bold]Reason[/bold]")
-        console().print(visible(reason[0], "\n"), markup=False, soft_wrap=True)
     for title, text in render_explanation(explanation):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
-    for title, rows in (("Refused legs", explanation.refusals), ("Trades", explanation.trades), ("Cash", explanation.ledger)):
+    for title, rows in (("Refused legs", explanation["refusals"]), ("Trades", explanation["trades"]), ("Cash", explanation["cash"])):
         console().print(grid(rows, title=title) if rows.height else f"{title}: none")
 
 
@@ -283,15 +276,8 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
     """Export COHORT (its Sunday) to TARGET, a folder or a .zip, as Parquet and CSV with a card and the leaderboard's query."""
     from bellwether.arena.export import build_cohort_tables
     from bellwether.arena.export import export_cohort as write
-    from bellwether.journal import Journal
 
-    config = settings()
-    lake, rules = open_lake(), methodologies(config.registry)
-    if without_prompts:
-        tables = build_cohort_tables(lake, rules, cohort.date())
-    else:
-        with Journal.of(config) as journal:
-            tables = build_cohort_tables(lake, rules, cohort.date(), journal)
+    tables = build_cohort_tables(open_lake(), methodologies(settings().registry), cohort.date(), with_messages=not without_prompts)
     _warn_of_delays(None)
     written = write(tables, cohort.date(), target)
     counts = {name: rows.height for name, rows in tables.items()}

@@ -24,16 +24,6 @@ class PositionStatus(StrEnum):
     SETTLED = "settled"
 
 
-class AgentStatus(StrEnum):
-    """Status of an agent. WARNED: the cash is below the smallest bet, but positions are open. BANKRUPT: the cash is below the smallest bet, and
-    no position is open.
-    """
-
-    ACTIVE = "active"
-    WARNED = "active, cannot bet"
-    BANKRUPT = "bankrupt"
-
-
 @dataclass(slots=True)
 class Position:
     """Position of an agent on one side of a market. Shares are micro-shares, money is micro-dollars.
@@ -94,11 +84,9 @@ class Account:
         """Profit of sales and settlements in micro-dollars, without fees."""
         return MicroDollars(sum(position.realized for position in self.positions.values()))
 
-    def status(self, smallest_bet: MicroDollars) -> AgentStatus:
-        """Return whether the agent is active, warned or bankrupt. smallest_bet: minimum bet in micro-dollars."""
-        if self.cash >= smallest_bet:
-            return AgentStatus.ACTIVE
-        return AgentStatus.WARNED if self.open else AgentStatus.BANKRUPT
+    def is_bankrupt(self, smallest_bet: MicroDollars) -> bool:
+        """Return whether the cash is below the smallest bet and no position is open. smallest_bet: in micro-dollars."""
+        return self.cash < smallest_bet and not self.open
 
     def find_position(self, market_id: str, side: str) -> Position | None:
         """Return the open position on a side of a market, or None. The side is case-insensitive."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bellwether.arena.families import Family
-from bellwether.arena.lineup import build_release_rows
+from bellwether.arena.lineup import Family, build_release_rows
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.results import Facts, compute_results

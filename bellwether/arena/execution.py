@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from bellwether.arena import fills
-from bellwether.arena.account import Account, AgentStatus, Position, PositionStatus
+from bellwether.arena.account import Account, Position, PositionStatus
 from bellwether.arena.decision import LIMITS, Bet, Decision, Reason, Refusal, Sell
 from bellwether.arena.facts import Trade, implied_confidence
 from bellwether.arena.fills import LegFill, NoFill
@@ -150,7 +150,7 @@ def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
 def _check_solvent(run: _Run) -> None:
     # Uses the cash before the decision: an earlier leg of the same decision cannot bankrupt the agent.
     smallest = run.methodology.smallest_bet
-    bankrupt = run.base < smallest and run.account.status(smallest) is AgentStatus.BANKRUPT
+    bankrupt = run.base < smallest and run.account.is_bankrupt(smallest)
     _require(not bankrupt, Reason.BANKRUPT, f"the cash of {dollars(run.base)} is below the smallest bet and no position is open")
 
 

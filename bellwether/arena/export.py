@@ -6,38 +6,34 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import polars as pl
 
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import DecisionPlan, Intent, list_messages, load_record
 from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
-from bellwether.journal import Journal
-from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.tables import table
+from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.exports import flatten_lists, neutralise_formulas, redact_rows
 
 CARD, QUERY, DATA, CSV = "README.md", "leaderboard.sql", "data", "csv"
 #: Marker in the card of every export; only folders with it are replaced.
 MARK = "<!-- bellwether-cohort -->"
-_LEASE = timedelta(minutes=1)
-_MESSAGES = {"decision_id": pl.String(), "number": pl.Int32(), "role": pl.String(), "content": pl.String()}
 
 
 def build_cohort_tables(
-    lake: Lake, rules: Mapping[str, Methodology], cohort: date, journal: Journal | None = None
+    lake: Lake, rules: Mapping[str, Methodology], cohort: date, *, with_messages: bool = True
 ) -> dict[str, pl.DataFrame]:
-    """Return the tables that an export of the cohort contains, by name. rules: methodologies by name. journal: source of prompts and answers.
+    """Return the tables that an export of the cohort contains, by name. rules: methodologies by name. with_messages: with prompts and answers.
 
-    Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and, with a journal, all prompts and answers. Raises
-    `ConfigError` for an unknown cohort.
+    Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and the messages. Raises `ConfigError` for an unknown
+    cohort.
     """
     rows, universe = Facts.load(lake), lake.slice(table("arena/universe"), missing="skip").read()
     agents = rows.agents.filter(pl.col("week") == cohort)
@@ -62,8 +58,9 @@ def build_cohort_tables(
     venues = {rules[name].venue for name in agents["methodology"] if name in rules}
     universes = universe.filter(pl.col("week").is_in(decisions["week"].unique().implode()), pl.col("venue").is_in(list(venues)))
     tables = {**facts, "universe": universes, **folded}
-    if journal is not None:
-        tables["messages"] = pl.DataFrame(list(_read_messages(journal, decisions)), schema=_MESSAGES, orient="row")
+    if with_messages:
+        messages = lake.slice(MESSAGES, missing="skip").read().filter(pl.col("decision_id").is_in(decisions["decision_id"].implode()))
+        tables["messages"] = messages.select("decision_id", "number", "role", "content").sort("decision_id", "number")
     return tables
 
 
@@ -98,14 +95,6 @@ def _write_files(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path)
     (folder / CARD).write_text(_render_card(tables, cohort), encoding="utf-8")
 
 
-def _read_messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the messages of decisions as (decision id, number from 1, role, content), with credentials removed."""
-    records = Records(journal, _LEASE, run="export")
-    for name in decisions["decision_id"].sort():
-        for number, role, content in list_messages(journal, load_record(records, DecisionPlan, name), load_record(records, Intent, name)):
-            yield name, number, role, content
-
-
 def _render_card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
     agents = tables["agents"]
     venues = [name.capitalize() for name in tables["universe"]["venue"].unique().sort()]
@@ -125,9 +114,7 @@ def _render_card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
         "",
     ]
     for name, rows in tables.items():
-        message = "One message of a decision: part of its prompt, or an answer of the model."
-        description = message if name == "messages" else table(f"arena/{name}").row
-        lines += [f"## {name}", "", f"{description} {rows.height} rows.", "", "| column | type | meaning |", "|---|---|---|"]
+        lines += [f"## {name}", "", f"{table(f'arena/{name}').row} {rows.height} rows.", "", "| column | type | meaning |", "|---|---|---|"]
         lines += [f"| {column} | {dtype} | {meaning} |" for column, dtype, meaning in _describe_columns(name, rows)]
         lines.append("")
     return "\n".join(lines)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.rules import OrderFees, fee_terms, rule_set, rules_for
 from bellwether.units import MicroDollars, MicroShares, SharePrice
-from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Side
+from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime, Side
 
 #: Default fee type, if event and series state none.
 GENERAL = "quadratic"
@@ -68,6 +71,29 @@ def _decimal_text(multiplier: Any) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def encode_fees(fees: FeeSchedule | KalshiFees | UnknownFees) -> str:
+    """Encode fee terms as JSON."""
+    content = {**asdict(fees), "regime": fees.regime.name} if isinstance(fees, FeeSchedule) else asdict(fees)
+    return json.dumps(content, default=str, sort_keys=True, separators=(",", ":"))
+
+
+def decode_fees(text: str | FeeSchedule | KalshiFees | UnknownFees) -> FeeSchedule | KalshiFees | UnknownFees:
+    """Decode fee terms that `encode_fees` encoded."""
+    if not isinstance(text, str):
+        return text
+    content = json.loads(text)
+    if "rules" in content:
+        return KalshiFees(**content)
+    if "reason" in content:
+        return UnknownFees(**content)
+    # Fractional exponents are text, as all decimals; whole ones are numbers.
+    exact = {name: Decimal(content[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(content[name], str)}
+    return FeeSchedule(**{**content, **exact, "regime": Regime[content["regime"]]})
+
+
+#: Fee terms of a market. In JSON they are the text of `encode_fees`.
+Fees = Annotated[FeeSchedule | KalshiFees | UnknownFees, PlainSerializer(encode_fees, when_used="json"), PlainValidator(decode_fees)]
+
 YES, NO = "YES", "NO"
 
 
@@ -88,9 +114,16 @@ def fold_case(name: str) -> str:
     return name.strip().casefold()
 
 
+@lru_cache(maxsize=1 << 16)
 def is_binary(outcomes: tuple[str, ...]) -> bool:
     """Return whether the outcomes are exactly yes and no, in either order."""
     return sorted(map(fold_case, outcomes)) == ["no", "yes"]
+
+
+@lru_cache(maxsize=1 << 16)
+def _places(outcomes: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the index of each outcome by its folded name; of equal names the first."""
+    return {fold_case(name): place for place, name in reversed(tuple(enumerate(outcomes)))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +148,7 @@ class Market:
     status: MarketStatus = MarketStatus.ACTIVE
     tick: SharePrice | None = None
     min_shares: MicroShares | None = None
-    fees: FeeSchedule | KalshiFees | UnknownFees = FREE
-    _sides: Mapping[str, int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        places: dict[str, int] = {}
-        for place, name in enumerate(self.outcomes):
-            places.setdefault(fold_case(name), place)
-        object.__setattr__(self, "_sides", places)
+    fees: Fees = FREE
 
     @property
     def binary(self) -> bool:
@@ -131,7 +157,7 @@ class Market:
 
     def place(self, side: str) -> int | None:
         """Return the index of a side among the outcomes, case-insensitively; None if there is no such outcome."""
-        return self._sides.get(fold_case(side))
+        return _places(self.outcomes).get(fold_case(side))
 
     def side(self, text: str) -> str | None:
         """Return the stored name of the side that `text` names: YES or NO in a binary market, else the outcome's spelling; None if there is no
@@ -145,7 +171,7 @@ class Market:
     def price(self, side: str) -> SharePrice | None:
         """Return the stored price of a side; None if missing. In a binary market the price of NO is one dollar minus the price of YES."""
         if self.binary:
-            yes = self._price_at(self._sides["yes"])
+            yes = self._price_at(_places(self.outcomes)["yes"])
             return yes if yes is None or fold_case(side) == "yes" else complement(yes)
         place = self.place(side)
         return None if place is None else self._price_at(place)

@@ -32,13 +32,12 @@ class Methodology(BaseModel):
     """Parameters for running and scoring a cohort.
 
     venue: where its cohorts bet. initial_cash, minimum_bet: dollars. bet_fraction: share of the cash before a decision that may be bet. limit:
-    whether that applies to each bet or to all bets of a decision. confidence: how a bet's size implies a confidence. primary: metrics that
-    rank. universe: number of markets in a run. decision_cohorts: number of the latest cohorts that decide. deadline_hours: hours after the
-    start of a week until which decisions are made. temperature, max_tokens, timeout_seconds, malformed_retries: parameters of calls. fill: at
-    the midpoint, or against the book. fees: whether fees are charged. share_step: step of fills in shares. void: whether 50-50 markets pay each
-    side its part or refund. unknown_winner: whether a market that ended without a known winner is refunded after `grace_days` of polling or
-    stays open. confirmations: number of consecutive observations that confirm a result, unless `dispute_hours` have passed since it became
-    final. mark_minutes: interval of marks. source_gap: reported difference of two price sources in dollars.
+    whether that applies to each bet or to all bets of a decision. primary: metrics that rank. universe: number of markets in a run.
+    decision_cohorts: number of the latest cohorts that decide. deadline_hours: hours after the start of a week until which decisions are made.
+    temperature, max_tokens, timeout_seconds, malformed_retries: parameters of calls. fill: at the midpoint, or against the book. fees: whether
+    fees are charged. share_step: step of fills in shares. unknown_winner: whether a market that ended without a known winner is refunded after
+    `grace_days` of polling or stays open. confirmations: number of consecutive observations that confirm a result, unless `dispute_hours` have
+    passed since it became final. mark_minutes: interval of marks. source_gap: reported difference of two price sources in dollars.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +49,6 @@ class Methodology(BaseModel):
     minimum_bet: _Dollars
     bet_fraction: Annotated[Decimal, Field(gt=0, le=1, decimal_places=6)]
     limit: Limit
-    confidence: Literal["share_of_largest_bet"]
     primary: Annotated[tuple[Primary, ...], Field(min_length=1)]
     universe: Annotated[int, Field(ge=1, le=5000, strict=True)]
     decision_cohorts: _Count
@@ -62,7 +60,6 @@ class Methodology(BaseModel):
     fill: Fill
     fees: Literal["none", "venue"]
     share_step: Annotated[Decimal, Field(gt=0, le=1, decimal_places=6)]
-    void: Literal["split", "refund"]
     unknown_winner: Literal["refund", "defer"]
     grace_days: Annotated[int, Field(ge=1, le=365, strict=True)]
     confirmations: Annotated[int, Field(ge=1, le=10, strict=True)]

@@ -4,32 +4,24 @@ interventions of operators.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
-from enum import Enum, StrEnum
+from enum import StrEnum
 from functools import lru_cache
-from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from bellwether.arena.decision import Decision, Refusal
 from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.identity import AgentKey
 from bellwether.arena.lineup import Terms
-from bellwether.arena.market import KalshiFees, Market, UnknownFees
 from bellwether.arena.methodology import Methodology, Venue
-from bellwether.arena.universe import Universe, build_universe
+from bellwether.arena.universe import Universe
 from bellwether.forecasting.prompt import Message
-from bellwether.journal import Answered, CallKey, Journal
 from bellwether.journal.records import Records
 from bellwether.units import MicroDollars
-from bellwether.untrusted_text import redact
-from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
-
-#: Content of an answer that is not in the journal.
-MISSING = "(not in this journal)"
 
 #: Subject under which all interventions are recorded.
 _INTERVENED = "arena"
@@ -197,95 +189,16 @@ def load_by_subject(records: Records, kind: InterventionKind) -> dict[str, Inter
     return {entry.subject: entry for entry in load_interventions(records) if entry.kind is kind}
 
 
+@lru_cache(maxsize=16)
+def _adapter(kind: type[R]) -> TypeAdapter[R]:
+    return TypeAdapter(kind)
+
+
 def encode_record(record: object) -> bytes:
     """Encode a record as JSON in UTF-8; equal records give equal bytes."""
-    if not isinstance(record, FrozenUniverse):
-        return json.dumps(_to_json(record), sort_keys=True, separators=(",", ":")).encode()
-    listed = [{**_to_json(market), "fees": None if market.fees == FREE else encode_fees(market.fees)} for market in record.universe.markets]
-    origin = {name: _to_json(getattr(record, name)) for name in ("at", "reconstructed", "source", "rejects")}
-    venue = {} if record.venue == "polymarket" else {"venue": record.venue}
-    return json.dumps({**origin, "markets": listed, **venue}, separators=(",", ":")).encode()
+    return _adapter(type(record)).dump_json(record)
 
 
 def decode_record(kind: type[R], body: bytes) -> R:
     """Decode a record that `encode_record` encoded."""
-    plain = json.loads(body)
-    if kind is FrozenUniverse:
-        markets = [_from_json(Market, {**market, "fees": _decode_fees(market["fees"])}) for market in plain.pop("markets")]
-        plain["universe"] = build_universe(markets)
-    record: R = _from_json(kind, plain)
-    return record
-
-
-def encode_fees(fees: FeeSchedule | KalshiFees | UnknownFees) -> str:
-    """Encode fee terms as JSON."""
-    content = {**asdict(fees), "regime": fees.regime.name} if isinstance(fees, FeeSchedule) else asdict(fees)
-    return json.dumps(content, default=str, sort_keys=True, separators=(",", ":"))
-
-
-def _decode_fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
-    if text is None:
-        return FREE
-    content = json.loads(text)
-    if "rules" in content:
-        return KalshiFees(**content)
-    if "reason" in content:
-        return UnknownFees(**content)
-    # Fractional exponents are text, as all decimals; whole ones are numbers.
-    exact = {name: Decimal(content[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(content[name], str)}
-    return FeeSchedule(**{**content, **exact, "regime": Regime[content["regime"]]})
-
-
-def _to_json(value: Any) -> Any:
-    """Convert a value of a record to JSON types."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    elif is_dataclass(value):
-        value = {item.name: getattr(value, item.name) for item in fields(value) if item.init}
-    if isinstance(value, Mapping):
-        return {name: _to_json(item) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return list(map(_to_json, value))
-    if isinstance(value, date):
-        return value.isoformat()
-    return str(value) if isinstance(value, Decimal) else value
-
-
-def _from_json(hint: Any, value: Any) -> Any:
-    """Convert a JSON value to the type of its field. hint: type annotation of the field."""
-    if isinstance(hint, UnionType):
-        hint = get_args(hint)[0]
-    if value is None:
-        return None
-    if get_origin(hint) is tuple:
-        return tuple(_from_json(get_args(hint)[0], item) for item in value)
-    if get_origin(hint) is Mapping:
-        return {name: _from_json(get_args(hint)[1], item) for name, item in value.items()}
-    if isinstance(value, dict) and (is_dataclass(hint) or hasattr(hint, "_asdict")):
-        hints = _hints(hint)
-        return hint(**{name: _from_json(hints.get(name), item) for name, item in value.items()})
-    return _scalar_from_json(hint, value)
-
-
-def _scalar_from_json(hint: Any, value: Any) -> Any:
-    if hint in (date, datetime):
-        return hint.fromisoformat(value)
-    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum | Decimal) else value
-
-
-_hints = lru_cache(maxsize=64)(get_type_hints)
-
-
-def list_messages(journal: Journal, plan: DecisionPlan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
-    """Yield (number from 1, role, text) of each message of a decision, with credentials removed.
-
-    The prompt comes first, then one answer per call. Retry requests, which repeat the prompt, are omitted.
-    """
-    number = 0
-    for message in plan.messages if plan else ():
-        number += 1
-        yield number, message["role"], redact(message["content"])
-    for call in intent.calls if intent else ():
-        number += 1
-        answer = journal.look(CallKey(call))
-        yield number, "assistant", redact(answer.content) if isinstance(answer, Answered) else MISSING
+    return _adapter(kind).validate_json(body)

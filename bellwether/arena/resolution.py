@@ -174,7 +174,7 @@ class _MarketHistory:
         return is_repeated or is_final
 
     def _settle(self, observation: Observation, ruling: Ruling) -> None:
-        refund = ruling.result in (None, Result.CANCELLED) or (ruling.result is Result.SPLIT and self._methodology.void == "refund")
+        refund = ruling.result in (None, Result.CANCELLED)
         settlement = Settlement(
             market_id=observation.market_id,
             methodology=self._methodology.name,

@@ -12,20 +12,9 @@ import polars as pl
 
 from bellwether.arena.decision import ANSWERED
 from bellwether.arena.facts import Agent, Settlement, Trade
-from bellwether.arena.frames import (
-    agents_from_rows,
-    ledger_frame,
-    observations_from_rows,
-    portfolios_frame,
-    positions_frame,
-    prices_from_rows,
-    scores_frame,
-    settlements_frame,
-    trades_from_rows,
-)
+from bellwether.arena.frames import agents_from_rows, book_frames, observations_from_rows, prices_from_rows, trades_from_rows
 from bellwether.arena.identity import decision_of_trade
-from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import Ledger, LedgerEntry, Violation, fold
+from bellwether.arena.ledger import Ledger, LedgerEntry, Violation, fold, violations
 from bellwether.arena.lifecycle import find_complete_cohorts
 from bellwether.arena.marks import compute_portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
@@ -119,13 +108,7 @@ def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at:
         ledger, prices_from_rows(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"])
     )
     faults = violations(ledger, trades, _count_executed_legs(facts.decisions, facts.refusals))
-    frames = {
-        "arena/settlements": settlements_frame(settlements),
-        "arena/ledger": ledger_frame(ledger),
-        "arena/positions": positions_frame(ledger),
-        "arena/scores": scores_frame(ledger),
-        "arena/portfolios": portfolios_frame(curves, ledger),
-    }
+    frames = book_frames(ledger, settlements, curves)
     frames["arena/leaderboard"] = compute_leaderboard(facts, ledger, frames, rules)
     return Results(ledger, settlements, faults, frames)
 

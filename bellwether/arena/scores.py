@@ -6,7 +6,7 @@ score of a probability p that the bet's side wins is (p - won)^2, in a binary ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import fsum
@@ -62,11 +62,6 @@ class Summary:
 def brier(probability: float, happened: bool | int) -> float:
     """Return the Brier score of a probability: the square of (probability - happened)."""
     return (probability - bool(happened)) ** 2
-
-
-def multiclass_brier(probabilities: Mapping[str, float], outcome: str) -> float:
-    """Return the multiclass Brier score, the sum of the Brier scores of all outcomes, from 0 to 2. outcome: the one that happened."""
-    return fsum(brier(p, fold_case(name) == fold_case(outcome)) for name, p in probabilities.items())
 
 
 def exact_mean(values: Iterable[float | None]) -> float | None:

@@ -15,7 +15,6 @@ from bellwether.tables.arena_rankings import GROUP
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from bellwether.arena.weekly.queries import DecisionExplanation
 
 STATUS_NOTE = (
     "past: reconstructed. made, inv., left: decisions with a usable answer, with an unusable answer, and without a final state. ref.: "
@@ -64,57 +63,18 @@ def yes_column(name: str) -> pl.Expr:
     return pl.when(name).then(pl.lit("yes")).when(pl.col(name).not_()).then(pl.lit("no")).alias(name)
 
 
-def render_explanation(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
-    """Yield the records of a decision as (title, text): prompt, answers, parsed decision, calls and executions."""
-    if explanation.plan is not None:
-        yield (
-            "Prompt",
-            f"{explanation.plan.model}, {explanation.plan.prompt_version}, {explanation.plan.prompt_hash}, made {explanation.plan.planned_at.isoformat()}",
-        )
-        for message in explanation.plan.messages:
-            yield message["role"], message["content"]
-    for number, answer in enumerate(explanation.answers, start=1):
-        yield f"Answer {number}", answer[:20_000] or "(empty)"
-    if explanation.intent is None:
-        yield "Read as", "nothing yet"
-        return
-    decision = explanation.intent.decision
-    cost = "unknown" if explanation.intent.cost is None else f"${explanation.intent.cost / 1_000_000:.6f}"
-    yield "Read as", decision.to_json() if decision.problem is None else f"INVALID: {decision.problem}: {decision.message}"
-    yield "Calls", f"{len(explanation.intent.calls)}, cost {cost}"
-    for number, execution in enumerate(explanation.executions, start=1):
-        yield (
-            f"Execution {number}",
-            f"{execution.executed_at.isoformat()}: {len(execution.trades)} trades, {len(execution.refusals)} refused legs",
-        )
+#: Columns of a decision that its explanation states.
+_STATED = ("state", "reason", "cash", "planned_at", "model", "prompt_version", "prompt_hash", "attempts", "cost")
 
 
-def explanation_to_dict(explanation: DecisionExplanation) -> dict[str, Any]:
-    """Convert the records of a decision to a dictionary for JSON."""
-    intent = explanation.intent
-    return {
-        "decision": explanation.decision_id,
-        "prompt": None
-        if explanation.plan is None
-        else {"model": explanation.plan.model, "messages": list(explanation.plan.messages), "hash": explanation.plan.prompt_hash},
-        "answers": list(explanation.answers),
-        "read": None
-        if intent is None
-        else {
-            "action": intent.decision.action,
-            "problem": intent.decision.problem,
-            "message": intent.decision.message,
-            "json": intent.decision.to_json(),
-        },
-        "cost": None if intent is None or intent.cost is None else f"{intent.cost / 1_000_000:.6f}",
-        "executions": [
-            {"at": execution.executed_at, "trades": len(execution.trades), "refusals": len(execution.refusals)}
-            for execution in explanation.executions
-        ],
-        "refusals": explanation.refusals.to_dicts(),
-        "trades": explanation.trades.to_dicts(),
-        "cash": explanation.ledger.to_dicts(),
-    }
+def render_explanation(explanation: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, str]]:
+    """Yield a decision and its messages as (title, text). explanation: from `explain_decision`."""
+    decision = explanation["decision"].row(0, named=True)
+    yield "Decision", "\n".join(f"{name}: {decision[name]}" for name in _STATED if decision[name] is not None)
+    for role, content in explanation["messages"].select("role", "content").iter_rows():
+        yield role, content[:20_000] or "(empty)"
+    invalid = f"INVALID: {decision['problem']}: {decision['message']}"
+    yield "Read as", "nothing yet" if decision["action"] is None else decision["decision"] if decision["problem"] is None else invalid
 
 
 #: Head and note of a metric in the terminal.

@@ -316,9 +316,9 @@ def test_operators_close_agents_and_cancel_markets(demo_copy: World) -> None:
     assert {row["scored"] for row in then["agents"]} == {0}
     early = json.loads(run_command("explain", f"{FIRST}/favourite/{FIRST}", "--json", "--known-at", f"{FIRST}T00:05"))
     assert {row["kind"] for row in early["cash"]} == {"BUY"}
-    assert "no record is stored at" in refused("explain", f"{FIRST}/favourite/{FIRST}", "--known-at", str(FIRST))
-    assert "no agent has bet" in refused("cancel", "no-market", "--by", "ann", "--reason", "r")
-    assert "COHORT/FAMILY" in refused("close", "hold", "--by", "ann", "--reason", "r")
+    assert "no such decision" in refused("explain", f"{FIRST}/favourite/{FIRST}", "--known-at", str(FIRST))
+    assert "no agent has bet" in refused("admin", "cancel", "no-market", "--by", "ann", "--reason", "r")
+    assert "COHORT/FAMILY" in refused("admin", "close", "hold", "--by", "ann", "--reason", "r")
 
 
 def refused(*words: str) -> str:
@@ -351,5 +351,5 @@ def test_submitted_forecasts_are_ranked_with_the_next_books(demo_copy: World, tm
     again = demo_copy.runner()
     runs.update_results(again)
     assert again.stats.runs == 0
-    then = CliRunner().invoke(main, ["arena", "rankings", "--known-at", str(FIRST + 5 * SEVEN), "--json"])
+    then = CliRunner().invoke(main, ["arena", "leaderboard", "--known-at", str(FIRST + 5 * SEVEN), "--json"])
     assert "outsider" not in {row["family"] for row in json.loads(then.output)["rankings"]}, "it was not received by then"

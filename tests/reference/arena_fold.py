@@ -21,7 +21,7 @@ def dollars(millionths: int) -> Decimal:
     return EXACT.divide(Decimal(millionths), Decimal(1_000_000))
 
 
-def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, refunds_unknown: bool, void: str) -> list[dict[str, Any]]:
+def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, refunds_unknown: bool) -> list[dict[str, Any]]:
     """Return the results of one market from its evidence: from when each counts, and its payout per share (None: the cost is refunded)."""
     counted: list[dict[str, Any]] = []
     looks = sorted(looks, key=lambda look: (look.observed_at, look.by_operator, look.rule, repr(look.ruling)))
@@ -46,7 +46,7 @@ def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, r
             counts = seen_often or settled_long_ago or look.by_operator
         if counts:
             verdict = look.ruling.result and str(look.ruling.result)
-            refund = verdict in (None, "cancelled") or (verdict == "split" and void == "refund")
+            refund = verdict in (None, "cancelled")
             pays = None if refund else {name: dollars(price) for name, price in look.ruling.payouts}
             counted.append({"said": result, "look": look, "at": look.observed_at, "pays": pays, "winner": look.ruling.winner})
     return counted

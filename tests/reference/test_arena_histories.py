@@ -11,21 +11,15 @@ import polars as pl
 import pytest
 
 from bellwether.arena.frames import (
-    agents_frame,
     agents_from_rows,
-    ledger_frame,
-    portfolios_frame,
-    positions_frame,
+    book_frames,
     prices_frame,
     prices_from_rows,
-    scores_frame,
-    settlements_frame,
     trades_frame,
     trades_from_rows,
     universe_frame,
 )
-from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import Ledger, fold
+from bellwether.arena.ledger import Ledger, fold, violations
 from bellwether.arena.marks import HeldPrice, PriceSource, compute_portfolio_curves
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.scores import score_bets
@@ -33,7 +27,7 @@ from bellwether.arena.universe import select_universe
 from tests.reference.arena_fold import ledger, results
 from tests.sizes import EXAMPLES, NIGHTLY
 from tests.unit.arena.histories import RULES, History, history
-from tests.unit.arena.world import COHORT, NOW, binary, named, usd
+from tests.unit.arena.world import COHORT, NOW, agents_frame, binary, named, usd
 
 
 def _counted(made: History) -> dict[tuple[str, str], list[dict[str, object]]]:
@@ -43,7 +37,7 @@ def _counted(made: History) -> dict[tuple[str, str], list[dict[str, object]]]:
         for market in {look.market_id for look in made.looks}:
             looks = [look for look in made.looks if look.market_id == market]
             refunds = rules.unknown_winner == "refund"
-            found[name, market] = results(looks, rules.grace, rules.confirmations, rules.dispute_window, refunds, rules.void)
+            found[name, market] = results(looks, rules.grace, rules.confirmations, rules.dispute_window, refunds)
     return found
 
 
@@ -106,7 +100,7 @@ def _bytes(frame: pl.DataFrame) -> bytes:
 def test_facts_come_back_from_their_rows(seed: int) -> None:
     made = history(seed)
     assert sorted(trades_from_rows(trades_frame(made.trades))) == sorted(made.trades)
-    assert agents_from_rows(agents_frame(made.agents, {"acme": "m", "zeta": "m"}, COHORT, NOW)) == sorted(made.agents)
+    assert agents_from_rows(agents_frame(made.agents)) == sorted(made.agents)
     prices = [
         HeldPrice("m", "YES", NOW, usd("0.4"), PriceSource.LIVE, NOW, usd("0.5"), disagrees=True),
         HeldPrice("n", "a", NOW, 0, PriceSource.PRIOR),
@@ -121,8 +115,7 @@ def test_a_rebuild_gives_the_same_bytes(seed: int) -> None:
 
     def built(agents: list, trades: list, settlements: list) -> list[bytes]:  # type: ignore[type-arg]
         book = fold(agents, trades, settlements)
-        frames = [settlements_frame(settlements), ledger_frame(book), positions_frame(book), scores_frame(book)]
-        return [_bytes(frame) for frame in [*frames, portfolios_frame(compute_portfolio_curves(book, []), book)]]
+        return list(map(_bytes, book_frames(book, settlements, compute_portfolio_curves(book, [])).values()))
 
     shuffled = [rng.sample(facts, len(facts)) for facts in (made.agents, made.trades, settled)]
     assert built(made.agents, made.trades, settled) == built(*shuffled)

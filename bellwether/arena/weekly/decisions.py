@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from operator import attrgetter
 
-from bellwether.arena.account import Account, AgentStatus
+from bellwether.arena.account import Account
 from bellwether.arena.decision import Action, Decision, DecisionState
 from bellwether.arena.execution import MarketData, execute
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, decision_order, week_number, week_start
@@ -294,7 +294,7 @@ def outcome_of_execution(name: str, plan: DecisionPlan | None, intent: Intent, e
 def _complete_decision(task: Task, records: Records, request_answer: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
     name, stored = task.key.decision_id, load_record(records, Intent, task.key.decision_id)
     if stored is None:
-        if task.account.status(task.methodology.smallest_bet) is AgentStatus.BANKRUPT:
+        if task.account.is_bankrupt(task.methodology.smallest_bet):
             raise _Unfinished(DecisionState.FINISHED, "bankrupt: it is not asked")
         if now() >= task.deadline:
             raise _Unfinished(DecisionState.OPEN, f"the deadline {task.deadline.isoformat()} is over and there is no decision")

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.frames import cancellations_frame, evidence_frame
+from bellwether.arena.frames import evidence_frame
 from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.ledger import Ledger
 from bellwether.arena.methodology import Venue
@@ -58,7 +58,13 @@ def build_evidence_rows(context: WeekContext, week: date, facts: FactRows, *, re
     until = min(now, week_start(week) + WEEK)
     cancellations = load_by_subject(context.records, InterventionKind.CANCEL).values()
     parts = [
-        cancellations_frame([cancellation for cancellation in cancellations if week_of(cancellation.at) == week]),
+        evidence_frame(
+            [
+                {"market_id": entry.subject, "outcomes": [], "cancelled_by": entry.author, "fetched_at": entry.at}
+                for entry in cancellations
+                if week_of(entry.at) == week
+            ]
+        ),
         facts.evidence.filter(pl.col("week") == week),
     ]
     for venue, ledger in _fold_ledgers(context, facts, until, reconstructed=True).items():

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import polars as pl
 
 from bellwether.arena.as_known import TableReader, stored_tables
-from bellwether.arena.decision import ANSWERED, FINAL, Decision, DecisionState
+from bellwether.arena.decision import ANSWERED, FINAL, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.lifecycle import find_complete_cohorts, is_start_allowed
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import DecisionPlan, Execution, Intent, InterventionKind, list_messages, load_by_subject, load_records
-from bellwether.arena.records import load_record as stored_record
+from bellwether.arena.records import InterventionKind, load_by_subject
 from bellwether.arena.results import LAST_EXECUTION, Facts, newest_fact_time
 from bellwether.arena.weekly.context import WeekContext, list_deciding_cohorts, load_cohort
 from bellwether.arena.weekly.ledgers import list_decision_keys
 from bellwether.errors import ConfigError, suggestion
-from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
+from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.exports import redact_rows
-from bellwether.untrusted_text import redact, redact_name
 
 
 def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
@@ -137,63 +134,26 @@ def query_agent(read: TableReader, cohort: date, family: str) -> Mapping[str, pl
     }
 
 
-@dataclass(frozen=True)
-class DecisionExplanation:
-    """All records of one decision; None if missing. answers: texts in the order of the calls."""
+def explain_decision(read: TableReader, decision_id: str) -> dict[str, pl.DataFrame]:
+    """Return tables by name: a decision (cohort/family/week), its messages, refused legs and trades, and the cash movements of its positions.
 
-    decision_id: str
-    plan: DecisionPlan | None
-    answers: tuple[str, ...]
-    intent: Intent | None
-    executions: tuple[Execution, ...]
-    refusals: pl.DataFrame
-    trades: pl.DataFrame
-    ledger: pl.DataFrame
-
-
-def explain_decision(
-    journal: Journal, read: TableReader, context: WeekContext, decision_id: str, known_at: datetime | None = None
-) -> DecisionExplanation:
-    """Return prompt, answers, parsed decision, executions and cash movements of a decision (cohort/family/week), without credentials.
-
-    known_at: omit later records; pass the instant of `read`. Raises `ConfigError` for an unknown decision.
+    Raises `ConfigError` for an unknown decision, suggesting known ones.
     """
-    key = parse_decision_key(decision_id)
-    records = context.records
-    plan, intent = stored_record(records, DecisionPlan, decision_id), stored_record(records, Intent, decision_id)
-    executions = [
-        execution for execution in load_records(records, Execution, decision_id) if known_at is None or execution.executed_at <= known_at
-    ]
-    if known_at is not None:
-        state = read(DECISIONS).filter(pl.col("decision_id") == decision_id)
-        plan = plan if state["prompt_hash"].is_not_null().any() else None
-        intent = intent if state["action"].is_not_null().any() else None
-    if plan is None and decision_id not in (stored := read(DECISIONS)["decision_id"]):
-        when = f" at {known_at.isoformat()}" if known_at else ""
+    key, is_of_decision = parse_decision_key(decision_id), pl.col("decision_id") == decision_id
+    decision = read(DECISIONS).filter(is_of_decision)
+    if decision.is_empty():
+        stored = read(DECISIONS)["decision_id"]
         hint = suggestion(decision_id, stored) if len(stored) else "`bellwether arena run` makes decisions"
-        raise ConfigError(f"explaining {decision_id}: no such decision{when}; {hint}")
+        raise ConfigError(f"explaining {decision_id}: no such decision; {hint}")
     trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
-    return DecisionExplanation(
-        decision_id,
-        plan and replace(plan, messages=[{**execution, "content": redact(execution["content"])} for execution in plan.messages]),
-        tuple(content for _, _, content in list_messages(journal, None, intent)),
-        intent and replace(intent, decision=_redact_decision(intent.decision)),
-        tuple(executions),
-        redact_rows(REFUSALS.name, read(REFUSALS).filter(pl.col("decision_id") == decision_id)),
-        trades,
-        read(LEDGER).filter(pl.col("position_id").is_in(trades["position_id"].implode()), pl.col("agent_id") == key.agent.agent_id),
-    )
-
-
-def _redact_decision(decision: Decision) -> Decision:
-    """Return the decision with credentials in the model's text replaced."""
-    return replace(
-        decision,
-        bets=tuple(replace(bet, market_id=redact_name(bet.market_id), side=redact_name(bet.side)) for bet in decision.bets),
-        sells=tuple(replace(sell, position_id=redact_name(sell.position_id)) for sell in decision.sells),
-        reasoning=redact(decision.reasoning),
-        message=None if decision.message is None else redact(decision.message),
-    )
+    is_own = pl.col("position_id").is_in(trades["position_id"].implode()) & (pl.col("agent_id") == key.agent.agent_id)
+    return {
+        "decision": redact_rows(DECISIONS.name, decision),
+        "messages": read(MESSAGES).filter(is_of_decision).sort("number"),
+        "refusals": redact_rows(REFUSALS.name, read(REFUSALS).filter(is_of_decision)),
+        "trades": trades,
+        "cash": read(LEDGER).filter(is_own),
+    }
 
 
 def parse_agent_key(agent_id: str) -> AgentKey:

@@ -5,7 +5,7 @@ The state of a decision changes when it is answered or executed. arena/decisions
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import pairwise
 from operator import itemgetter
@@ -14,36 +14,49 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.decision import DecisionState
-from bellwether.arena.frames import agents_frame, frame_from_millionths, trades_frame
-from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, InterventionKind, list_messages, load_by_subject, load_records
+from bellwether.arena.frames import to_frame, trades_frame
+from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, InterventionKind, load_by_subject, load_records
+from bellwether.arena.units import micros
 from bellwether.arena.weekly.context import WeekContext, cohort_methodology
 from bellwether.arena.weekly.decisions import DecisionOutcome, WeekDecisions, outcome_of_execution
 from bellwether.arena.weekly.model_calls import Task
-from bellwether.journal import Journal
+from bellwether.journal import Answered, CallKey, Journal
 from bellwether.journal.rows import sum_if_known
 from bellwether.journal.values import NOT_STATED
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, TOKENS
 from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.exports import redact_rows
+from bellwether.untrusted_text import redact
 
 
 def build_agents_rows(context: WeekContext, cohort: FrozenCohort | None) -> pl.DataFrame:
     """Build rows of arena/agents of a cohort; empty without a cohort."""
     if cohort is None:
         return AGENTS.empty()
-    return agents_frame(
-        cohort.agents(cohort_methodology(context, cohort)),
-        cohort.members,
-        cohort.week,
-        cohort.started_at,
+    agents, closed = cohort.agents(cohort_methodology(context, cohort)), load_by_subject(context.records, InterventionKind.CLOSE)
+    closures = [closed.get(agent.agent_id) for agent in agents]
+    archived = load_by_subject(context.records, InterventionKind.ARCHIVE).get(cohort.week.isoformat())
+    terms = [cohort.terms.get(agent.family) for agent in agents]
+    return to_frame(
+        AGENTS,
+        agents,
+        week=cohort.week,
+        model=[cohort.members[agent.family] for agent in agents],
+        model_id=[term and term.model_id for term in terms],
+        input_price=[term and micros(term.input_price) for term in terms],
+        output_price=[term and micros(term.output_price) for term in terms],
         lineup=cohort.lineup,
+        closed_at=[closure and closure.at for closure in closures],
+        closed_by=[closure and closure.author for closure in closures],
+        archived_at=archived and archived.at,
+        archived_by=archived and archived.author,
         reconstructed=cohort.reconstructed,
-        closed=load_by_subject(context.records, InterventionKind.CLOSE),
-        terms=cohort.terms,
-        archived=load_by_subject(context.records, InterventionKind.ARCHIVE).get(cohort.week.isoformat()),
+        known_at=cohort.started_at,
     )
 
 
+#: Content of an answer that is not in the journal.
+MISSING = "(not in this journal)"
 #: A row of arena/decisions or arena/decision_versions.
 _State = dict[str, Any]
 _TIMES = ("known_at", "changed_at", "superseded_at")
@@ -91,8 +104,7 @@ def _load_states(context: WeekContext, week: date) -> dict[str, list[_State]]:
         stored = context.lake.slice(table, [(week.isoformat(),)], missing="skip")
         rows = redact_rows(table.name, stored.exclude(set(stored.damaged())).read())
         for row in rows.sort(table.order).iter_rows(named=True):
-            state = {"superseded_at": None, **row, "changed_at": row["changed_at"] or row["known_at"]}
-            states_by_decision.setdefault(row["decision_id"], []).append(state)
+            states_by_decision.setdefault(row["decision_id"], []).append({"superseded_at": None, **row})
     return states_by_decision
 
 
@@ -112,7 +124,7 @@ def _journal_states(context: WeekContext, decided: WeekDecisions) -> dict[str, l
         served = _served_models(context.journal, outcome) | _count_tokens(context.journal, outcome)
         rows += [_decision_row(decided, task, state) | served | dict.fromkeys(_TIMES, at) for at, state in states.items()]
     states_by_decision: dict[str, list[_State]] = {}
-    for row in redact_rows(DECISIONS.name, frame_from_millionths(DECISION_VERSIONS, rows, "cash", "cost")).iter_rows(named=True):
+    for row in redact_rows(DECISIONS.name, to_frame(DECISION_VERSIONS, rows)).iter_rows(named=True):
         states_by_decision.setdefault(row["decision_id"], []).append(row)
     return states_by_decision
 
@@ -159,9 +171,9 @@ def _decision_row(decided: WeekDecisions, task: Task, outcome: DecisionOutcome) 
         "decision_id": outcome.decision_id,
         "agent_id": task.key.agent.agent_id,
         "place": plan.place if plan else task.place,
-        "state": str(outcome.state),
-        "action": decision and str(decision.action),
-        "problem": decision and decision.problem and str(decision.problem),
+        "state": outcome.state,
+        "action": decision and decision.action,
+        "problem": decision and decision.problem,
         "message": decision and decision.message,
         "tolerated": decision and decision.tolerated,
         "legs": decision.legs if decision else 0,
@@ -225,9 +237,21 @@ def build_messages_rows(context: WeekContext, decided: WeekDecisions, *states: p
             "known_at": (read if role == "assistant" else prompted)[outcome.decision_id],
         }
         for _, outcome in decided.decisions
-        for number, role, content in list_messages(context.journal, outcome.plan, outcome.intent)
+        for number, (role, content) in enumerate(_list_messages(context.journal, outcome), start=1)
     ]
-    return MESSAGES.validate(MESSAGES.frame(rows).sort(MESSAGES.order))
+    return to_frame(MESSAGES, rows)
+
+
+def _list_messages(journal: Journal, outcome: DecisionOutcome) -> Iterator[tuple[str, str]]:
+    """Yield (role, text) of each message of a decision, with credentials removed: the prompt, then one answer per call.
+
+    Retry requests, which repeat the prompt, are omitted.
+    """
+    for message in outcome.plan.messages if outcome.plan else ():
+        yield message["role"], redact(message["content"])
+    for call in outcome.intent.calls if outcome.intent else ():
+        answer = journal.look(CallKey(call))
+        yield "assistant", redact(answer.content) if isinstance(answer, Answered) else MISSING
 
 
 def build_refusals_rows(context: WeekContext, decided: WeekDecisions) -> pl.DataFrame:
@@ -237,7 +261,7 @@ def build_refusals_rows(context: WeekContext, decided: WeekDecisions) -> pl.Data
             "week": decided.week,
             "decision_id": outcome.decision_id,
             "leg": refusal.leg,
-            "reason": str(refusal.reason),
+            "reason": refusal.reason,
             "message": refusal.message,
             "known_at": execution.executed_at,
             "superseded_at": following and following.executed_at,
@@ -248,7 +272,7 @@ def build_refusals_rows(context: WeekContext, decided: WeekDecisions) -> pl.Data
         if execution is not None and (following is None or execution.executed_at < following.executed_at)
         for refusal in execution.refusals
     ]
-    return REFUSALS.validate(redact_rows(REFUSALS.name, REFUSALS.frame(rows).sort(REFUSALS.order)))
+    return redact_rows(REFUSALS.name, to_frame(REFUSALS, rows))
 
 
 def build_trades_rows(decided: WeekDecisions) -> pl.DataFrame:

@@ -14,22 +14,13 @@ import duckdb
 import polars as pl
 import pytest
 
-from bellwether.arena.account import AgentStatus
 from bellwether.arena.decision import Reason
 from bellwether.arena.facts import Agent, Trade
-from bellwether.arena.frames import (
-    agents_frame,
-    agents_from_rows,
-    ledger_frame,
-    portfolios_frame,
-    positions_frame,
-    trades_frame,
-    trades_from_rows,
-)
+from bellwether.arena.frames import agents_from_rows, book_frames, trades_frame, trades_from_rows
 from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import Market, Quote
 from bellwether.arena.marks import PriceObservation, PriceSource, compute_portfolio_curves, select_tick_prices
-from bellwether.arena.rankings.equity import compute_equity_tables
+from bellwether.arena.rankings.tables import compute_equity_tables
 from bellwether.arena.resolution import derive_settlements
 from bellwether.arena.results import Facts, compute_leaderboard, find_changed_cash
 from bellwether.arena.units import LARGEST, divide_half_even, dollars, micros, money_text, percent_text, share_value
@@ -50,6 +41,7 @@ from tests.unit.arena.world import (
     V2,
     account,
     account_after,
+    agents_frame,
     bet,
     bets,
     binary,
@@ -102,11 +94,11 @@ def test_bets_may_add_up_to_the_limit_and_to_the_cash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cash", "status", "reason"),
-    [("50", AgentStatus.ACTIVE, Reason.ABOVE_LIMIT), ("49.999999", AgentStatus.BANKRUPT, Reason.BANKRUPT)],
+    ("cash", "bankrupt", "reason"),
+    [("50", False, Reason.ABOVE_LIMIT), ("49.999999", True, Reason.BANKRUPT)],
 )
-def test_an_agent_is_bankrupt_below_the_smallest_bet(cash: str, status: AgentStatus, reason: Reason) -> None:
-    assert account(cash).status(usd(50)) is status
+def test_an_agent_is_bankrupt_below_the_smallest_bet(cash: str, bankrupt: bool, reason: Reason) -> None:
+    assert account(cash).is_bankrupt(usd(50)) is bankrupt
     assert [one.reason for one in execute_decision(bets(bet("50")), account(cash), binary()).refusals] == [reason]
 
 
@@ -217,14 +209,10 @@ def test_a_year_of_wins_is_counted_exactly_in_every_table(start: int) -> None:
     assert final > 10**28
     total, moved = dollars(final), sum(trade.amount for trade in trades)
 
-    agents, rows = agents_frame([agent], {"acme": "m"}, COHORT, NOW), trades_frame(trades)
+    agents, rows = agents_frame([agent]), trades_frame(trades)
     assert agents_from_rows(agents) == [agent]
     assert trades_from_rows(rows) == sorted(trades, key=lambda trade: trade.trade_id)
-    folded = {
-        "arena/ledger": ledger_frame(ledger),
-        "arena/positions": positions_frame(ledger),
-        "arena/portfolios": portfolios_frame(compute_portfolio_curves(ledger, []), ledger),
-    }
+    folded = book_frames(ledger, curves=compute_portfolio_curves(ledger, []))
     assert folded["arena/ledger"].sort("number")["cash"][-1] == total
     assert folded["arena/positions"]["paid"].sum() == dollars(sum(trade.shares for trade in trades))
     assert folded["arena/portfolios"].sort("at")["total"][-1] == total

@@ -7,20 +7,17 @@ import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import polars as pl
 import pytest
 
-from bellwether.arena import export as export_module
-from bellwether.arena.decision import Action, Decision
+from bellwether.arena.decision import Decision
 from bellwether.arena.export import CARD, MARK, QUERY, build_cohort_tables, export_cohort
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.records import DecisionPlan, Intent, load_record
 from bellwether.arena.results import Facts
 from bellwether.arena.weekly import queries
-from bellwether.arena.weekly.rows import build_decisions_rows
+from bellwether.arena.weekly.rows import build_decisions_rows, build_messages_rows
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
 from tests.unit.arena.weeks import SEVEN, WEEK, Arena
@@ -38,8 +35,7 @@ def resolved_weeks(folder: Path, cohorts: int = 1) -> Arena:
 
 
 def export(arena: Arena) -> dict[str, pl.DataFrame]:
-    with arena.journal() as journal:
-        return build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)
+    return build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
 
 
 def query_leaderboard(folder: Path) -> pl.DataFrame:
@@ -77,7 +73,7 @@ def test_prompts_and_answers_are_in_it_in_order_unless_left_out(tmp_path: Path) 
     assert mine.select("role", "number").rows() == [("system", 1), ("user", 2), ("assistant", 3)]
     assert "market_id" in mine["content"][1]
     assert mine["content"][2].startswith("{")
-    assert "messages" not in build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
+    assert "messages" not in build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK, with_messages=False)
     with pytest.raises(ConfigError):
         build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK - SEVEN)
 
@@ -122,7 +118,7 @@ def keyed(decision: Decision, secret: str) -> Decision:
     return replace(decision, reasoning=f'Line one\n{secret}, "Bearer {secret}"', message=f"saw {secret}")
 
 
-def test_a_key_that_a_model_repeats_is_neither_stored_nor_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_a_model_repeats_is_not_stored(tmp_path: Path) -> None:
     """What was decided stays, and so do the other columns."""
     arena, secret = Arena(tmp_path), SECRETS[0]
     done = arena.decide()
@@ -142,8 +138,11 @@ def test_a_key_that_a_model_repeats_is_neither_stored_nor_exported(tmp_path: Pat
         assert decision == {name: value for name, value in json.loads(before).items() if name != "reasoning"}
     for secret in SECRETS:
         messages = [{"role": "user", "content": f"my key is {secret}"}]
-        monkeypatch.setattr(export_module, "load_record", lambda *asked, messages=messages: _with(asked, DecisionPlan, messages=messages))
-        assert not export(arena)["messages"]["content"].str.contains(secret, literal=True).any()
+        told = [(task, replace(one, plan=one.plan and replace(one.plan, messages=messages))) for task, one in done.decisions]
+        with arena.journal() as journal:
+            world = arena.world(journal)
+            rows = build_messages_rows(world, replace(done, decisions=told), *build_decisions_rows(world, done))
+        assert rows.filter(role="user")["content"].unique().to_list() == ["my key is ***"]
 
 
 def test_a_key_in_stored_rows_is_neither_exported_nor_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,18 +164,7 @@ def test_a_key_in_stored_rows_is_neither_exported_nor_explained(tmp_path: Path, 
     made = build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
     assert made["refusals"]["message"].to_list() == ["saw ***"]
     assert all(secret not in str(frame.rows()) for frame in made.values())
-    spoken = keyed(Decision(Action.HOLD), secret)
-    monkeypatch.setattr(queries, "stored_record", lambda *asked: _with(asked, Intent, decision=spoken))
-    with arena.journal() as journal:
-        explained = queries.explain_decision(
-            journal, lambda one: refusals if one is tables.REFUSALS else arena.read(one), arena.world(journal), f"{WEEK}/oracle/{WEEK}"
-        )
-    assert secret not in str(explained)
-    assert explained.intent is not None
-    assert "***" in explained.intent.decision.to_json()
-
-
-def _with(asked: Any, kind: type, **changes: object) -> Any:
-    """Return the stored record with other fields if it is of this kind."""
-    found: Any = load_record(*asked)
-    return replace(found, **changes) if asked[1] is kind else found
+    stored = {tables.REFUSALS.name: refusals, tables.DECISIONS.name: decisions}
+    explained = queries.explain_decision(lambda one: stored.get(one.name, arena.read(one)), f"{WEEK}/oracle/{WEEK}")
+    assert secret not in str({name: frame.rows() for name, frame in explained.items()})
+    assert explained["decision"]["reasoning"].to_list() == ["***"]

@@ -11,7 +11,6 @@ import pytest
 
 from bellwether.arena.facts import Result
 from bellwether.arena.frames import evidence_frame, observations_from_rows
-from bellwether.arena.invariants import violations
 from bellwether.arena.kalshi import (
     NONE_OF_THEM,
     MarketListing,
@@ -23,7 +22,7 @@ from bellwether.arena.kalshi import (
     quote_from_book,
     reconstruct_evidence,
 )
-from bellwether.arena.ledger import fold
+from bellwether.arena.ledger import fold, violations
 from bellwether.arena.market import KalshiFees, Quote, UnknownFees, find_quote, kalshi_fees
 from bellwether.arena.methodology import load_methodology
 from bellwether.arena.resolution import UNKNOWN, Ruling, derive_settlements

@@ -32,7 +32,7 @@ def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
         world = Arena(tmp_path).world(journal)
         for sunday in started:
-            cohort = FrozenCohort(sunday, "rules", "v1", False, {"hold": "rule/hold"}, week_start(sunday))
+            cohort = FrozenCohort(sunday, "rules", "v1", False, {"hold": "rule/hold"}, week_start(sunday), {})
             world.records.once("cohort", sunday.isoformat(), partial(encode_record, cohort))
         return [cohort.week for cohort in weekly_deciding(world, week, reconstructed=False)]
 

@@ -19,8 +19,8 @@ from rich.console import Console
 from bellwether.arena.as_known import read_as_known
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
-from bellwether.arena.rankings.equity import mean_total
 from bellwether.arena.rankings.possible_outcomes import SOLD
+from bellwether.arena.rankings.tables import mean_total
 from bellwether.arena.text_tables import render_standings
 from bellwether.calibration import evaluate
 from bellwether.calibration.inference import Inference

@@ -9,11 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.account import AgentStatus
 from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.ledger import fold
 from bellwether.arena.marks import drawdown
-from bellwether.arena.scores import Score, multiclass_brier, score_bets, summary
+from bellwether.arena.scores import Score, score_bets, summary
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.tables.arena import LEADERBOARD
@@ -83,22 +82,12 @@ def test_drawdown_is_from_the_highest_point_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "cash", "held", "status"),
-    [
-        ("no cash", "0", False, AgentStatus.BANKRUPT),
-        ("cash", "250", False, AgentStatus.ACTIVE),
-        ("49 and a position", "49", True, AgentStatus.WARNED),
-        ("49", "49", False, AgentStatus.BANKRUPT),
-    ],
+    ("cash", "held", "bankrupt"), [("0", False, True), ("250", False, False), ("49", True, False), ("49", False, True)]
 )
-def test_the_status_of_an_agent(case: str, cash: str, held: bool, status: AgentStatus) -> None:
+def test_an_agent_with_a_position_is_not_bankrupt(cash: str, held: bool, bankrupt: bool) -> None:
     holder = account_after(buy_trade("10", "5"), cash=str(float(cash) + 5)) if held else account(cash)
     assert holder.cash == usd(cash)
-    assert holder.status(V1.smallest_bet) is status
-
-
-def test_the_brier_score_of_all_outcomes_is_their_sum() -> None:
-    assert multiclass_brier({"A": 0.5, "B": 0.3, "C": 0.2}, "a") == pytest.approx(0.25 + 0.09 + 0.04)
+    assert holder.is_bankrupt(V1.smallest_bet) is bankrupt
 
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)

@@ -11,8 +11,7 @@ import pytest
 
 from bellwether.arena.account import PositionStatus
 from bellwether.arena.facts import Result, Settlement, Trade
-from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import LedgerKind, fold
+from bellwether.arena.ledger import LedgerKind, fold, violations
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.resolution import (
     CORRECTIONS,
@@ -187,11 +186,6 @@ def test_half_and_half_pays_half() -> None:
     (settlement,) = derive_settlements(twice(["0.5", "0.5"]), V1)
     book = fold([AGENT], [buy_trade("1000", "600")], [settlement])
     assert (settlement.result, book.accounts[AGENT.agent_id].cash, score_bets(book)) == (Result.SPLIT, usd(9400) + usd(500), [])
-
-
-def test_half_and_half_can_be_a_refund() -> None:
-    (settlement,) = derive_settlements(twice(["0.5", "0.5"]), V1.model_copy(update={"void": "refund"}))
-    assert settlement.result is Result.CANCELLED
 
 
 def test_fractions_pay_what_they_say() -> None:

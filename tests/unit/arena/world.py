@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,12 +13,14 @@ from bellwether.arena.account import Account
 from bellwether.arena.decision import Action, Bet, Decision, Sell
 from bellwether.arena.execution import ExecutionResult, MarketData, execute
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
+from bellwether.arena.frames import to_frame
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.ledger import Ledger
 from bellwether.arena.market import Market, MarketStatus, Quote
 from bellwether.arena.methodology import Methodology, load_methodology
 from bellwether.arena.units import micros, price_micros
 from bellwether.tables import table
+from bellwether.tables.arena import AGENTS
 from bellwether.units import MicroDollars, SharePrice
 
 V1 = load_methodology("v1")
@@ -153,6 +155,11 @@ def won(
 ) -> Settlement:
     payouts = {name.casefold(): SharePrice(1_000_000 * (name.casefold() == winner.casefold())) for name in outcomes}
     return Settlement(market_id, rules, at or NOW.replace(day=20), Result.WON, payouts, winner, "test")
+
+
+def agents_frame(agents: Sequence[Agent]) -> pl.DataFrame:
+    """Return rows of arena/agents of a cohort."""
+    return to_frame(AGENTS, agents, week=COHORT, known_at=NOW, model="m", lineup="", reconstructed=False)
 
 
 def row_of(name: str, **given: Any) -> dict[str, Any]:
