@@ -23,8 +23,8 @@ from deploy.loopback import Process, Processes
 
 ROOT = Path(__file__).resolve().parent.parent
 BELLWETHER = Path(sys.executable).with_name("bellwether")
-#: Table and column that depend on how days are divided into runs: the first day of each run asks Gamma how it lists.
-PER_RUN = ("raw.polymarket_pulls", "attempts")
+#: Tables and column that depend on how days are divided into runs, since the first day of each run asks Gamma how it lists, and on kills of pulls.
+PER_RUN, ATTEMPTS = ("raw.kalshi_pulls", "raw.polymarket_pulls"), "attempts"
 #: What nodes take over from this environment.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "COLUMNS", "NUMBA_CACHE_DIR", "PYTHONPATH", "TERM", "TZ")
 
@@ -35,10 +35,12 @@ class Fleet:
     Args:
         workers: number of workers.
         changes: more environment variables of all nodes.
+        apart: whether each worker has process namespaces of its own, as on a machine of its own.
     """
 
-    def __init__(self, workers: int = 2, changes: Mapping[str, str] | None = None) -> None:
+    def __init__(self, workers: int = 2, changes: Mapping[str, str] | None = None, *, apart: bool = False) -> None:
         self._count, self._given = workers, dict(changes or {})
+        self._apart = loopback.namespaces() if apart else []
 
     def __enter__(self) -> Self:
         self._processes = Processes()
@@ -91,7 +93,10 @@ class Fleet:
         def ready() -> bool:
             return f"Worker {name} is ready" in (self.folder / f"{name}.log").read_text(errors="replace")
 
-        self.workers.append(self._node(name, ["worker", "--name", name], ready))
+        worker = self._node(name, ["worker", "--name", name], ready)
+        if self._apart:  # the first process of a namespace receives no SIGTERM
+            worker.command, worker.signal = [*self._apart, *worker.command], signal.SIGKILL
+        self.workers.append(worker)
         self._processes.launch(self.workers[-1])
 
     def command(self, *words: str, node: str = "laptop", check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -141,14 +146,15 @@ def _inherited() -> dict[str, str]:
 
 
 def published(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return row count and column digests of all tables and views in a node's warehouse. Run ids, wall times and `PER_RUN` are left out."""
+    """Return row count and column digests of all tables and views in a node's warehouse. Run ids, wall times and attempts of pulls are left out."""
     from tests.golden.digests import tables
 
     with patch.dict(os.environ, environment, clear=True):
         settings.cache_clear()
         try:
             found = dict(tables(settings().warehouse_uri))
-            found.get(PER_RUN[0], {"columns": {}})["columns"].pop(PER_RUN[1], None)
+            for name in PER_RUN:
+                found.get(name, {"columns": {}})["columns"].pop(ATTEMPTS, None)
             return found
         finally:
             settings.cache_clear()

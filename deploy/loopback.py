@@ -220,6 +220,16 @@ def unprivileged() -> dict[str, Any]:
     raise Unavailable("servers do not run as root, and there is no user nobody or postgres")
 
 
+def namespaces() -> list[str]:
+    """Return the command that starts a program in namespaces of its own: it sees only its processes, and they end with it. Raises `Unavailable` if
+    this machine allows none.
+    """
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if shutil.which(command[0]) is None or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        raise Unavailable("this machine starts no process in namespaces of its own (unshare)")
+    return command
+
+
 def free_ports(count: int) -> list[int]:
     """Return `count` ports of 127.0.0.1 that are free now."""
     sockets = [socket.socket() for _ in range(count)]

@@ -1,4 +1,4 @@
-"""A worker that is killed while its runs query a model and occupy a slot of a pool."""
+"""A worker in namespaces of its own that is killed while its runs query a model and occupy a slot of a pool."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STATUS = "SELECT status FROM runs WHERE run_id = %s"
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
     try:
-        with Fleet(workers=1, changes={"BELLWETHER_WORKERS": "2"}) as running:
+        with Fleet(workers=1, changes={"BELLWETHER_WORKERS": "2"}, apart=True) as running:
             yield running
     except Unavailable as reason:
         pytest.skip(str(reason))
