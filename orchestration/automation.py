@@ -26,7 +26,7 @@ from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import external_table
 from orchestration.asset_declarations import UpdatePolicy, update_policy
 from orchestration.orphaned_runs import UNFINISHED, is_orphan, running_commands
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, from_key, group_keys, keys_from_tags, to_key
+from orchestration.partitions import PARTITION, from_key, group_keys, keys_from_tags, range_tags, to_key
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
 
@@ -169,10 +169,10 @@ def run_requests(graph: Any, due: Iterable[OutdatedPartition], instance: dg.Dags
         keys = tuple(sorted({key for partition in group_partitions for key in graph.get(partition.key).execution_set_asset_keys}))
         together[keys][name] = group_partitions
     for keys, by_name in together.items():
-        for group in group_keys(graph.get(keys[0]).partitions_def, by_name, instance):
-            several = {RANGE_START: group[0], RANGE_END: group[-1]} if len(group) > 1 else {}
+        node = graph.get(keys[0])
+        for group in group_keys(node.partitions_def, by_name, instance, node.backfill_policy):
             group_partitions = [partition for name in group for partition in by_name[name]]
-            yield from _run_request(keys, several or ({PARTITION: group[0]} if group[0] else {}), group_partitions, instance, now)
+            yield from _run_request(keys, range_tags(group), group_partitions, instance, now)
 
 
 def _run_request(

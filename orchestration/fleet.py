@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 import yaml
-from dagster._core.launcher import WorkerStatus
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -168,7 +167,7 @@ def end_lost_starts(instance: dg.DagsterInstance) -> None:
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING])):
         health = instance.run_launcher.check_run_worker_health(run)
         present = instance.get_run_by_id(run.run_id)
-        if health.status is WorkerStatus.FAILED and present is not None and present.status is run.status:
+        if health.status.name == "FAILED" and present is not None and present.status is run.status:
             instance.report_run_failed(run, health.msg)
 
 

@@ -7,9 +7,8 @@ Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from math import ceil
 from typing import Any
 
 import dagster as dg
@@ -18,7 +17,6 @@ from dagster_shared.check import CheckError
 from bellwether.lake.partitions import Partition
 from bellwether.settings import World, settings
 from bellwether.tables import Table
-from orchestration.fleet import RUNS_PER_WORKER
 
 
 def days_ahead(end: date) -> int:
@@ -39,16 +37,10 @@ def daily_partitions() -> dg.DailyPartitionsDefinition:
 DAY = daily_partitions()
 
 
-def run_slots() -> int:
-    """Return among how many concurrent runs a command divides its partitions: as many as a fleet executes at once, or 1."""
-    config = settings()
-    return RUNS_PER_WORKER * config.workers if config.fleet else 1
-
-
 #: Maximum of days of a run; the start of a run costs far more than a day.
 MAX_DAYS = 100
-#: Policy of daily backfills. In a fleet ten days occupy all slots.
-DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=max(1, 10 // run_slots()) if settings().fleet else MAX_DAYS)
+#: Policy of daily backfills. In a fleet several runs share a month.
+DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=5 if settings().fleet else MAX_DAYS)
 #: Maximum of days whose rows a step has in memory.
 CHUNK = 31
 #: Policy of one run per backfill, which stores each partition when it is made.
@@ -86,11 +78,6 @@ def to_key(declared: Table, partition: Partition) -> str:
     return "|".join(value for _, value in sorted(zip(declared.partitioned_by, partition, strict=True)))
 
 
-def keys_per_run(count: int) -> int:
-    """Return how many of `count` partitions each run gets if they are divided among all run slots."""
-    return max(1, ceil(count / run_slots()))
-
-
 def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
     """Group ISO days into ranges of consecutive days. Returns the (first, last) day of each range.
 
@@ -105,19 +92,32 @@ def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = t
     return [(span[0], span[-1]) for span in groups]
 
 
-def group_keys(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
+def range_tags(partitions: Sequence[str]) -> dict[str, str]:
+    """Return the tags of a run that state its partitions. partitions: all keys of its range; empty, or an empty key, for none."""
+    if len(partitions) > 1:
+        return {RANGE_START: partitions[0], RANGE_END: partitions[-1]}
+    return {PARTITION: partitions[0]} if any(partitions) else {}
+
+
+def group_keys(
+    definition: dg.PartitionsDefinition[Any] | None,
+    keys: Iterable[str],
+    instance: dg.DagsterInstance,
+    policy: dg.BackfillPolicy | None = None,
+) -> list[list[str]]:
     """Group partition keys so that one run can make each group: consecutive keys, or a rectangle in two dimensions.
 
-    In a fleet the keys are divided into about as many ranges as there are run slots.
+    policy: backfill policy that limits the keys of a run; in two dimensions either to one, or not at all.
     """
-    keys = list(keys)
-    return [part for group in _group_neighbours(definition, keys, instance) for part in _split_range(group, keys_per_run(len(keys)))]
+    most = policy.max_partitions_per_run if policy else None
+    groups = _group_neighbours(definition, keys, instance)
+    return groups if most is None else [group[first : first + most] for group in groups for first in range(0, len(group), most)]
 
 
 def _group_neighbours(
     definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance
 ) -> list[list[str]]:
-    """Group partition keys into the largest ranges that one run can have, whatever the number of run slots. Arguments as in `group_keys`."""
+    """Group partition keys into the largest ranges that one run can have. Arguments as in `group_keys`."""
     if isinstance(definition, dg.MultiPartitionsDefinition):
         first, second = (dimension.partitions_def for dimension in definition.partitions_defs)
         rows: dict[str, list[str]] = defaultdict(list)
@@ -140,18 +140,6 @@ def _group_neighbours(
         else:
             groups.append([key])
     return groups
-
-
-def _split_range(group: list[str], most: int) -> list[list[str]]:
-    """Split a range of keys into equal parts of at most `most` keys. A rectangle of two dimensions is cut across its longer side."""
-    if len(group) <= most:
-        return [group]
-    names = [key.split("|") for key in group]
-    place = max(range(len(names[0])), key=lambda dimension: len({name[dimension] for name in names}))
-    side = list(dict.fromkeys(name[place] for name in names))
-    parts = min(ceil(len(group) / most), len(side))
-    cuts = [set(side[len(side) * number // parts : len(side) * (number + 1) // parts]) for number in range(parts)]
-    return [part for cut in cuts for part in _split_range([key for key in group if key.split("|")[place] in cut], most)]
 
 
 def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:

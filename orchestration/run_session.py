@@ -32,7 +32,7 @@ FIRST_QUERY = "SELECT release, forecaster, brier FROM benchmark.leaderboard WHER
 def runner(*, venues: bool = True) -> Iterator[Runner]:
     """Open a runner on this world's DAGSTER_HOME, which shows the progress of its runs, until the context ends.
 
-    venues: whether runs send requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run, or leave it to the fleet.
+    venues: whether runs send requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run.
     """
     from orchestration.home import prepare, storage_errors
 
@@ -62,16 +62,12 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
 
 def _print_processes(work: Runner) -> None:
-    """Print which other commands are running, and which UI executes this command's runs. Raises `ConfigError` if a fleet's UI does not answer."""
+    """Print which other commands are running."""
     from orchestration.orphaned_runs import command_line, running_commands
-    from orchestration.run_submission import find_endpoint
 
-    ui = find_endpoint(work.instance)
     others = [name for name in running_commands(work.instance) if name != work.process.name]
-    if ui is not None and ui.of_fleet:
-        ui.require()
-        if others:
-            sys.stderr.write(f"Runs of commands are in progress in the fleet ({', '.join(others)}); see {ui.url}/runs.\n")
+    if others and settings().fleet is not None:
+        sys.stderr.write(f"Runs of commands are in progress in the fleet ({', '.join(others)}); see {settings().ui.rstrip('/')}/runs.\n")
     elif others:
         numbers = [name.partition("-")[0] for name in others]
         names = [f"{one_line(command_line(work.instance, name), 80) or 'a command'} (process {name.partition('-')[0]})" for name in others]
@@ -79,19 +75,12 @@ def _print_processes(work: Runner) -> None:
             f"Already running in {settings().world_home}: {', '.join(names)}. Both commands continue, and steps that use the same venue take turns. "
             f"Ctrl-C stops this one, `kill {' '.join(numbers)}` the other; what they have stored is kept.\n"
         )
-    if ui is not None:
-        sys.stderr.write(f"{str(ui)[0].upper()}{str(ui)[1:]} executes the runs of this command.\n")
 
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """Raise `Terminated`, a kind of `KeyboardInterrupt`, when SIGTERM arrives while the context is open."""
-    from orchestration.run_submission import Terminated
-
-    def terminate(*_: object) -> None:
-        raise Terminated
-
-    former = signal.signal(signal.SIGTERM, terminate)
+    """Raise `KeyboardInterrupt` when SIGTERM arrives while the context is open."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

@@ -1,289 +1,206 @@
-"""Submission of a command's runs to a running UI, whose daemon executes them.
+"""Submission of a command's work to the UI of a fleet: one run, or one backfill that Dagster divides into runs.
 
-The UI is that of the fleet (BELLWETHER_UI), or of the command's home. A UI of a home writes its port and a digest of its settings into its lock; a
-command with other settings or keys executes its runs itself.
-Concept: https://docs.dagster.io/guides/operate/graphql/graphql-client
+Dagster's daemon launches, retries and cancels the runs. The command waits until they have ended.
+Concept: https://docs.dagster.io/guides/operate/graphql
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import re
-import secrets
-import socket
-import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import dagster as dg
 import httpx
-from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
-from pydantic import SecretStr
+from sqlalchemy.exc import SQLAlchemyError
 
-from bellwether import __version__
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.journal.holders import is_running
 from bellwether.settings import settings
 from orchestration.home import LOCATION, REPOSITORY
-from orchestration.orphaned_runs import ProcessLock, ui_note
+from resources.models import BACKFILL
 
-HOST = "127.0.0.1"
 _POLL_SECONDS = 0.5
-#: Tag of a submission, by which its run is found after an interruption.
-SUBMISSION = "bellwether/submission"
-#: Time in which Dagster creates a submitted run.
-_CREATION_SECONDS = 15.0
-#: Time for a run to end after its command was interrupted.
-_PATIENCE_SECONDS = 60.0
-#: Time in which a fleet's storage may be unreachable while a command follows its runs.
+#: Time for which a command waits for the fleet's UI or for its Postgres.
 _OUTAGE_SECONDS = 120.0
-#: Time in which a second Ctrl-C cancels runs of a fleet.
-_CHOICE_SECONDS = 5.0
-#: Tags that Dagster adds to a failed run: whether it will be retried, and the id of the retry.
-_WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
-#: Environment variables of runs besides settings: keys and addresses of model providers and venues.
-_CREDENTIAL = re.compile(r"_(KEY|KEY_ID|TOKEN|SECRET|BASE|URL)$")
+#: Tags that Dagster adds: to a failed run, whether it will be retried; to a retry, the first run of its chain.
+_WILL_RETRY, _ROOT = "dagster/will_retry", "dagster/root_run_id"
+_REPOSITORY = {"repositoryLocationName": LOCATION, "repositoryName": REPOSITORY}
+_RESULT = "__typename ... on Error { message } ... on RunConfigValidationInvalid { errors { message } }"
+_LAUNCH_RUN = f"mutation($given: ExecutionParams!) {{ sent: launchRun(executionParams: $given) {{ {_RESULT} ... on LaunchRunSuccess {{ run {{ id }} }} }} }}"
+_LAUNCH_BACKFILL = (
+    "mutation($given: LaunchBackfillParams!) { sent: launchPartitionBackfill(backfillParams: $given) "
+    "{ __typename ... on Error { message } ... on LaunchBackfillSuccess { backfillId } } }"
+)
+_CANCEL_RUN = "mutation($given: String!) { sent: terminateRun(runId: $given) { __typename ... on Error { message } } }"
+_CANCEL_BACKFILL = "mutation($given: String!) { sent: cancelPartitionBackfill(backfillId: $given) { __typename ... on Error { message } } }"
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """UI that executes the runs of commands.
+class Submission:
+    """Run or backfill that a command has submitted. id: of the run or the backfill."""
 
-    of_fleet: UI of a fleet, whose runs continue when the command is interrupted. Otherwise they are canceled.
-    """
-
-    url: str
-    of_fleet: bool = False
-
-    def __str__(self) -> str:
-        return f"the fleet's UI at {self.url} (BELLWETHER_UI)" if self.of_fleet else f"the UI at {self.url}"
+    id: str
+    is_backfill: bool
 
     @property
-    def client(self) -> DagsterGraphQLClient:
-        """Dagster's GraphQL client for this UI."""
-        return _client(self.url)
+    def url(self) -> str:
+        """Address of its page in the fleet's UI."""
+        return f"{_ui()}/runs/{'b/' if self.is_backfill else ''}{self.id}"
 
-    def require(self) -> None:
-        """Raise `ConfigError` if no Dagster UI answers at this address."""
-        try:
-            httpx.get(f"{self.url}/server_info", timeout=5.0).raise_for_status().json()["dagster_webserver_version"]
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{self} does not answer, nothing was submitted: {str(error) or type(error).__name__}") from error
+    def __str__(self) -> str:
+        return f"{'backfill' if self.is_backfill else 'run'} {self.id}"
 
 
-class Terminated(KeyboardInterrupt):
-    """Raised on SIGTERM to end the command at once."""
+def submit_run(instance: dg.DagsterInstance, job: str, tags: Mapping[str, str], config: Mapping[str, Any]) -> Submission:
+    """Submit a run of a job. Raises as `submit_backfill` does."""
+    given = {
+        "selector": {**_REPOSITORY, "jobName": job},
+        "runConfigData": dict(config),
+        "executionMetadata": {"tags": _graphql_tags(tags)},
+    }
+    return _require_storage(instance, Submission(_send(_LAUNCH_RUN, given, f"submitting {job}")["run"]["id"], is_backfill=False))
 
 
-@dataclass
-class Submission:
-    """Run that a command submits to a UI and follows until its end.
-
-    say: shows a line of a step. end: receives the finished run. run_id: of a run that was submitted earlier and is only followed.
-    """
-
-    job: str
-    tags: Mapping[str, str]
-    config: Mapping[str, Any]
-    say: Callable[[str], None]
-    end: Callable[[dg.DagsterRun], None]
-    run_id: str = ""
-    cursor: str | None = None
-    is_waiting: bool = False
-    failures: int = 0
-
-
-def announce_ui(process: ProcessLock, port: int, dagster: int) -> None:
-    """Write into the UI's lock that the UI accepts runs of commands. dagster: process id of `dagster dev`."""
-    process.write(json.dumps({"port": port, "settings": _digest(), "ui": os.getpid(), "dagster": dagster}))
-
-
-def describe_ui(instance: dg.DagsterInstance) -> str:
-    """Describe the address of this home's UI and how to stop it; empty if no UI is ready."""
-    note = json.loads(ui_note(instance) or "{}")
-    if "ui" not in note:
-        return ""
-    stop = f"kill {note['ui']}" if is_running(note["ui"]) else f"kill -- -{note['dagster']}"
-    return f" at http://{HOST}:{note['port']}; to stop it: {stop}"
-
-
-def find_endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
-    """Return the UI that executes this command's runs: the fleet's, or this home's if its settings are the same. None without such a UI."""
-    if settings().fleet is not None:
-        return Endpoint(settings().ui.rstrip("/"), of_fleet=True)
-    note = json.loads(ui_note(instance) or "{}")
-    return Endpoint(f"http://{HOST}:{note['port']}") if note.get("settings") == _digest() and is_listening(note["port"]) else None
-
-
-def is_listening(port: int) -> bool:
-    """Return True if a program listens on a port of this machine."""
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex((HOST, port)) == 0
-
-
-def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submission]) -> None:
-    """Submit runs to a UI and wait until all have ended. The functions `say` and `end` of each submission receive log lines and the finished run.
+def submit_backfill(
+    instance: dg.DagsterInstance, job: str, partitions: Sequence[str], tags: Mapping[str, str], config: Mapping[str, Any]
+) -> Submission:
+    """Submit a backfill of partitions of a job, in Dagster's order. The job's backfill policy divides them into runs.
 
     Raises:
-        BellwetherError: Dagster refuses a run or does not answer; the UI was stopped, and its runs continue at its next start; or a run was deleted.
+        BellwetherError: the UI refuses the work, or does not answer within two minutes.
         ConfigError: the UI uses another storage than this process.
-        KeyboardInterrupt: a signal interrupted the command; the runs are canceled, or left in progress in a fleet.
     """
-    token, pending = {SUBMISSION: secrets.token_hex(8)}, list(runs)
-    try:
-        for submission in runs:
-            if not submission.run_id:
-                submission.run_id = _submit(instance, ui, submission, token)
-        _follow(instance, ui, pending)
-    except KeyboardInterrupt as signal:
-        submitted = {submission.run_id for submission in pending if submission.run_id}
-        end = time.monotonic() + (0 if ui.of_fleet else _CREATION_SECONDS)
-        while not (created := instance.get_runs(dg.RunsFilter(tags=token))) and not submitted and time.monotonic() < end:
-            time.sleep(_POLL_SECONDS)
-        unfinished = submitted | {run.run_id for run in created if not run.is_finished}
-        _handle_interrupt(instance, ui, sorted(unfinished), choice=not isinstance(signal, Terminated))
-        raise
-    except BellwetherError as error:
-        if others := [submission.run_id for submission in pending if ui.of_fleet and submission.run_id]:
-            raise type(error)(f"{error}. In progress: {', '.join(others)}, see {ui.url}/runs") from error
-        raise
+    given = {
+        "selector": {"repositorySelector": _REPOSITORY, "partitionSetName": f"{job}_partition_set"},
+        "partitionNames": list(partitions),
+        "tags": _graphql_tags(tags),
+        "runConfigData": dict(config),
+    }
+    return _require_storage(instance, Submission(_send(_LAUNCH_BACKFILL, given, f"submitting {job}")["backfillId"], is_backfill=True))
 
 
-def _submit(instance: dg.DagsterInstance, ui: Endpoint, submission: Submission, token: Mapping[str, str]) -> str:
-    """Submit a run to the UI. Returns the run id. token: tag that identifies this command's submissions."""
-    try:
-        run_id = str(
-            ui.client.submit_job_execution(
-                submission.job,
-                repository_location_name=LOCATION,
-                repository_name=REPOSITORY,
-                run_config=dict(submission.config),
-                tags={**submission.tags, **token},
-            )
-        )
-    except DagsterGraphQLClientError as error:
-        raise BellwetherError(f"submitting {submission.job} to {ui}: {error.__cause__ or error}") from error
-    if instance.get_run_by_id(run_id) is None:
-        raise ConfigError(
-            f"{ui} uses another storage than this command, which cannot follow run {run_id}: set the same BELLWETHER_POSTGRES"
-        )
-    return run_id
+def cancel(instance: dg.DagsterInstance, submission: Submission) -> None:
+    """Ask Dagster to cancel a run, or a backfill with all its runs. Raises `BellwetherError` if the UI refuses or does not answer."""
+    if submission.is_backfill:
+        _send(_CANCEL_BACKFILL, submission.id, f"canceling {submission}")
+        return
+    for run in _latest_runs(instance, submission):
+        if not run.is_finished:
+            _send(_CANCEL_RUN, run.run_id, f"canceling {submission}")
 
 
-def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission]) -> None:
-    """Wait until all submitted runs have ended; each is removed from `pending` when it ends. Short outages of a fleet's storage are tolerated."""
-    answered = time.monotonic()
-    while pending:
-        is_served = ui.of_fleet or ui_note(instance) is not None
+def follow(instance: dg.DagsterInstance, submission: Submission, say: Callable[[str], None]) -> list[dg.DagsterRun]:
+    """Wait until all runs of a submission have ended. Returns them, each retried run as its last retry. say: shows how far they are.
+
+    Short outages of the storage are waited for. Raises `BellwetherError` if Dagster could not divide a backfill, or the submission was deleted.
+    """
+    answered, told, failed = time.monotonic(), "", set[str]()
+    while True:
         try:
-            for submission in list(pending):
-                if _has_ended(instance, submission, retries=ui.of_fleet):
-                    pending.remove(submission)
-            answered = time.monotonic()
-        except BellwetherError:
-            raise
-        except Exception:  # of the database's driver
-            if not ui.of_fleet or time.monotonic() - answered > _OUTAGE_SECONDS:
+            is_whole, runs = _is_divided(instance, submission), _latest_runs(instance, submission)
+        except SQLAlchemyError:
+            if time.monotonic() - answered > _OUTAGE_SECONDS:
                 raise
-        if pending and not is_served:
-            raise BellwetherError(
-                f"the UI that executes run {pending[0].run_id} was stopped; the run continues at its next start (bellwether ui)"
-            )
-        if pending:
-            time.sleep(_POLL_SECONDS)
-
-
-def _has_ended(instance: dg.DagsterInstance, submission: Submission, *, retries: bool) -> bool:
-    """Report a run's new log lines. Returns True if the run has ended, after calling the submission's `end`. retries: follow the retry of a failed
-    run.
-    """
-    run = instance.get_run_by_id(submission.run_id)
-    page = instance.get_records_for_run(submission.run_id, submission.cursor)
-    submission.cursor = page.cursor
-    for record in page.records:
-        entry = record.event_log_entry
-        if not entry.is_dagster_event and int(entry.level) >= logging.INFO:
-            submission.say(entry.user_message)
-    if run is None:
-        raise BellwetherError(f"run {submission.run_id} was deleted while a command waited for it")
-    if run.status is dg.DagsterRunStatus.QUEUED and not submission.is_waiting:
-        submission.is_waiting = True
-        submission.say("waiting in the queue")
-    if not run.is_finished:
-        return False
-    if retries and run.status is dg.DagsterRunStatus.FAILURE:
-        submission.failures += 1
-        if run.tags.get(_WILL_RETRY) == "true" or (
-            _WILL_RETRY not in run.tags and submission.failures == 1
-        ):  # the tag is added after the status
-            if retry := run.tags.get(_RETRY):
-                submission.say("its worker was lost; another one repeats it")
-                submission.run_id, submission.cursor, submission.failures = retry, None, 0
-            return False
-    submission.end(run)
-    return True
-
-
-def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
-    """After an interrupt, cancel the command's runs; in a fleet, let them continue and say so.
-
-    choice: give the user some seconds to cancel runs of a fleet by a second Ctrl-C.
-    """
-    if ui.of_fleet and runs:
-        hint = f" Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""
-        sys.stderr.write(
-            f"\n{'These runs continue' if runs[1:] else 'This run continues'} in the fleet: {', '.join(runs)}. Follow or cancel at {ui.url}/runs, "
-            f"or follow by the same command.{hint}\n"
-        )
-        try:
-            time.sleep(_CHOICE_SECONDS if choice else 0)
-        except Terminated:
-            return
-        except KeyboardInterrupt:
-            sys.stderr.write("Canceling.\n")
         else:
-            return
-    _cancel(instance, ui, runs)
-
-
-def _cancel(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str]) -> None:
-    """Cancel submitted runs and wait until they have ended. Stops waiting if this home's UI ends, which queues the runs for its next start."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < end:
-        begun = [run for run in map(instance.get_run_by_id, runs) if run is not None and not run.is_finished]
-        for run in begun:
-            if run.status is not dg.DagsterRunStatus.CANCELING:
-                with suppress(DagsterGraphQLClientError):  # a run that is being created cannot be canceled yet
-                    ui.client.terminate_run(run.run_id)
-        if not begun or not (ui.of_fleet or ui_note(instance) is not None):
-            return
+            answered = time.monotonic()
+            if is_whole and all(_has_ended(run, failed) for run in runs):
+                return runs
+            failed = {run.run_id for run in runs if run.status is dg.DagsterRunStatus.FAILURE}
+            if (text := _describe_progress(runs)) != told:
+                say(text)
+                told = text
         time.sleep(_POLL_SECONDS)
 
 
-@cache
-def _client(url: str) -> DagsterGraphQLClient:
-    parts = urlsplit(url)
-    return DagsterGraphQLClient(parts.netloc, use_https=parts.scheme == "https", path_prefix=parts.path)
+def _is_divided(instance: dg.DagsterInstance, submission: Submission) -> bool:
+    """Return True if all runs of a submission exist."""
+    if not submission.is_backfill:
+        return True
+    backfill = instance.get_backfill(submission.id)
+    if backfill is None:
+        raise BellwetherError(f"{submission} was deleted while a command waited for it")
+    if backfill.status.name in ("FAILING", "FAILED"):
+        reason = backfill.error.message.strip() if backfill.error else "no reason recorded"
+        raise BellwetherError(f"{submission} failed: {reason}. Its page is {submission.url}")
+    return backfill.status.name not in ("REQUESTED", "CANCELING")
 
 
-def _digest() -> str:
-    """Return a digest of this process's version, settings and keys, which a UI must have too in order to execute its runs."""
-    values = {name: _text(value) for name, value in settings()}
-    keys = {name: value for name, value in os.environ.items() if _CREDENTIAL.search(name)}
-    return sha256(json.dumps([__version__, values, keys], sort_keys=True).encode()).hexdigest()
+def _latest_runs(instance: dg.DagsterInstance, submission: Submission) -> list[dg.DagsterRun]:
+    """Return the runs of a submission except those that have been retried, in the order of their creation."""
+    tag = BACKFILL if submission.is_backfill else _ROOT
+    runs = list(reversed(instance.get_runs(dg.RunsFilter(tags={tag: submission.id}))))
+    if not submission.is_backfill:
+        first = instance.get_run_by_id(submission.id)
+        if first is None:
+            raise BellwetherError(f"{submission} was deleted while a command waited for it")
+        runs.insert(0, first)
+    retried = {run.parent_run_id for run in runs}
+    return [run for run in runs if run.run_id not in retried]
 
 
-def _text(value: object) -> str:
-    if isinstance(value, Path):
-        return str(value.expanduser().absolute())
-    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+def _has_ended(run: dg.DagsterRun, failed: set[str]) -> bool:
+    """Return True if a run has ended and will not be retried. failed: runs that had failed before, since Dagster adds its tag after the status."""
+    if run.status is not dg.DagsterRunStatus.FAILURE:
+        return run.is_finished
+    return run.tags.get(_WILL_RETRY, "" if run.run_id in failed else "true") != "true"
+
+
+def _describe_progress(runs: Sequence[dg.DagsterRun]) -> str:
+    """Describe the runs of a submission, such as "2 of 5 runs ended, 2 started, 1 queued"."""
+    if not runs:
+        return "waiting for Dagster to create the runs"
+    states = Counter(run.status.value.lower().replace("_", " ") for run in runs if not run.is_finished)
+    ended = f"{len(runs) - states.total()} of {len(runs)} runs ended"
+    return ", ".join([ended, *(f"{count} {state}" for state, count in sorted(states.items()))])
+
+
+def _send(mutation: str, given: object, doing: str) -> dict[str, Any]:
+    """Send a GraphQL mutation to the fleet's UI and return its result. While the UI restarts, repeat it for up to two minutes."""
+    end = time.monotonic() + _OUTAGE_SECONDS
+    where = f"the fleet's UI at {_ui()} (BELLWETHER_UI)"
+    while True:
+        try:
+            response = httpx.post(f"{_ui()}/graphql", json={"query": mutation, "variables": {"given": given}}, timeout=60.0)
+            if response.status_code not in (502, 503, 504):
+                answer = response.raise_for_status().json()
+                break
+            problem = f"HTTP {response.status_code}"
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # nothing was sent
+            problem = str(error) or type(error).__name__
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise BellwetherError(f"{doing} at {where}: {str(error) or type(error).__name__}; see {_ui()}/runs") from error
+        if time.monotonic() > end:
+            raise ConfigError(f"{doing}: {where} does not answer ({problem}), nothing was submitted")
+        time.sleep(_POLL_SECONDS)
+    result = (answer.get("data") or {}).get("sent") if isinstance(answer, dict) else None
+    if not isinstance(result, dict) or "message" in result or "errors" in result:
+        raise BellwetherError(f"{doing} at {where}: {_refusal(answer, result)}")
+    return result
+
+
+def _refusal(answer: object, result: object) -> str:
+    """Return why Dagster refused a mutation, in one line."""
+    source = result if isinstance(result, dict) else answer if isinstance(answer, dict) else {}
+    texts = [source.get("message"), *(error.get("message") for error in source.get("errors") or ())]
+    return " ".join(" ".join(text.split()) for text in texts if text) or "the answer is not Dagster's"
+
+
+def _require_storage(instance: dg.DagsterInstance, submission: Submission) -> Submission:
+    """Return a submission that this process can follow. Raises `ConfigError` if the UI uses another storage."""
+    found = instance.get_backfill(submission.id) if submission.is_backfill else instance.get_run_by_id(submission.id)
+    if found is None:
+        raise ConfigError(
+            f"the fleet's UI at {_ui()} (BELLWETHER_UI) uses another storage than this command, which cannot follow {submission}: set the same "
+            "BELLWETHER_POSTGRES"
+        )
+    return submission
+
+
+def _graphql_tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in tags.items()]
+
+
+def _ui() -> str:
+    return settings().ui.rstrip("/")

@@ -1,4 +1,4 @@
-"""Execution of runs for the command line: in a fleet, by the daemon of a running UI, or in this process.
+"""Execution of a command's runs: in this process, or in a fleet by its workers.
 
 Not here: the order of jobs (assets/<domain>/runs.py) and outdated partitions (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
@@ -24,15 +24,15 @@ from bellwether.tables import table
 from orchestration.asset_declarations import key
 from orchestration.automation import asset_recipe
 from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, is_storage_message
-from orchestration.orphaned_runs import STOPPED, UNFINISHED, ProcessLock, end_orphans
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, group_keys, keys_from_tags, to_key
+from orchestration.orphaned_runs import STOPPED, ProcessLock, end_orphans
+from orchestration.partitions import PARTITION, group_keys, keys_from_tags, range_tags, to_key
 from orchestration.progress import listener
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
-from orchestration.run_submission import Endpoint, Submission, execute, find_endpoint
+from orchestration.run_submission import Submission, cancel, follow, submit_backfill, submit_run
 from orchestration.sensors import registered_partitions
 from orchestration.steps import causes, failure_reason, failure_reasons
 from resources import LakeResource, ModelsResource
-from resources.models import PAID_BY, payer
+from resources.models import PAID_BY
 from resources.venues import STOPPED as BY_SIGNAL
 from resources.venues import resume_requests
 
@@ -61,31 +61,8 @@ class RunFailed(BellwetherError):
         self.partitions = dict(partitions or {})
 
 
-@dataclass(frozen=True)
-class Launch:
-    """Run of a job that is to be launched.
-
-    partitions: all keys of the run's range. run_id: id of a run in progress, which is followed instead of launching one. paid_by: name of the
-    budget that pays for the run's model calls.
-    """
-
-    label: str
-    partitions: Sequence[str] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    run_id: str = ""
-    paid_by: str = ""
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Tags of the run that state its partitions and its budget."""
-        paid = {PAID_BY: self.paid_by} if self.paid_by else {}
-        if len(self.partitions) > 1:
-            return {RANGE_START: self.partitions[0], RANGE_END: self.partitions[-1], **paid}
-        return {PARTITION: self.partitions[0], **paid} if any(self.partitions) else paid
-
-
-#: Receives the number of a launch, its finished run and the failures in it.
-End = Callable[[int, dg.DagsterRun, Sequence[dg.DagsterEvent]], None]
+#: Partitions of a finished run, and its error.
+RunEnd = tuple[list[str], RunFailed | None]
 
 
 @dataclass
@@ -116,50 +93,88 @@ class Runner:
         """Release the lock that marks this command as running."""
         self.process.close()
 
-    def launch(self, job: Any, label: str, *, partitions: Sequence[str] = (), config: dict[str, Any] | None = None) -> None:
+    def launch(self, job: Any, label: str, *, partitions: Sequence[str] = (), config: Mapping[str, Any] | None = None) -> None:
         """Run a job once, and wait for the end. partitions: all keys of the run's range.
 
         Raises:
             RunFailed: it did not succeed.
-            KeyboardInterrupt: a signal interrupted the command; outside a fleet the run is recorded as canceled.
-        """
-        (error,) = self.launch_all(job, [Launch(label, partitions, config or {})])
-        if error:
-            raise error
-
-    def launch_all(self, job: Any, launches: Sequence[Launch], advance: Callable[[int], None] = lambda _: None) -> list[RunFailed | None]:
-        """Run a job once for each launch, in a fleet concurrently. Returns for each launch, in order, its error or None.
-
-        advance: receives the number of partitions of each finished run. Raises `KeyboardInterrupt` like `launch`.
+            KeyboardInterrupt: a signal interrupted the command; the run is canceled.
         """
         resume_requests()
-        ui, ends, clock = find_endpoint(self.instance), dict[int, RunFailed | None](), time.perf_counter()
+        if error := self._run(job.name, label, partitions, config or {}):
+            raise error
 
-        def end(number: int, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent]) -> None:
-            nonlocal clock
-            seconds, clock = time.perf_counter() - clock, time.perf_counter()
-            self._count(job.name, seconds)
-            ends[number] = _run_error(launches[number].label, run, events, ui)
-            advance(len(launches[number].partitions))
+    def _run(self, job: str, label: str, partitions: Sequence[str], config: Mapping[str, Any], paid_by: str = "") -> RunFailed | None:
+        """Run a job once. Returns the error of the run. paid_by: name of the budget that pays for the run's model calls."""
+        self._say(label)
+        tags, begun = {**range_tags(partitions), **({PAID_BY: paid_by} if paid_by else {})}, time.perf_counter()
+        if settings().fleet is None:
+            run, events = self._execute(job, tags, config, label)
+            history = "in the UI (make ui)"
+        else:
+            submission = submit_run(self.instance, job, {**TAGS, **tags}, config)
+            (run,) = self._follow(submission, label)
+            events, history = self._failures(run), f"at {submission.url}"
+        self._count(job, 1, time.perf_counter() - begun)
+        return _run_error(label, run, events, history)
 
-        if ui is not None and ui.of_fleet and launches:
-            self._say(f"{launches[0].label}{f' and {len(launches) - 1} more' if launches[1:] else ''}")
-            self._submit(ui, job.name, dict(enumerate(launches)), end)
-            return [ends[number] for number in range(len(launches))]
-        for number, launch in enumerate(launches):
-            self._say(launch.label)
-            if ui is not None:
-                self._submit(ui, job.name, {number: launch}, end)
-            else:
-                end(number, *self._execute(job.name, launch))
-        return [ends[number] for number in range(len(launches))]
+    def run_ranges(
+        self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None
+    ) -> list[RunEnd]:
+        """Run a job for partitions of the table `name`. Returns partitions and error of each run. Raises `KeyboardInterrupt` as `launch` does.
+
+        On one machine each range of neighbours is a run, and all share one budget. In a fleet, partitions that need several runs are a backfill.
+        """
+        resume_requests()
+        node, config = self._defs.resolve_asset_graph().get(key(name)), config or {}
+        groups = group_keys(node.partitions_def, dict.fromkeys(partitions), self.instance, node.backfill_policy)
+        if settings().fleet is not None and len(groups) > 1:
+            return self._backfill(job.name, node.partitions_def, [part for group in groups for part in group], label, config)
+        paid_by, ends = secrets.token_hex(8) if len(groups) > 1 else "", list[RunEnd]()
+        with self.progress.stage(f"{label}s", len(partitions)) as advance:
+            for group in groups:
+                ends.append((group, self._run(job.name, _format_range(label, group), group, config, paid_by)))
+                advance(len(group))
+        return ends
+
+    def _backfill(
+        self, job: str, definition: dg.PartitionsDefinition[Any], partitions: Sequence[str], label: str, config: Mapping[str, Any]
+    ) -> list[RunEnd]:
+        """Let the fleet run a job for partitions. Returns partitions and error of each run; partitions without a run are those of a canceled
+        backfill.
+        """
+        self._say(_format_range(label, partitions))
+        begun, submission = time.perf_counter(), submit_backfill(self.instance, job, partitions, TAGS, config)
+        ends, left = list[RunEnd](), dict.fromkeys(partitions)
+        for run in self._follow(submission, self.doing):
+            group = keys_from_tags(definition, run.tags, self.instance)
+            ends.append((group, _run_error(_format_range(label, group), run, self._failures(run), f"at {submission.url}")))
+            left = {part: None for part in left if part not in group}
+        self._count(job, len(ends), time.perf_counter() - begun)
+        if left:
+            ends.append((list(left), RunFailed(f"{_format_range(label, list(left))}: {submission} was canceled, see {submission.url}")))
+        return ends
+
+    def _follow(self, submission: Submission, label: str) -> list[dg.DagsterRun]:
+        """Wait for the runs of a submission. If a signal interrupts the command, they are canceled."""
+        try:
+            return follow(self.instance, submission, self._line_printer(label))
+        except KeyboardInterrupt:
+            self._say(f"canceling {submission}, see {submission.url}")
+            cancel(self.instance, submission)
+            raise
+
+    def _failures(self, run: dg.DagsterRun) -> list[dg.DagsterEvent]:
+        """Return the failures in a run of a fleet."""
+        entries = self.instance.all_logs(run.run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
+        return [entry.get_dagster_event() for entry in entries]
 
     def _say(self, doing: str) -> None:
         self.doing = doing
         self.progress.say(doing)
 
-    def _count(self, job: str, seconds: float) -> None:
-        self.stats.runs += 1
+    def _count(self, job: str, runs: int, seconds: float) -> None:
+        self.stats.runs += runs
         self.stats.seconds += seconds
         self.stats.by_job[job] = self.stats.by_job.get(job, 0.0) + seconds
 
@@ -167,30 +182,19 @@ class Runner:
         """Return a function that shows a line as progress, after `label`."""
         return lambda line: self.progress.say(f"{label}: {line}")
 
-    def _submit(self, ui: Endpoint, job: str, launches: Mapping[int, Launch], end: End) -> None:
-        """Submit runs to a UI and wait until they have ended. launches: by number. end: receives the number and the finished run."""
-        extra = {} if ui.of_fleet else NO_RETRIES
-
-        def submission(number: int, launch: Launch) -> Submission:
-            def ended(run: dg.DagsterRun) -> None:
-                entries = self.instance.all_logs(run.run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
-                end(number, run, [entry.get_dagster_event() for entry in entries])
-
-            return Submission(job, {**TAGS, **extra, **launch.tags}, launch.config, self._line_printer(launch.label), ended, launch.run_id)
-
-        execute(self.instance, ui, [submission(number, launch) for number, launch in launches.items()])
-
-    def _execute(self, job: str, launch: Launch) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
+    def _execute(
+        self, job: str, tags: Mapping[str, str], config: Mapping[str, Any], label: str
+    ) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
         """Execute a run in this process. Returns the run and its failure events. Raises `KeyboardInterrupt` if a signal ended the run."""
         definition = self._defs.resolve_job_def(job)
-        self._wait_for_pools(definition, self._line_printer(launch.label))
-        token = listener.set(self._line_printer(launch.label))
+        self._wait_for_pools(definition, self._line_printer(label))
+        token = listener.set(self._line_printer(label))
         with output_to_stderr():
             result = definition.execute_in_process(
                 instance=self.instance,
-                partition_key=launch.tags.get(PARTITION),
-                tags={**self.process.tags, **TAGS, **NO_RETRIES, **launch.tags},
-                run_config={**QUIET, **launch.config},
+                partition_key=tags.get(PARTITION),
+                tags={**self.process.tags, **TAGS, **NO_RETRIES, **tags},
+                run_config={**QUIET, **config},
                 raise_on_error=False,
             )
         listener.reset(token)
@@ -236,42 +240,15 @@ class Runner:
         return ends
 
     def run_partitions(
-        self, job: Any, name: str, partitions: Sequence[str], label: str, config: dict[str, Any] | None = None
+        self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for partitions of the table `name`, one run per range. Returns for each partition its error or None."""
+        """Run a job for partitions of the table `name`, as `run_ranges` does. Returns for each partition its error or None."""
         ends: dict[str, BellwetherError | None] = dict.fromkeys(partitions)
-        launches = self.launches(job, name, partitions, label, config)
-        with self.progress.stage(f"{label}s", len(partitions)) as advance:
-            for launch, error in zip(launches, self.launch_all(job, launches, advance), strict=True):
-                if error:
-                    failed = {part: RunFailed(f"{label} {part}: {text}") for part, text in error.partitions.items() if part in ends}
-                    ends |= failed or dict.fromkeys(launch.partitions, error)
+        for group, error in self.run_ranges(job, name, partitions, label, config):
+            if error:
+                failed = {part: RunFailed(f"{label} {part}: {text}") for part, text in error.partitions.items() if part in ends}
+                ends |= failed or dict.fromkeys(group, error)
         return ends
-
-    def launches(self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None) -> list[Launch]:
-        """Plan the runs of a job for partitions of a table; all runs share one budget. In a fleet, unfinished runs of an interrupted command are
-        followed.
-        """
-        definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
-        rest, followed, paid_by = dict.fromkeys(partitions), list[Launch](), ""
-
-        def launch(group: Sequence[str], run_id: str = "") -> Launch:
-            return Launch(_format_range(label, group), group, config or {}, run_id, paid_by)
-
-        for run in self._fleet_runs(job.name):
-            covered = [part for part in keys_from_tags(definition, run.tags, self.instance) if part in rest]
-            if covered and run.run_config == (config or {}):
-                followed.append(launch(covered, run.run_id))
-                rest, paid_by = {part: None for part in rest if part not in covered}, paid_by or payer(run)
-        groups = group_keys(definition, rest, self.instance)
-        paid_by = paid_by or (secrets.token_hex(8) if groups[1:] else "")
-        return [*followed, *map(launch, groups)]
-
-    def _fleet_runs(self, job: str) -> Sequence[dg.DagsterRun]:
-        """Return the unfinished runs of a job that commands have submitted to the fleet; none outside a fleet."""
-        if settings().fleet is None:
-            return ()
-        return self.instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))
 
     def reference(self, job: Any, name: str, *others: str, most_age: timedelta, refresh: bool = False) -> None:
         """Run the job that makes the unpartitioned table `name`, unless the table is up to date and younger than `most_age`.
@@ -340,12 +317,11 @@ def _was_interrupted(failures: Sequence[dg.DagsterEvent]) -> bool:
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
-def _run_error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], ui: Endpoint | None) -> RunFailed | None:
-    """Return the error of a run; None if the run succeeded. ui: the UI that executed the run, if one did."""
+def _run_error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], history: str) -> RunFailed | None:
+    """Return the error of a run; None if the run succeeded. history: where users find its history."""
     if run.status is dg.DagsterRunStatus.SUCCESS:
         return None
     advice = f" {STORAGE_ADVICE}." if _is_storage_failure(events) else ""
-    history = f"at {ui.url}/runs/{run.run_id}" if ui else "in the UI (make ui)"
     return RunFailed(
         f"{label}: run {run.run_id} {_describe_failure(run, events)}.{advice} Its history is {history}", _failed_partitions(events)
     )

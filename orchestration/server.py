@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,12 +27,12 @@ from bellwether.domains import load_domains
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
+from bellwether.journal.holders import is_running
 from bellwether.settings import Settings
 from orchestration.fleet import DAEMON_LOCK, AdvisoryLock, end_lost_starts
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
-from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs
-from orchestration.run_submission import HOST, announce_ui, describe_ui, is_listening
-from orchestration.site_server import open_site_server
+from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs, ui_note
+from orchestration.site_server import HOST, open_site_server
 
 _POLL_SECONDS = 0.2
 #: Seconds for a daemon to launch the runs that it has taken from the queue.
@@ -59,9 +60,9 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
     with storage_errors(home), dg.DagsterInstance.get() as instance:
         process = ProcessLock(instance, UI)
         if not process.held:
-            raise ConfigError(f"bellwether ui: another UI already serves this world ({config.world_home}){describe_ui(instance)}")
+            raise ConfigError(f"bellwether ui: another UI already serves this world ({config.world_home}){_describe_ui(instance)}")
         try:
-            if is_listening(port):
+            if _is_listening(port):
                 raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
             end_orphans(instance, of_ui=True)
             with _serve_site(config.site_path) as site:
@@ -122,6 +123,27 @@ def _wait_fleet(
             logging.getLogger(__name__).warning("checking the fleet: %s", error)
 
 
+def _announce_ui(process: ProcessLock, port: int, dagster: int) -> None:
+    """Write into the UI's lock where the UI is. dagster: process id of `dagster dev`."""
+    process.write(json.dumps({"port": port, "ui": os.getpid(), "dagster": dagster}))
+
+
+def _describe_ui(instance: dg.DagsterInstance) -> str:
+    """Describe the address of this home's UI and how to stop it; empty if no UI is ready."""
+    note = json.loads(ui_note(instance) or "{}")
+    if not note:
+        return ""
+    stop = f"kill {note['ui']}" if is_running(note["ui"]) else f"kill -- -{note['dagster']}"
+    return f" at http://{HOST}:{note['port']}; to stop it: {stop}"
+
+
+def _is_listening(port: int) -> bool:
+    """Return True if a program listens on a port of this machine."""
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((HOST, port)) == 0
+
+
 def describe_groups(port: int) -> str:
     """Return a text that describes the asset groups, with links to their pages in the UI. port: of the UI."""
     lines = []
@@ -171,9 +193,9 @@ def _run_dagster(
         ready = False
         try:
             while server.poll() is None and not stopped():
-                if not ready and is_listening(port):
+                if not ready and _is_listening(port):
                     ready = True
-                    announce_ui(process, port, server.pid)
+                    _announce_ui(process, port, server.pid)
                     say(describe_groups(port))
                     say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs in progress continue at the next start.")
                 if text := read_alarms():

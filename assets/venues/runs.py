@@ -14,7 +14,6 @@ from assets.venues.raw import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
 from bellwether.lake.staleness import TableInputs
-from bellwether.progress import Advance
 from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
@@ -22,7 +21,7 @@ from bellwether.venues.day import list_open_days
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.wire.rejects import select_curable
 from orchestration.home import STORAGE_ADVICE
-from orchestration.runner import Launch, RunFailed, Runner
+from orchestration.runner import RunFailed, Runner
 
 
 class DaysFailed(RunFailed):
@@ -59,24 +58,19 @@ def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str,
 
     Raises the failure of a single day, or of the storage.
     """
-    failed = dict[str, str]()
-    launches = work.launches(jobs.DAYS, DAY_TABLES[0], due, "day", config)
-    with work.progress.stage("days", len(due)) as advance:
-        report: Advance = advance
-        while launches:
-            rest, single = list[str](), list[Launch]()
-            for launch, error in zip(launches, work.launch_all(jobs.DAYS, launches, report), strict=True):
-                if error and (len(due) == 1 or STORAGE_ADVICE in str(error)):
-                    raise error
-                if error and len(launch.partitions) == 1:
-                    failed[launch.partitions[0]] = str(error)
-                elif error and error.partitions:
-                    failed |= {day: text for day, text in error.partitions.items() if day in launch.partitions}
-                    rest += [day for day in launch.partitions if day not in error.partitions]
-                elif error:
-                    single += [Launch(f"day {day}", [day], launch.config) for day in launch.partitions]
-            launches = [*work.launches(jobs.DAYS, DAY_TABLES[0], rest, "day"), *single]
-            report = lambda _: None  # noqa: E731 - repeated days were counted
+    failed, turns = dict[str, str](), [(due, config)]
+    while turns:
+        days, options = turns.pop(0)
+        for part, error in work.run_ranges(jobs.DAYS, DAY_TABLES[0], days, "day", options):
+            if error and (len(due) == 1 or STORAGE_ADVICE in str(error)):
+                raise error
+            if error and len(part) == 1:
+                failed[part[0]] = str(error)
+            elif error and error.partitions:
+                failed |= {day: text for day, text in error.partitions.items() if day in part}
+                turns.append(([day for day in part if day not in error.partitions], {}))
+            elif error:
+                turns += [([day], options) for day in part]
     return failed
 
 

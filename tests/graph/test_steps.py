@@ -18,7 +18,6 @@ from bellwether.checks import CheckOutcome
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.figures import canvas
 from bellwether.forecasting import forecaster
-from bellwether.progress import Silent
 from bellwether.tables import table
 from orchestration.asset_declarations import key
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, partition_keys
@@ -96,27 +95,18 @@ class Work:
     def __init__(self, bad: str, *, is_named: bool) -> None:
         self.bad, self.is_named = bad, is_named
         self.launched: list[list[str]] = []
-        self.progress = Silent()
 
-    def launches(self, job: Any, name: str, days: list[str], label: str, config: Any = None) -> list[Any]:
-        ranges: list[list[str]] = []
-        for day in sorted(days):
-            if ranges and DAYS.index(day) == DAYS.index(ranges[-1][-1]) + 1:
-                ranges[-1].append(day)
-            else:
-                ranges.append([day])
-        return [runs.Launch(f"days {span[0]}", span, config or {}) for span in ranges]
+    def run_ranges(self, job: Any, name: str, days: list[str], label: str, config: Any) -> list[tuple[list[str], RunFailed | None]]:
+        self.launched.append(days)
+        return [(days, self.error() if self.bad in days else None)]
 
-    def launch_all(self, job: Any, launches: list[Any], advance: Any) -> list[RunFailed | None]:
-        self.launched += [list(launch.partitions) for launch in launches]
-        return [self.error(launch) if self.bad in launch.partitions else None for launch in launches]
-
-    def error(self, launch: Any) -> RunFailed:
+    def error(self) -> RunFailed:
         return RunFailed("break the rule", {self.bad: "break the rule"} if self.is_named else None)
 
 
 @pytest.mark.parametrize(
-    ("is_named", "expected"), [(True, [DAYS[:4], DAYS[:1], DAYS[2:4]]), (False, [DAYS[:4], *([day] for day in DAYS[:4])])]
+    ("is_named", "expected"),
+    [(True, [DAYS[:4], [DAYS[0], *DAYS[2:4]]]), (False, [DAYS[:4], *([day] for day in DAYS[:4])])],
 )
 def test_a_failed_day_is_left_out_of_its_range_and_the_others_are_repeated(is_named: bool, expected: list[list[str]]) -> None:
     work = Work(DAYS[1], is_named=is_named)

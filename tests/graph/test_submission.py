@@ -1,22 +1,23 @@
-"""Runs of commands: executed in the process, or submitted to a UI with the same home and settings. Their lines reach the waiting user."""
+"""Runs of commands: executed in the process, or submitted to the UI of a fleet and followed to their end."""
 
 import errno
 import os
 import signal
-import socket
 import sys
-import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import dagster as dg
+import graphql
+import httpx
 import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._utils.error import SerializableErrorInfo
+from dagster_graphql.schema import create_schema
 from sqlalchemy.exc import OperationalError
 
 from assets.warehouse.runs import publish
@@ -24,18 +25,17 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.progress import Silent
 from bellwether.settings import settings
 from orchestration import run_submission
-from orchestration.definitions import build_defs
 from orchestration.home import prepare
-from orchestration.orphaned_runs import UI, ProcessLock
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
+from orchestration.orphaned_runs import ProcessLock
+from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.progress import listener, progress
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.run_session import runner
-from orchestration.run_submission import Endpoint, Submission, Terminated, announce_ui, execute, find_endpoint
+from orchestration.run_submission import follow, submit_backfill, submit_run
 from orchestration.runner import RunFailed, Runner
 from resources import WarehouseResource
+from resources.models import BACKFILL
 from tests.demo_home import open_world, stock_storage
-from tests.shared import wait_until
 
 
 @pytest.fixture
@@ -47,27 +47,6 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.Dag
     with dg.DagsterInstance.get() as found:
         yield found
     settings.cache_clear()
-
-
-def test_a_ui_with_other_settings_or_keys_takes_no_runs(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = socket.create_server(("127.0.0.1", 0))
-    port = int(server.getsockname()[1])
-    here = Endpoint(f"http://127.0.0.1:{port}")
-    assert find_endpoint(instance) is None
-    ui = ProcessLock(instance, UI)
-    assert find_endpoint(instance) is None, "it is not ready"
-    announce_ui(ui, port, dagster=4711)
-    others = {"BELLWETHER_BUDGET": "7", "BELLWETHER_REGISTRY": "elsewhere", "OPENAI_API_KEY": "sk-other", "HF_TOKEN": "hf"}
-    for name, value in others.items():
-        assert find_endpoint(instance) == here
-        with monkeypatch.context() as patch:
-            patch.setenv(name, value)
-            settings.cache_clear()
-            assert find_endpoint(instance) is None, name
-        settings.cache_clear()
-    server.close()
-    assert find_endpoint(instance) is None, "Dagster has just ended"
-    ui.close()
 
 
 def test_the_second_command_in_a_home_names_the_first_and_how_to_stop_it(
@@ -97,278 +76,215 @@ def talking() -> None:
     talk()
 
 
-Lines = list[str]
-
-
 @dataclass
 class Ui:
-    """A UI in this process that queues submissions. `works` is called with each, in place of a daemon."""
+    """The UI of a fleet: it records the mutations, creates the runs, and calls `works` with each in place of a daemon."""
 
     instance: dg.DagsterInstance
     works: Callable[[dg.DagsterRun], object] = lambda run: None
-    refusals: list[str] = field(default_factory=list)
-    submitted: list[str] = field(default_factory=list)
+    answers: list[object] = field(default_factory=list)
+    sent: list[object] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
-    def submit_job_execution(self, job: str, tags: dict[str, str], **how: object) -> str:
-        run = self.instance.create_run_for_job(talking, status=dg.DagsterRunStatus.NOT_STARTED, tags=tags)
-        self.submitted.append(run.run_id)
+    def post(self, url: str, json: dict[str, Any], timeout: float) -> httpx.Response:
+        given = json["variables"]["given"]
+        self.sent.append(given)
+        answer = self.answers.pop(0) if self.answers else self.sent_result(json["query"], given)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, int):
+            return httpx.Response(answer, request=httpx.Request("POST", url))
+        return httpx.Response(200, json=answer, request=httpx.Request("POST", url))
+
+    def sent_result(self, query: str, given: Any) -> object:
+        if "launchRun" in query:
+            tags = {tag["key"]: tag["value"] for tag in given["executionMetadata"]["tags"]}
+            return {"data": {"sent": {"run": {"id": self.launch(tags).run_id}}}}
+        if "launchPartitionBackfill" in query:
+            backfill = PartitionBackfill("many", BulkActionStatus.REQUESTED, False, {}, 0.0, partition_names=given["partitionNames"])
+            self.instance.add_backfill(backfill)
+            for first, last in (given["partitionNames"][:2], given["partitionNames"][2:4]):
+                self.launch({BACKFILL: "many", RANGE_START: first, RANGE_END: last})
+            self.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_FAILED))
+            return {"data": {"sent": {"backfillId": "many"}}}
+        return {"data": {"sent": {}}}
+
+    def launch(self, tags: dict[str, str], **of: str) -> dg.DagsterRun:
+        run = self.instance.create_run_for_job(talking, status=dg.DagsterRunStatus.NOT_STARTED, tags=tags, **of)
         self.works(run)
-        return run.run_id
+        return run
 
-    def terminate_run(self, run_id: str) -> None:
-        from dagster_graphql import DagsterGraphQLClientError
-
-        if self.refusals:
-            raise DagsterGraphQLClientError(self.refusals.pop())
-        self.instance.report_run_canceled(self.instance.get_run_by_id(run_id))
+    def run(self) -> dg.DagsterRun:
+        """Submit a run and follow it to its end."""
+        (run,) = follow(self.instance, submit_run(self.instance, "talking", {"tag": "value"}, {}), self.told.append)
+        return run
 
 
 @pytest.fixture
-def ui(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ui]:
-    """A UI of this home."""
-    made, lock = Ui(instance), ProcessLock(instance, UI)
-    monkeypatch.setattr(run_submission, "_client", lambda url: made)
+def ui(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Ui:
+    made = Ui(instance, works=instance.report_run_canceled)
+    monkeypatch.setattr(run_submission.httpx, "post", made.post)
     monkeypatch.setattr(run_submission, "_POLL_SECONDS", 0.01)
-    yield made
-    lock.close()
+    monkeypatch.setenv("BELLWETHER_FLEET", "celery")
+    settings.cache_clear()
+    return made
 
 
-HERE, FLEET = Endpoint("http://127.0.0.1:1"), Endpoint("http://ui:3000", of_fleet=True)
+def test_mutations_fit_the_schema_of_dagster() -> None:
+    mutations = [text for name, text in vars(run_submission).items() if isinstance(text, str) and text.startswith("mutation")]
+    assert len(mutations) == 4
+    for mutation in mutations:
+        assert graphql.validate(create_schema().graphql_schema, graphql.parse(mutation)) == []
 
 
-def execute_all(instance: dg.DagsterInstance, where: Endpoint, *tags: dict[str, str]) -> tuple[list[dg.DagsterRun], Lines]:
-    ended: list[dg.DagsterRun] = []
-    lines: Lines = []
-    execute(instance, where, [Submission("talking", one, {}, lines.append, ended.append) for one in tags])
-    return ended, lines
-
-
-def runs_of(instance: dg.DagsterInstance, ui: Ui) -> list[str]:
-    return [instance.get_run_by_id(run_id).status.value for run_id in ui.submitted]
-
-
-def work(instance: dg.DagsterInstance, worker: ThreadPoolExecutor) -> Callable[[dg.DagsterRun], None]:
-    """Execute a submitted run under its id in the thread of a worker."""
-
-    def begin(run: dg.DagsterRun) -> None:
-        instance.delete_run(run.run_id)
-        how = {"instance": instance, "run_id": run.run_id, "tags": run.tags, "raise_on_error": False}
-        worker.submit(talking.execute_in_process, **how)
-        wait_until(lambda: instance.get_run_by_id(run.run_id), "the run exists")
-
-    return begin
-
-
-@pytest.mark.parametrize("where", [HERE, FLEET], ids=["home", "fleet"])
-def test_what_the_steps_of_followed_runs_log_is_progress(instance: dg.DagsterInstance, ui: Ui, where: Endpoint) -> None:
-    # One thread: Dagster configures logging at the start of each run, which deadlocks with log lines of another run of the process.
-    with ThreadPoolExecutor(1) as worker:
-        ui.works = work(instance, worker)
-        ended, lines = execute_all(instance, where, {}, {"broken": "yes"})
-    assert {run.tags.get("broken"): run.status.value for run in ended} == {None: "SUCCESS", "yes": "FAILURE"}
-    assert sorted(lines) == ["one of two", "one of two", "two of two", "two of two"]
-
-
-@pytest.mark.parametrize("where", [HERE, FLEET], ids=["home", "fleet"])
-def test_an_interrupted_submission_is_canceled_once_its_run_exists_or_left_to_the_fleet(
-    instance: dg.DagsterInstance, ui: Ui, where: Endpoint, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(run: dg.DagsterRun) -> None:
-        raise KeyboardInterrupt
-
-    ui.works, ui.refusals = interrupt, ["being created"]
-    monkeypatch.setattr(run_submission, "_CHOICE_SECONDS", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        execute_all(instance, where, {})
-    assert runs_of(instance, ui) == [{False: "CANCELED", True: "NOT_STARTED"}[where.of_fleet]]
-    assert (ui.submitted[0] in capsys.readouterr().err) == where.of_fleet
-
-
-@pytest.mark.parametrize(
-    ("signals", "left"),
-    [((Terminated,), True), ((KeyboardInterrupt,), True), ((KeyboardInterrupt, Terminated), True), ((KeyboardInterrupt,) * 2, False)],
-)
-def test_runs_of_a_fleet_are_left_in_progress_unless_ctrl_c_is_pressed_twice(
-    instance: dg.DagsterInstance,
-    ui: Ui,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    signals: tuple[type[KeyboardInterrupt], ...],
-    left: bool,
-) -> None:
-    arriving, slept = list(signals), list[float]()
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if arriving:
-            raise arriving.pop(0)
-
-    monkeypatch.setattr(run_submission, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
-    with pytest.raises(signals[0]):
-        execute_all(instance, FLEET, {}, {})
-    assert len(ui.submitted) == 2 and set(runs_of(instance, ui)) == {"NOT_STARTED" if left else "CANCELED"}
-    told = capsys.readouterr().err
-    assert all(run_id in told for run_id in ui.submitted) and "http://ui:3000/runs" in told
-    assert ("Ctrl-C again" in told) == (signals[0] is not Terminated)
-    assert max(slept[1:]) == (0 if signals[0] is Terminated else 5)
+def steps(monkeypatch: pytest.MonkeyPatch, *does: Callable[[], object]) -> list[Callable[[], object]]:
+    """Replace waiting: each wait calls the next function. Returns the functions that are left."""
+    left = list(does)
+    monkeypatch.setattr(run_submission, "time", SimpleNamespace(sleep=lambda _: left.pop(0)(), monotonic=time.monotonic))
+    return left
 
 
 def test_a_lost_run_is_followed_as_its_retry(instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dagster adds its tags after the status: first that it will retry, then the id of the retry."""
-    steps: list[Callable[[], object]] = []
-
-    def lose(run: dg.DagsterRun) -> None:
-        retry = instance.create_run_for_job(talking, status=dg.DagsterRunStatus.NOT_STARTED)
-        steps.extend(
-            [
-                lambda: instance.report_run_failed(run, "the worker is gone"),
-                lambda: instance.add_run_tags(run.run_id, {"dagster/will_retry": "true"}),
-                lambda: None,
-                lambda: instance.add_run_tags(run.run_id, {"dagster/auto_retry_run_id": retry.run_id}),
-                lambda: instance.report_run_canceled(retry),
-            ]
-        )
-
-    ui.works = lose
-    monkeypatch.setattr(run_submission, "time", SimpleNamespace(sleep=lambda _: steps.pop(0)(), monotonic=time.monotonic))
-    (ended,), lines = execute_all(instance, FLEET, {})
-    assert not steps and ended.status is dg.DagsterRunStatus.CANCELED and ended.run_id not in ui.submitted
-    assert any("worker was lost" in line for line in lines)
-
-
-@dg.asset(key=["clean", "markets"], partitions_def=dg.StaticPartitionsDefinition(list("abcdef")))
-def letters() -> None:
-    """A table of letters."""
-
-
-def test_runs_of_an_interrupted_command_are_followed_and_not_submitted_again(
-    instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BELLWETHER_FLEET", "celery")
-    settings.cache_clear()
-    job = dg.define_asset_job("letters", [letters])
-    tags = {LAUNCHED_BY: COMMAND, RANGE_START: "a", RANGE_END: "c"}
-    earlier = instance.add_run(dg.DagsterRun("letters", str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags=tags))
-    work = Runner(dg.Definitions([letters], jobs=[job]), instance)
-    assert not any(one.run_id for one in work.launches(job, "clean/markets", ["b"], "letter", {"ops": {}})), "of another configuration"
-    assert not any(one.run_id for one in work.launches(job, "clean/markets", ["e"], "letter"))
-
-    def end(run: dg.DagsterRun) -> None:
-        instance.report_run_canceled(run)
-        if not instance.get_run_by_id(earlier.run_id).is_finished:
-            instance.report_run_failed(earlier)
-            instance.add_run_tags(earlier.run_id, {"dagster/will_retry": "false"})
-
-    ui.works = end
-    ends = work.run_partitions(job, "clean/markets", list("bcdef"), "letter")
-    submitted = [instance.get_run_by_id(run_id).tags for run_id in ui.submitted]
-    assert [(one.get(PARTITION), one.get(RANGE_START), one.get(RANGE_END)) for one in submitted] == [("d", None, None), (None, "e", "f")]
-    assert not any("dagster/max_retries" in one for one in submitted), "Dagster retries lost runs"
-    assert {key: earlier.run_id in str(error) for key, error in ends.items()} == dict.fromkeys("bc", True) | dict.fromkeys("def", False)
-    assert all("http://127.0.0.1:3000/runs/" in str(error) for error in ends.values())
-    assert work.stats.runs == 3
+    """Dagster adds its tag after the status, and creates the retry later."""
+    runs: list[dg.DagsterRun] = []
+    ui.works = runs.append
+    left = steps(
+        monkeypatch,
+        lambda: instance.report_run_failed(runs[0], "the worker is gone"),
+        lambda: instance.add_run_tags(runs[0].run_id, {"dagster/will_retry": "true"}),
+        lambda: None,
+        lambda: ui.launch({"dagster/root_run_id": runs[0].run_id}, root_run_id=runs[0].run_id, parent_run_id=runs[0].run_id),
+        lambda: instance.report_run_canceled(runs[1]),
+    )
+    ended = ui.run()
+    assert not left and ended.run_id == runs[1].run_id and ended.status is dg.DagsterRunStatus.CANCELED
+    assert ui.told == ["0 of 1 runs ended, 1 not started", "1 of 1 runs ended", "0 of 1 runs ended, 1 not started"]
 
 
 def test_a_failure_that_nobody_retries_is_the_end(instance: dg.DagsterInstance, ui: Ui) -> None:
     ui.works = lambda run: (instance.report_run_failed(run), instance.add_run_tags(run.run_id, {"dagster/will_retry": "false"}))
-    (ended,), _ = execute_all(instance, FLEET, {})
-    assert ended.status is dg.DagsterRunStatus.FAILURE
+    assert ui.run().status is dg.DagsterRunStatus.FAILURE
 
 
-def test_a_storage_that_restarts_is_waited_for_in_a_fleet(instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
-    ui.works = instance.report_run_canceled
-    read, outages = instance.get_records_for_run, [3]
+@dg.asset(
+    key=["clean", "markets"],
+    partitions_def=dg.StaticPartitionsDefinition(list("abcdef")),
+    backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=2),
+)
+def letters() -> None:
+    """A table of letters."""
 
-    def unreachable(*arguments: object) -> object:
+
+LETTERS = dg.define_asset_job("letters", [letters])
+
+
+def test_partitions_of_several_runs_are_one_backfill_and_those_of_one_are_a_run(instance: dg.DagsterInstance, ui: Ui) -> None:
+    work = Runner(dg.Definitions([letters], jobs=[LETTERS]), instance)
+    assert work.run_partitions(LETTERS, "clean/markets", [], "letter") == {} and ui.sent == []
+    ends = work.run_partitions(LETTERS, "clean/markets", ["b", "a"], "letter", {"ops": {}})
+    assert all("/runs/" in str(error) and "was canceled" in str(error) for error in ends.values()) and ends.keys() == {"a", "b"}
+    (sent,) = ui.sent
+    tags = {tag["key"]: tag["value"] for tag in sent["executionMetadata"]["tags"]}
+    assert sent["selector"]["jobName"] == "letters" and sent["runConfigData"] == {"ops": {}}
+    assert (tags[LAUNCHED_BY], tags[RANGE_START], tags[RANGE_END]) == (COMMAND, "a", "b")
+    assert "dagster/max_retries" not in tags, "Dagster retries lost runs"
+
+    ui.works = lambda run: instance.report_run_canceled(run) if "a" in run.tags.values() else succeed(instance, run)
+    ends = work.run_partitions(LETTERS, "clean/markets", list("abcde"), "letter")
+    assert ui.sent[1]["partitionNames"] == list("abcde") and ui.sent[1]["selector"]["partitionSetName"] == "letters_partition_set"
+    assert {part: "/runs/b/many" in str(error) for part, error in ends.items() if error} == dict.fromkeys("abe", True)
+    assert "letter e: backfill many was canceled" in str(ends["e"])
+    assert work.stats.runs == 3
+
+
+def succeed(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    for kind in ("PIPELINE_START", "PIPELINE_SUCCESS"):
+        instance.report_dagster_event(dg.DagsterEvent(kind, run.job_name), run_id=run.run_id)
+
+
+def test_a_backfill_that_dagster_cannot_divide_is_an_error_with_its_reason(instance: dg.DagsterInstance, ui: Ui) -> None:
+    submission = submit_backfill(instance, "letters", list("abcd"), {}, {})
+    error = SerializableErrorInfo("no such code location\n", [], None)
+    instance.update_backfill(instance.get_backfill("many").with_status(BulkActionStatus.FAILED).with_error(error))
+    with pytest.raises(BellwetherError, match=r"backfill many failed: no such code location\. Its page is .*/runs/b/many$"):
+        follow(instance, submission, print)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_interrupted_command_lets_dagster_cancel_its_work(
+    instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch, several: bool
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    ui.works = lambda run: None
+    steps(monkeypatch, interrupt)
+    work = Runner(dg.Definitions([letters], jobs=[LETTERS]), instance)
+    with pytest.raises(KeyboardInterrupt):
+        work.run_partitions(LETTERS, "clean/markets", list("abcd" if several else "ab"), "letter")
+    assert ui.sent[1:] == ["many" if several else instance.get_runs()[0].run_id]
+
+
+def test_a_storage_that_restarts_is_waited_for(instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, outages = instance.get_runs, [3]
+
+    def unreachable(*arguments: object, **named: object) -> object:
         if outages[0]:
             outages[0] -= 1
             raise OperationalError("SELECT", {}, Exception("the server closed the connection"))
-        return read(*arguments)
+        return read(*arguments, **named)
 
-    monkeypatch.setattr(instance, "get_records_for_run", unreachable)
-    ended, _ = execute_all(instance, FLEET, {}, {})
-    assert sorted(run.run_id for run in ended) == sorted(ui.submitted), "each once"
-    outages[0] = 1
-    with pytest.raises(OperationalError):
-        execute_all(instance, HERE, {})
+    monkeypatch.setattr(instance, "get_runs", unreachable)
+    assert ui.run().is_finished
     outages[0] = 1
     monkeypatch.setattr(run_submission, "_OUTAGE_SECONDS", -1.0)
     with pytest.raises(OperationalError):
-        execute_all(instance, FLEET, {})
+        ui.run()
 
 
-def test_a_run_in_another_storage_is_an_error(instance: dg.DagsterInstance, ui: Ui) -> None:
+def test_a_ui_that_restarts_is_waited_for_and_one_that_stays_away_is_named(ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
+    ui.answers = [httpx.ConnectError("Connection refused"), 503]
+    assert ui.run().is_finished
+    assert len(ui.sent) == 3
+    monkeypatch.setattr(run_submission, "_OUTAGE_SECONDS", -1.0)
+    ui.answers = [httpx.ConnectError("Connection refused")]
+    with pytest.raises(ConfigError, match=r"BELLWETHER_UI\) does not answer \(Connection refused\), nothing was submitted"):
+        ui.run()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (httpx.ReadError("reset"), "reset; see .*/runs"),  # it may have been submitted
+        ({"data": {"sent": {"message": "no such\njob"}}}, "no such job"),
+        ({"data": {"sent": {"errors": [{"message": "wrong option"}]}}}, "wrong option"),
+        ({"errors": [{"message": "no such field"}]}, "no such field"),
+        ([], "the answer is not Dagster's"),
+    ],
+)
+def test_a_refused_submission_is_not_repeated_and_says_why(ui: Ui, answer: object, reason: str) -> None:
+    ui.answers = [answer]
+    with pytest.raises(BellwetherError, match=rf"submitting talking at the fleet's UI at http://.*{reason}"):
+        ui.run()
+    assert len(ui.sent) == 1
+
+
+def test_work_in_another_storage_is_an_error(instance: dg.DagsterInstance, ui: Ui) -> None:
     ui.works = lambda run: instance.delete_run(run.run_id)
     with pytest.raises(ConfigError, match=r"BELLWETHER_UI.*another storage.*BELLWETHER_POSTGRES"):
-        execute_all(instance, FLEET, {})
+        ui.run()
 
 
-def test_a_refused_submission_names_the_runs_before_it(instance: dg.DagsterInstance, ui: Ui) -> None:
-    from dagster_graphql import DagsterGraphQLClientError
-
-    def refuse(run: dg.DagsterRun) -> None:
-        if len(ui.submitted) == 2:
-            raise DagsterGraphQLClientError("no such job")
-
-    ui.works = refuse
-    with pytest.raises(BellwetherError, match=r"submitting talking to the fleet's UI at http://ui:3000 .*no such job") as raised:
-        execute_all(instance, FLEET, {}, {})
-    assert f"In progress: {ui.submitted[0]}" in str(raised.value)
-
-
-@pytest.mark.parametrize("server", ["none", "of something else"])
-def test_a_command_of_a_fleet_without_its_ui_submits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> None:
-    class Other(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"[]")
-
-    http = HTTPServer(("127.0.0.1", 0), Other)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    if server == "none":
-        http.shutdown()
-        http.server_close()
-    with pytest.raises(ConfigError, match=r"BELLWETHER_UI\) does not answer, nothing was submitted"):
-        Endpoint(f"http://127.0.0.1:{http.server_address[1]}", of_fleet=True).require()
-    if server != "none":
-        http.shutdown()
-        http.server_close()
-
-
-def test_a_run_whose_ui_is_stopped_continues_later(instance: dg.DagsterInstance) -> None:
-    run = instance.create_run_for_job(talking, status=dg.DagsterRunStatus.STARTED)
-    with pytest.raises(BellwetherError, match="was stopped; the run continues at its next start"):
-        execute(instance, HERE, [Submission("talking", {}, {}, print, print, run.run_id)])
-
-
-def test_runs_of_divided_work_share_a_budget_which_the_repeated_command_continues(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BELLWETHER_FLEET", "celery")
-    monkeypatch.setenv("BELLWETHER_WORKERS", "2")
-    settings.cache_clear()
-    work = Runner(build_defs(), instance)
-    days, job = [f"2026-06-{day:02d}" for day in range(1, 13)], SimpleNamespace(name="days")
-    (single,) = work.launches(job, "raw/kalshi_markets", days[:1], "day")
-    assert "bellwether/paid_by" not in single.tags
-    first = work.launches(job, "raw/kalshi_markets", days, "day")
-    assert len(first) == 4
-    (budget,) = {one.tags["bellwether/paid_by"] for one in first}
-    (other,) = {one.tags["bellwether/paid_by"] for one in work.launches(job, "raw/kalshi_markets", days, "day")}
-    assert budget != other
-    run = dg.DagsterRun(job_name="days", tags={**first[0].tags, LAUNCHED_BY: COMMAND}, status=dg.DagsterRunStatus.STARTED)
-    instance.add_run(run)
-    again = work.launches(job, "raw/kalshi_markets", days, "day")
-    assert again[0].run_id == run.run_id
-    assert {one.tags["bellwether/paid_by"] for one in again[1:]} == {budget}
-    assert sorted(day for one in again for day in one.partitions) == days
-
-
-def test_nothing_is_submitted_to_a_fleet_when_nothing_is_due(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestration.runner.find_endpoint", lambda _: FLEET)
-    work = Runner(dg.Definitions(), instance)
-    assert work.launch_all(None, []) == []
+def test_runs_of_divided_work_share_a_budget(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    tags: list[dict[str, str]] = []
+    work = Runner(dg.Definitions([letters], jobs=[LETTERS]), instance)
+    run = dg.DagsterRun("letters", status=dg.DagsterRunStatus.SUCCESS)
+    monkeypatch.setattr(work, "_execute", lambda job, given, config, label: tags.append(given) or (run, []))
+    for names in ("b", "abde", "abde"):
+        work.run_partitions(LETTERS, "clean/markets", list(names), "letter")
+    budgets = [given.get("bellwether/paid_by") for given in tags]
+    assert len(tags) == 5 and budgets[0] is None
+    assert budgets[1] == budgets[2] != budgets[3] == budgets[4]
 
 
 @dg.job(logger_defs={"progress": progress})

@@ -1,4 +1,4 @@
-"""The UI: it stops so that its runs continue at the next start, and executes the runs of commands in its home."""
+"""The UI: it stops so that its runs continue at the next start, and works beside commands of its home."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster_graphql import DagsterGraphQLClient
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
 from bellwether.lake import Lake
+from bellwether.lake.verification import verify
 from bellwether.settings import Settings
 from bellwether.tables import table
 from orchestration import server
-from orchestration.home import prepare
+from orchestration.home import LOCATION, REPOSITORY, prepare
 from orchestration.orphaned_runs import TAG, UI, ProcessLock, requeue_runs
-from orchestration.run_priority import COMMAND, LAUNCHED_BY
-from orchestration.run_submission import announce_ui
 from tests.demo_home import LAST
 from tests.shared import wait_until
 
@@ -184,12 +184,12 @@ def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch, is_alive: bool
 ) -> None:
     """A killed UI leaves Dagster running."""
-    monkeypatch.setattr("orchestration.run_submission.is_running", lambda pid: is_alive)
+    monkeypatch.setattr("orchestration.server.is_running", lambda pid: is_alive)
     config = Settings(home=home)
     prepare(config)
     with dg.DagsterInstance.get() as instance, socket.create_server(("127.0.0.1", port)):
         ui = ProcessLock(instance, UI)
-        announce_ui(ui, port, dagster=4711)
+        server._announce_ui(ui, port, dagster=4711)
         stop = f"kill {os.getpid()}" if is_alive else "kill -- -4711"
         with pytest.raises(ConfigError, match=rf"already serves this world \(.*\) at http://127.0.0.1:{port}; to stop it: {stop}$"):
             server.serve(config, port, lambda _: None)
@@ -270,34 +270,27 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.nightly
-def test_a_command_submits_its_runs_to_the_ui_of_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_and_the_ui_of_its_home_pull_the_same_days_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    ui = call(tmp_path, "ui", "--port", port)
+        port = int(free.getsockname()[1])
+    ui = call(tmp_path, "ui", "--port", str(port))
     try:
         note = tmp_path / "sandbox" / "dagster" / "processes" / UI
         wait_until(lambda: ui.poll() is not None or (note.exists() and note.read_text()), "the UI is ready")
-        submitted = call(tmp_path, "pull", DAYS[0])
-        text = finished(submitted)
-        assert submitted.returncode == 0, text
-        assert f"The UI at http://127.0.0.1:{port} executes the runs of this command." in text
-        other = call(tmp_path, "pull", DAYS[1], BELLWETHER_BUDGET="7")
-        text = finished(other)
-        assert other.returncode == 0, text
-        interrupted = call(tmp_path, "pull", DAYS[2], DAYS[-1])
+        theirs = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[-1]}
+        DagsterGraphQLClient(f"127.0.0.1:{port}").submit_job_execution("days", LOCATION, REPOSITORY, tags=theirs)
         monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
         with dg.DagsterInstance.get() as instance:
-            started = dg.RunsFilter(job_name="days", statuses=[dg.DagsterRunStatus.STARTED], tags={LAUNCHED_BY: COMMAND})
-            wait_until(lambda: interrupted.poll() is not None or instance.get_runs(started), "the run has started")
-            interrupted.send_signal(signal.SIGINT)
-            assert "continues from there" in finished(interrupted)
-            runs = instance.get_runs(dg.RunsFilter(job_name="days", tags={LAUNCHED_BY: COMMAND}))
-        assert [(run.status.value, TAG in run.tags) for run in reversed(runs)] == [
-            ("SUCCESS", False),
-            ("SUCCESS", True),
-            ("CANCELED", False),
-        ]
-        assert {(DAYS[0],), (DAYS[1],)} <= set(Lake(str(tmp_path / "sandbox" / "lake")).manifests(table("raw/kalshi_markets")))
+            started = dg.RunsFilter(job_name="days", statuses=[dg.DagsterRunStatus.STARTED])
+            wait_until(lambda: ui.poll() is not None or instance.get_runs(started), "the UI's run has started")
+            command = call(tmp_path, "pull", DAYS[0], DAYS[-1])
+            text = finished(command)
+            assert command.returncode == 0, text
+            wait_until(lambda: all(run.is_finished for run in instance.get_runs()), "the UI's runs have ended", 300)
+            runs = instance.get_runs(dg.RunsFilter(job_name="days"))
+        assert {(run.status.value, TAG in run.tags) for run in runs} == {("SUCCESS", False), ("SUCCESS", True)}
+        lake = Lake(str(tmp_path / "sandbox" / "lake"))
+        assert {(day,) for day in DAYS} <= set(lake.manifests(table("clean/markets"))) and not verify(lake).damaged
     finally:
         ui.send_signal(signal.SIGTERM)
         finished(ui)
