@@ -26,6 +26,7 @@ from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
+from bellwether.journal.schema import journal_version
 from bellwether.journal.verification import verify_file
 from bellwether.lake.warehouse import publication_time, query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
@@ -103,7 +104,7 @@ def _dagster_home(config: Settings) -> Iterator[Finding]:
 def _journal_file(config: Settings) -> Iterator[Finding]:
     """Check the contents of a journal in SQLite. Postgres verifies its own files."""
     if not config.shares_limits and (path := journal_path(config)).is_file():
-        verify_file(path, f"reading the journal {path}", immutable=not os.access(path.parent, os.W_OK))
+        verify_file(path, f"reading the journal {path}", journal_version.name, immutable=not os.access(path.parent, os.W_OK))
         yield Finding("journal file", "ok", f"{path} is intact")
 
 

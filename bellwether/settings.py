@@ -229,6 +229,13 @@ class Settings(BaseSettings):
         return self.lake or f"{self.world_store}/lake"
 
     @property
+    def catalog(self) -> Path | str:
+        """SQLite file of the lake's catalog, or the Postgres URL of the journal, which may contain a password."""
+        if self.shares_limits:
+            return self.journal_url
+        return self.world_home / "lake.catalog.db" if "://" in self.lake_uri else Path(f"{self.lake_uri}.catalog.db")
+
+    @property
     def durable(self) -> bool:
         """True if each partition of the lake is flushed to disk when it is written.
 

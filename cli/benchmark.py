@@ -109,7 +109,7 @@ def release(
 
 
 def _open_lake() -> Lake:
-    return Lake(settings().lake_uri)
+    return Lake.of(settings())
 
 
 def _list_releases(as_json: bool) -> None:
@@ -352,10 +352,11 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     config = settings()
     table, store = read_forecasts(file), Submissions(config.submissions_path)
     rows = table.frame if week is None else assign_week(table.frame, week.date())
-    weeks = load_weeks(config.lake_uri, methodologies(config.registry))
-    taken = [*load_registered(), *load_arena_families(config.lake_uri)]
+    lake = Lake.of(config)
+    weeks = load_weeks(lake, methodologies(config.registry))
+    taken = [*load_registered(), *load_arena_families(lake)]
     with nullcontext() if dry_run else store.lock():
-        markets = load_markets(config.lake_uri)
+        markets = load_markets(lake)
         checked = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
         if not dry_run:
             store.add(checked.accepted)

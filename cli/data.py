@@ -329,7 +329,7 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     """
     from bellwether.lake.warehouse import publish
 
-    lake = Lake(settings().lake_uri)
+    lake = Lake.of(settings())
     with shown() as progress:
         progress.say(f"publishing {target or settings().warehouse_uri}")
         publication = publish(lake, target or settings().warehouse_uri, self_contained=target is not None)
@@ -354,7 +354,7 @@ def warehouse(target: Path | None, as_json: bool) -> None:
 def verify(as_json: bool) -> None:
     """Compare the files of the lake with their checksums; exit with 1 if one differs."""
     with shown() as progress:
-        verification = verify_lake(Lake(settings().lake_uri), progress=progress)
+        verification = verify_lake(Lake.of(settings()), progress=progress)
     if as_json:
         emit({"files": verification.files, "bytes": verification.bytes, "damaged": [asdict(damage) for damage in verification.damaged]})
     else:

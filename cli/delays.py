@@ -21,7 +21,7 @@ def warn_of_delays(tables: Iterable[Table], *, published: bool = False) -> None:
 
     published: the tables are read from the published warehouse; rows that it lacks are reported, too.
     """
-    tables, lake = list(tables), Lake(settings().lake_uri)
+    tables, lake = list(tables), Lake.of(settings())
     texts = [describe_delays(find_delays(lake, tables))]
     if published:
         texts.append(describe_unpublished(lake, settings().warehouse_uri, tables))
@@ -33,7 +33,7 @@ def find_date(table: Table, known_at: datetime | None = None) -> datetime | None
     """Return the time of an unpartitioned table of the lake: `known_at`, by default when it was computed; None if it is missing."""
     if known_at is not None:
         return known_at
-    manifest = Lake(settings().lake_uri).manifest(table, ())
+    manifest = Lake.of(settings()).manifest(table, ())
     return manifest.written_at if manifest else None
 
 

@@ -76,7 +76,7 @@ def _load_listings(tickers: Sequence[str], fee: str | None) -> Listings:
     from bellwether.lake import Lake
     from bellwether.replay.episode_builder import load_listings, parse_fee
 
-    return load_listings(Lake(settings().lake_uri), tickers, None if fee is None else parse_fee(fee))
+    return load_listings(Lake.of(settings()), tickers, None if fee is None else parse_fee(fee))
 
 
 def _write_episode(content: Content) -> Episode:

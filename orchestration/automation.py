@@ -55,7 +55,7 @@ def asset_table(graph: Any, key: dg.AssetKey) -> Table:
     return external_table(name, *([definition.name] if isinstance(definition, dg.DynamicPartitionsDefinition) and definition.name else []))
 
 
-#: Whether the rows of a file break a blocking rule, by its SHA-256.
+#: Whether rows break a blocking rule, by their digest.
 _BLOCKED: dict[str, bool] = {}
 
 
@@ -127,13 +127,13 @@ class UpdatePlan:
             manifest = (
                 self._state.stored_partitions(source).get(partition) if source.partitioned_by == recipe.table.partitioned_by else None
             )
-            if manifest is not None and manifest.sha256 not in _BLOCKED:
+            if manifest is not None and manifest.digest not in _BLOCKED:
                 try:
                     checks.require(source.name, self._lake.slice_from(source, {partition: manifest}).scan())
-                    _BLOCKED[manifest.sha256] = False
+                    _BLOCKED[manifest.digest] = False
                 except QualityError:
-                    _BLOCKED[manifest.sha256] = True
-            if manifest is not None and _BLOCKED[manifest.sha256]:
+                    _BLOCKED[manifest.digest] = True
+            if manifest is not None and _BLOCKED[manifest.digest]:
                 return True
         return False
 

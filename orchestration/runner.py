@@ -255,7 +255,7 @@ class Runner:
 
         others: further tables of the same job. refresh: run in any case, without stored pages.
         """
-        manifest = self.lake.readable_manifests(table(name)).get(())
+        manifest = self.lake.manifest(table(name), ())
         if not refresh and manifest is not None and datetime.now(UTC) - manifest.written_at < most_age and not self.due((name, *others)):
             self.stats.fresh += 1
             return

@@ -69,8 +69,7 @@ def make_each(
         try:
             rows, metadata_by_table = make(partition)
             require_blocking(tables, rows)
-            for name in tables:
-                lake.store(context, name, partition, rows[name])
+            lake.store(context, partition, {name: rows[name] for name in tables})
         except Exception as error:
             if len(keys) == 1 or _is_stopped(error):
                 raise (dg.Failure(str(error), allow_retries=False) if isinstance(error, BellwetherError) else error) from error

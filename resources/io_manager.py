@@ -1,13 +1,13 @@
 """I/O manager that stores outputs of assets in the lake, and loads inputs lazily as `Slice` (some partitions of a table).
 
-Not here: validation, files and manifests (bellwether/lake).
+Not here: validation, files and catalog (bellwether/lake).
 Concept: https://docs.dagster.io/guides/build/io-managers
 """
 
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Literal
 
 import dagster as dg
@@ -16,6 +16,7 @@ from pydantic import PrivateAttr
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.lake import Lake, Manifest, Slice
+from bellwether.lake.catalog import OutrunError
 from bellwether.lake.partitions import Partition, split_rows
 from bellwether.lake.preview import filled_cells_markdown, preview_markdown
 from bellwether.lake.staleness import LoadedLake, TableInputs
@@ -45,31 +46,39 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     lake: dg.ResourceDependency[LakeResource]
 
-    _since: datetime = PrivateAttr(default_factory=lambda: datetime.now(UTC))
+    _base: int | None = PrivateAttr(default=None)
     _loaded: dict[str, dict[str, dict[Partition, Manifest]]] = PrivateAttr(default_factory=dict)
+    _staged: dict[tuple[str, int], dict[str, list[Manifest]]] = PrivateAttr(default_factory=dict)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the time at which the run starts. Inputs written after it may differ from what the step has read."""
-        self._since, self._loaded = datetime.now(UTC), {}
+        """Record the lake's latest commit. Inputs written later may differ from what the steps of the run read, and outputs written later by another
+        run are not replaced.
+        """
+        self._base, self._loaded, self._staged = self.lake.lake.catalog.head(), {}, {}
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output of an asset, one file per partition of the run, and attach metadata to the materializations.
 
-        Raises `SchemaError` for rows that do not match the table or the partitions, and `LakeError` if they cannot be stored.
+        All outputs of a step become current with its last one. Raises `SchemaError` for rows that do not match the table or the partitions, `LakeError`
+        if they cannot be stored, and `dg.Failure` without retries if another run has written one of the partitions since this run began.
         """
         declared = table("/".join(context.asset_key.path))
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
         partitions = {key: lake_partition(declared, key) for key in keys}
         lake, started = self.lake.lake, time.perf_counter()
-        versions = self._versions(_step(context), context.asset_key)
-        written = {
-            key: _stored_manifest(lake, declared, partition)
-            if isinstance(own, Unchanged)
-            else lake.write(declared, partition, own, run_id=context.run_id, **versions(partition))
-            for key, partition, own in _split_rows(declared, partitions, obj)
-        }
-        seconds = time.perf_counter() - started
         step = _step(context)
+        versions, written, staged = self._versions(step, context.asset_key), dict[str, Manifest](), list[Manifest]()
+        for key, partition, own in _split_rows(declared, partitions, obj):
+            if isinstance(own, Unchanged):
+                written[key] = _stored_manifest(lake, declared, partition)
+            else:
+                written[key] = lake.stage(declared, partition, own, run_id=context.run_id, **versions(partition))
+                staged.append(written[key])
+        if step is None:
+            self._commit(staged)
+        else:
+            self._switch(step, context.name, staged)
+        seconds = time.perf_counter() - started
         if step is not None:
             step.set_data_version(context.asset_key, _data_version(written))
         if step is not None and len(written) > 1:
@@ -101,22 +110,43 @@ class LakeIOManager(dg.ConfigurableIOManager):
         }
         return rows
 
-    def store(self, context: dg.AssetExecutionContext, name: str, key: str, rows: Any) -> None:
-        """Write one of a step's partitions before the step ends. The step must then return `Unchanged` for this partition."""
-        declared, step = table(name), context.get_step_execution_context()
-        partition = lake_partition(declared, key)
-        versions = self._versions(step, dg.AssetKey(name.split("/")))
-        self.lake.lake.write(declared, partition, rows, run_id=context.run_id, **versions(partition))
+    def store(self, context: dg.AssetExecutionContext, key: str, rows: Mapping[str, Any]) -> None:
+        """Write a partition of several tables at once, before the step ends. The step must then return `Unchanged` for this partition.
+        rows: by table.
+        """
+        step, staged = context.get_step_execution_context(), list[Manifest]()
+        for name, own in rows.items():
+            declared = table(name)
+            partition, versions = lake_partition(declared, key), self._versions(step, dg.AssetKey(name.split("/")))
+            staged.append(self.lake.lake.stage(declared, partition, own, run_id=context.run_id, **versions(partition)))
+        self._commit(staged)
+
+    def _switch(self, step: Any, output: str, staged: list[Manifest]) -> None:
+        """Commit the files of a step with its last output."""
+        attempt = (step.step.key, step.previous_attempt_count)
+        outputs = self._staged.setdefault(attempt, {})
+        outputs[output] = staged
+        if outputs.keys() >= set(step.selected_output_names):
+            self._commit([manifest for manifests in self._staged.pop(attempt).values() for manifest in manifests])
+
+    def _commit(self, staged: Sequence[Manifest]) -> None:
+        try:
+            self.lake.lake.commit(staged, base=self._base)
+        except OutrunError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
 
     def _versions(self, step: Any, key: dg.AssetKey) -> Callable[[Partition], dict[str, Any]]:
-        """Return a function that gives for a partition the versions of its inputs and of the code, as its manifest records them."""
+        """Return a function that gives for a partition the versions of its inputs and of the code, as the catalog records them."""
         if step is None or step.assets_def is None:
             return lambda partition: {}
         declared = table("/".join(key.path))
         names = ["/".join(parent.path) for parent in step.assets_def.asset_deps[key]]
         recipe = TableInputs(declared, tuple(TABLES[name] for name in sorted(names) if name in TABLES and name != declared.name))
         loaded, code = self._loaded.get(step.step.key, {}), step.assets_def.code_versions_by_key.get(key)
-        state = LoadedLake(self.lake.lake, settings().now().date(), loaded, since=self._since, run_id=step.run_id)
+        lake = self.lake.lake
+        state = LoadedLake(
+            lake, settings().now().date(), loaded, base=lake.catalog.head() if self._base is None else self._base, run_id=step.run_id
+        )
         return lambda partition: {"inputs": state.versions(recipe, partition), "code_version": code}
 
 
@@ -126,8 +156,7 @@ def record_inputs(lake: Lake, context: dg.AssetExecutionContext, declared: Table
     """
     loaded = {rows.table.name: {manifest.partition: manifest for manifest in rows.manifests} for rows in read.values()}
     partition = (context.partition_key,) if declared.partitioned_by else ()
-    began = datetime.fromtimestamp(0, UTC)  # only loaded inputs were read
-    state = LoadedLake(lake, settings().now().date(), loaded, since=began, run_id=context.run_id)
+    state = LoadedLake(lake, settings().now().date(), loaded, base=0, run_id=context.run_id)  # only loaded inputs were read
     recipe = TableInputs(declared, tuple(rows.table for rows in read.values()))
     lake.record_inputs(declared, partition, run_id=context.run_id, inputs=state.versions(recipe, partition))
 
@@ -251,8 +280,8 @@ def format_size(count: int) -> str:
 
 
 def _data_version(written: Mapping[str, Manifest]) -> dg.DataVersion:
-    """Return Dagster's data version of an output: the checksum of its file, or a digest of all files. written: manifests by partition key."""
+    """Return Dagster's data version of an output: the digest of its rows, or one of all partitions. written: manifests by partition key."""
     if len(written) == 1:
         (manifest,) = written.values()
-        return dg.DataVersion(manifest.sha256)
-    return dg.DataVersion(hashlib.sha256("".join(f"{key}={manifest.sha256}\n" for key, manifest in written.items()).encode()).hexdigest())
+        return dg.DataVersion(manifest.digest)
+    return dg.DataVersion(hashlib.sha256("".join(f"{key}={manifest.digest}\n" for key, manifest in written.items()).encode()).hexdigest())

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from bellwether.lake import Lake
 from bellwether.lake.duckdb_connection import sql_type
-from bellwether.settings import Settings
+from bellwether.settings import Settings, settings
 from bellwether.tables import Column, Table
 
 
@@ -30,16 +30,27 @@ class LakeResource(dg.ConfigurableResource):
 
     cache: str | None = Field(default=None, description="folder for copies of files in an object store; one per process when left out")
 
+    catalog: str | None = Field(default=None, description="SQLite file of the catalog; next to the lake's folder when left out")
+
+    shared: bool = Field(default=False, description="whether the catalog is in the journal's Postgres")
+
+    _lake: Lake | None = PrivateAttr(default=None)
+
     @classmethod
     def of(cls, config: Settings) -> LakeResource:
         """Create the resource from settings."""
         cache = str(config.world_home / "cache" / "lake") if "://" in config.lake_uri else None
-        return cls(uri=config.lake_uri, durable=config.durable, cache=cache)
+        catalog = None if config.shares_limits else str(config.catalog)
+        return cls(uri=config.lake_uri, durable=config.durable, cache=cache, catalog=catalog, shared=config.shares_limits)
 
     @property
     def lake(self) -> Lake:
         """Lake of the resource."""
-        return Lake(self.uri, self.storage_options, durable=self.durable, cache=Path(self.cache) if self.cache else None)
+        if self._lake is None:
+            catalog = settings().catalog if self.shared else Path(self.catalog) if self.catalog else None
+            cache = Path(self.cache) if self.cache else None
+            self._lake = Lake(self.uri, self.storage_options, durable=self.durable, cache=cache, catalog=catalog)
+        return self._lake
 
 
 def table_schema(table: Table) -> dg.TableSchema:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dagster_duckdb import DuckDBResource
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     import duckdb
 
 
-#: Interval of complete publications; others only check tables written since the last one.
-COMPLETE_EVERY = timedelta(days=1)
-
-
 class WarehouseResource(DuckDBResource):
     """Published DuckDB file, opened read-only. One publisher at a time replaces the file as a whole.
 
@@ -33,11 +28,9 @@ class WarehouseResource(DuckDBResource):
 
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
-    def publish(self, lake: Lake, *, complete: bool = False) -> Publication:
-        """Publish the lake. Only tables written since the last publication are checked for changes; all partitions once a day, or if `complete`."""
-        return warehouse.publish(
-            lake, self.database, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
-        )
+    def publish(self, lake: Lake) -> Publication:
+        """Publish the lake."""
+        return warehouse.publish(lake, self.database, lock_timeout=self.lock_timeout)
 
     @contextmanager
     def get_connection(self) -> Iterator[duckdb.DuckDBPyConnection]:

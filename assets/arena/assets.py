@@ -114,8 +114,7 @@ def week(
         for name, rows, metadata in _make_weeks(world, names, wanted, forced=config.forced, polled=config.asked):
             report(f"week {name}: {', '.join(f'{table} {frame.height}' for table, frame in rows.items())}")
             require_blocking(tables, {table: rows[table.split("/")[1]] for table in tables})
-            for table in tables:
-                io_manager.store(context, table, name, rows[table.split("/")[1]])
+            io_manager.store(context, name, {table: rows[table.split("/")[1]] for table in tables})
             stored[name] = {"arena/decisions": metadata} if metadata else {}
     except BellwetherError as error:
         if not stored:

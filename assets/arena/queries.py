@@ -50,7 +50,7 @@ def open_table_reader(known_at: datetime | None) -> TableReader:
 
 def open_lake() -> Lake:
     """Open the lake of the settings."""
-    return Lake(settings().lake_uri)
+    return Lake.of(settings())
 
 
 def require_answers(weeks: list[date]) -> None:

@@ -18,11 +18,10 @@ from bellwether.arena.decision import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.records import Intervention, InterventionKind
-from bellwether.arena.weekly.context import is_all_reconstructed
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
-from bellwether.tables import TABLES, table
+from bellwether.tables import table
 from bellwether.tables.arena import DECISION_VERSIONS
 from orchestration.partitions import group_days
 from orchestration.runner import Runner
@@ -42,7 +41,6 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
     config: options of the weekly step: lineup, methodology, dollars.
     Returns the error if the current marks could not be stored; everything else is complete then.
     """
-    _set_aside_damaged(work)
     due = [week.isoformat() for week in sorted(weeks) if _is_unfinished(work, week)]
     work.stats.fresh += len(weeks) - len(due)
     stated = {name: value for name, value in config.items() if value is not None}
@@ -72,17 +70,6 @@ def poll_market(work: Runner, market_id: str) -> None:
     week = week_of(settings().now()).isoformat()
     work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week], config={"ops": {"week": {"config": {"asked": [market_id]}}}})
     update_results(work)
-
-
-def _set_aside_damaged(work: Runner) -> None:
-    """Move partitions with damaged manifests aside, so that they are rebuilt. Does nothing unless all cohorts are reconstructed."""
-    tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
-    if all(len(work.lake.readable_manifests(declared)) == len(work.lake.partitions(declared)) for declared in tables):
-        return
-    with open_arena(run="manifests") as world:
-        if is_all_reconstructed(world):
-            for declared in tables:
-                work.lake.set_aside_damaged(declared)
 
 
 def update_results(work: Runner, *, present: bool = False) -> BellwetherError | None:

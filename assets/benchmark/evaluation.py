@@ -128,7 +128,7 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
 
 def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dict[str, Any]]:
     """Estimate calls, tokens and cost of each model. begun: evaluation to resume. If the release is not stored, its questions are built in memory."""
-    questions = draw(Lake(settings().lake_uri), chosen.release)
+    questions = draw(Lake.of(settings()), chosen.release)
     require_questions(chosen.release, questions)
     if begun is not None:
         begun.require_unchanged(questions)

@@ -225,10 +225,9 @@ def _day_outputs(
     """Yield one output per table of a venue. If some days failed, store the others first, and then raise the failure of the step."""
     lake = io_manager.lake.lake
     if failures:
-        for name, part in tables.items():
-            for day, pull in pulls.items():
-                if not isinstance(rows := select_rows(lake, name, part, pull), Unchanged):
-                    io_manager.store(context, name, day, rows)
+        for day, pull in pulls.items():
+            rows = {name: select_rows(lake, name, part, pull) for name, part in tables.items()}
+            io_manager.store(context, day, {name: own for name, own in rows.items() if not isinstance(own, Unchanged)})
         yield from yield_materializations(tables, {day: {} for day in pulls})
         raise step_failure(failures)
     requests = {"requests": sum(pull.requests for pull in pulls.values())}

@@ -18,8 +18,8 @@ from resources.pictures import chart_metadata
 class PublishConfig(dg.Config):
     """Configuration of a publication."""
 
-    complete: bool = True
-    """Check every partition, not only tables written since the last publication. Automation does so once a day."""
+    vacuum: bool = True
+    """Remove superseded files. Automation does so once a day."""
     keep_superseded_days: int = 7
     """Days for which superseded files are kept, for readers of an older warehouse."""
 
@@ -41,11 +41,11 @@ def warehouse(
     """Publish the warehouse, and remove superseded files."""
     from bellwether.figures.bars import bars
 
-    published = warehouse.publish(lake.lake, complete=config.complete)
+    published = warehouse.publish(lake.lake)
     for name, reason in published.damaged.items():
         context.log.error(f"left out {name}: {reason}")
     removed: tuple[str, ...] = ()
-    if published.complete:
+    if config.vacuum:
         removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=covered_files(published.path)).files
     rows = query(published.path, "SELECT table_name, rows FROM meta.tables ORDER BY rows DESC, table_name")
     return dg.MaterializeResult(
@@ -57,7 +57,6 @@ def warehouse(
             "site": dg.MetadataValue.url(index_url(settings().site_path)),
             "tables": published.tables,
             "partitions": published.partitions,
-            "checked": "every partition" if published.complete else "tables written since the last publication",
             "rows": published.rows,
             "size": format_size(published.bytes),
             "outdated partitions left out": len(published.outdated),

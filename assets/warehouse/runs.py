@@ -20,7 +20,7 @@ def publish(work: Runner) -> None:
     """Publish the warehouse if it is out of date. A site that was built before is rebuilt if it is out of date."""
     database = work.resource("warehouse").database
     if not publication_time(database) or not _is_current(database, work.lake):
-        work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
+        work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"vacuum": False}}}})
     else:
         work.stats.fresh += 1
     if _is_site_outdated():

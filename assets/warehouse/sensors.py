@@ -21,8 +21,6 @@ from resources import LakeResource, WarehouseResource
 _OFTEN = timedelta(hours=1)
 #: Names this process in the publisher's cursor.
 _PROCESS = secrets.token_hex(4)
-#: Marks of tables that were written to without a change, by published file.
-_equal: dict[tuple[str, int], dict[str, str | None]] = {}
 
 
 def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
@@ -42,28 +40,25 @@ def publication_key(current: frozenset[str], published: frozenset[str]) -> str |
 def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """Request a publication if the lake has changed since the latest one.
 
-    A tick checks the tables written since the publication; the first tick of a day and of a process checks all tables.
-    A failed publication is retried the next day, or after a change.
+    A tick checks the tables written since the publication; the first tick of a day and of a process checks all tables, and its run removes superseded
+    files. A failed publication is retried the next day, or after a change.
     """
     today = f"{datetime.now(UTC):%Y-%m-%d}"
-    complete = context.cursor != f"{today} {_PROCESS}"
-    published = (warehouse.database, publication_time(warehouse.database))
-    marks = lake.lake.marks()
+    first = context.cursor != f"{today} {_PROCESS}"
+    published_at = publication_time(warehouse.database)
     written = tables_written_since(lake.lake, warehouse.database)
-    if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
+    if not first and not written:
         return dg.SkipReason("the warehouse is up to date")
-    if not complete and all(declared.often for declared in written) and _time_since(published[1]) < _OFTEN:
+    if not first and all(declared.often for declared in written) and _time_since(published_at) < _OFTEN:
         return dg.SkipReason("only frequently written tables have changed; they are published once an hour")
-    checked = list(TABLES.values()) if complete else written
+    checked = list(TABLES.values()) if first else written
     key = publication_key(current_files(lake.lake, checked), published_files(warehouse.database, checked))
     if key is None:
-        _equal.clear()
-        _equal[published] = marks
         context.update_cursor(f"{today} {_PROCESS}")
         return dg.SkipReason("the warehouse is up to date")
-    if why := _wait_reason(context.instance, PUBLISH.name, published[1]):
+    if why := _wait_reason(context.instance, PUBLISH.name, published_at):
         return dg.SkipReason(why)
-    config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
+    config = {"ops": {"summary__warehouse": {"config": {"vacuum": first}}}}
     return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
 
 

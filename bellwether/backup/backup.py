@@ -17,16 +17,18 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
 from bellwether.journal.database_url import convert_driver_error, parse_url
 from bellwether.journal.journal import require_no_answers
+from bellwether.journal.schema import journal_version
 from bellwether.journal.verification import open_read_only, verify_file
 from bellwether.lake import Lake
-from bellwether.lake.storage import TEMPORARY, open_storage
+from bellwether.lake.catalog import catalog_version
+from bellwether.lake.storage import TEMPORARY
 from bellwether.places import is_stored
 from bellwether.recordings.recording import DONE, LOCK
 from bellwether.settings import Settings
 from bellwether.tables import TABLES
 from bellwether.tables.history import HISTORY
 
-LAKE, JOURNAL, REGISTRY, RECORDINGS = "lake", "journal.db", "registry", "recordings"
+LAKE, CATALOG, JOURNAL, REGISTRY, RECORDINGS = "lake", "lake.catalog.db", "journal.db", "registry", "recordings"
 
 
 def folders(config: Settings) -> dict[str, Path]:
@@ -58,7 +60,8 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
     Raises `ConfigError` for a journal in PostgreSQL and for object stores, which have their own backups. Raises `BellwetherError` for a home that is
     missing or partly restored, for a damaged lake or journal, and for a lake with answers of models but no journal.
     """
-    journal, lake, copied = journal_path(config), lake_folder(config), folders(config)
+    lake_folder(config)
+    journal, lake, copied = journal_path(config), Lake.of(config), folders(config)
     require_whole_home(config)
     if not (journal.is_file() and journal.stat().st_size):
         require_no_answers(config, str(journal))
@@ -72,7 +75,9 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
     with atomic_folder(folder, FILE) as draft:
         _copy_lake(lake, draft / LAKE)
         if journal.is_file():
-            _copy_journal(journal, draft / JOURNAL)
+            doing = f"backing up the journal {journal}"
+            _copy_sqlite(journal, draft / JOURNAL, doing)
+            verify_file(draft / JOURNAL, doing, journal_version.name, immutable=True)
         for name, source in copied.items():
             if name == RECORDINGS:
                 _copy_recordings(source, draft / name)
@@ -109,23 +114,32 @@ def lake_folder(config: Settings) -> str:
     return config.lake_uri
 
 
-def _copy_lake(folder: str, target: Path) -> None:
-    """Copy the manifests, then the files that they name. Raises `BellwetherError` if a copied file is damaged."""
-    source = open_storage(folder)
-    stored = (entry.name for entry in source.files("") if TEMPORARY not in entry.name)
-    names = sorted(stored, key=lambda name: (not name.endswith(".json"), name))
-    for name in names:
-        place = target / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with source.open(name) as file, place.open("wb") as copy:
-                shutil.copyfileobj(file, copy)
-        except FileNotFoundError:
-            place.unlink(missing_ok=True)
-    copied = Lake(str(target))
-    for table in (*TABLES.values(), *HISTORY):
-        for manifest in copied.manifests(table).values():
+def _copy_lake(source: Lake, target: Path) -> None:
+    """Copy the catalog, then the files that it names and the pages of venues. Raises `BellwetherError` if a copied file is damaged."""
+    target.mkdir()
+    if source.catalog.path is not None and source.catalog.exists():
+        copied_catalog, doing = target.with_name(CATALOG), f"backing up the catalog {source.catalog.where}"
+        _copy_sqlite(source.catalog.path, copied_catalog, doing)
+        verify_file(copied_catalog, doing, catalog_version.name, immutable=True)
+    copied = Lake(str(target), catalog=target.with_name(CATALOG))
+    for manifest in copied.catalog.read():
+        if manifest.file:
+            _copy_file(source, manifest.file, target)
             copied.verify(manifest)
+    tables = {table.name for table in (*TABLES.values(), *HISTORY)}
+    for entry in source.storage.files(""):
+        if TEMPORARY not in entry.name and "/".join(entry.name.split("/")[:2]) not in tables:
+            _copy_file(source, entry.name, target)
+
+
+def _copy_file(source: Lake, name: str, target: Path) -> None:
+    """Copy a file of the lake unless it was deleted meanwhile."""
+    place = target / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        source.storage.download(name, place)
+    except FileNotFoundError:
+        place.unlink(missing_ok=True)
 
 
 def _copy_recordings(source: Path, target: Path) -> None:
@@ -135,24 +149,22 @@ def _copy_recordings(source: Path, target: Path) -> None:
         shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns(".*", LOCK, *unfinished))
 
 
-def _copy_journal(source: Path, target: Path) -> None:
-    """Copy the journal while it is in use, by SQLite's online backup, and verify the copy, which is readable by its owner only."""
-    doing = f"backing up the journal {source}"
+def _copy_sqlite(source: Path, target: Path, doing: str) -> None:
+    """Copy an SQLite file while it is in use, by SQLite's online backup. The copy is readable by its owner only. doing: for errors."""
     target.touch(mode=0o600)
     try:
         _copy_database(source, target)
     except sqlite3.Error as error:
         if not isinstance(error, sqlite3.OperationalError) or os.access(source.parent, os.W_OK):
             raise convert_driver_error(doing, error, None) from None
-        # SQLite shares the index of its log in a file next to the journal. If it cannot be created and does not exist, no process has the journal open.
+        # SQLite shares the index of its log in a file next to the database. If it cannot be created and does not exist, no process has it open.
         with TemporaryDirectory(dir=target.parent) as place:
             for path in (source, source.with_name(f"{source.name}-wal")):
                 if path.is_file():
                     shutil.copyfile(path, Path(place) / path.name)
             _copy_database(Path(place) / source.name, target)
-    verify_file(target, doing, immutable=True)
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    with open_read_only(source) as journal, closing(sqlite3.connect(target)) as copy:
-        journal.backup(copy)
+    with open_read_only(source) as database, closing(sqlite3.connect(target)) as copy:
+        database.backup(copy)

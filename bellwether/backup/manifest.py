@@ -11,8 +11,8 @@ from bellwether.errors import BellwetherError
 from bellwether.files import checksum
 
 FILE = "backup.json"
-#: Version of the layout of backups. 2 added recordings, episodes, trajectories and evaluations.
-FORMAT = 2
+#: Version of the layout of backups. Others are refused.
+FORMAT = 3
 PREFIX = "bellwether-"
 _STAMP = "%Y%m%dT%H%M%SZ"
 
@@ -36,10 +36,10 @@ class BackupManifest:
 
     @classmethod
     def read(cls, folder: Path) -> BackupManifest:
-        """Read the manifest of the backup in `folder`. Raises `BellwetherError` for a missing or invalid manifest, or one of a later format."""
+        """Read the manifest of the backup in `folder`. Raises `BellwetherError` for a missing or invalid manifest, or one of another format."""
         try:
             fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            manifest = cls(**fields) if fields.get("format") in range(1, FORMAT + 1) else None
+            manifest = cls(**fields) if fields.get("format") == FORMAT else None
         except FileNotFoundError:
             raise BellwetherError(f"restoring {folder}: it contains no {FILE}; name the folder of one backup") from None
         except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -47,7 +47,7 @@ class BackupManifest:
         if manifest is None:
             raise BellwetherError(
                 f"restoring {folder}: it has format {fields.get('format')!r} of Bellwether {fields.get('version')}, and this version "
-                f"restores formats up to {FORMAT}; restore it with the version that made it"
+                f"restores format {FORMAT}; restore it with the version that made it"
             )
         return manifest
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from bellwether.backup.backup import JOURNAL, LAKE, REGISTRY, folders, journal_path, lake_folder
+from bellwether.backup.backup import CATALOG, JOURNAL, LAKE, REGISTRY, folders, journal_path, lake_folder
 from bellwether.backup.manifest import FILE, BackupManifest
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_file, checksum, writing
@@ -26,8 +26,9 @@ def restore(config: Settings, folder: Path) -> BackupManifest:
         )
     places = {LAKE: Path(lake_folder(config)), REGISTRY: registry_path(config), **folders(config)}
     marker, journal = config.restoring_path, journal_path(config)
+    files = {JOURNAL: journal, CATALOG: Path(config.catalog)}
     if not _is_resumed(marker, folder):
-        _require_empty({name: place for name, place in places.items() if name != REGISTRY or (folder / REGISTRY).is_dir()}, journal, folder)
+        _require_empty({name: place for name, place in places.items() if name != REGISTRY or (folder / REGISTRY).is_dir()}, files, folder)
     elif journal.exists() and checksum(journal) != manifest.files.get(JOURNAL):
         raise BellwetherError(f"restoring {folder}: the journal {journal} was created meanwhile; move it away, then restore again")
     manifest.verify(folder)
@@ -36,7 +37,7 @@ def restore(config: Settings, folder: Path) -> BackupManifest:
     # The journal comes last: commands that find none next to stored answers refuse to call models.
     for name in sorted(manifest.files, key=lambda name: (name == JOURNAL, name)):
         part, _, rest = name.partition("/")
-        _copy(folder / name, places[part] / rest if rest else journal)
+        _copy(folder / name, places[part] / rest if rest else files[name])
     marker.unlink()
     return manifest
 
@@ -61,15 +62,14 @@ def _is_resumed(marker: Path, folder: Path) -> bool:
     return True
 
 
-def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None:
-    """Raise `BellwetherError` if one of the places already has files, or if there is a journal."""
+def _require_empty(places: dict[str, Path], files: dict[str, Path], folder: Path) -> None:
+    """Raise `BellwetherError` if one of the places or files already exists."""
     present = [
         f"{name} in {place}" for name, place in places.items() if place.is_dir() and any(path.is_file() for path in place.rglob("*"))
     ]
-    if present or journal.exists():
-        raise BellwetherError(
-            f"restoring {folder}: there is already {present[0] if present else f'the journal {journal}'}; restore into an empty BELLWETHER_HOME"
-        )
+    present += [f"{name} at {file}" for name, file in files.items() if file.exists()]
+    if present:
+        raise BellwetherError(f"restoring {folder}: there is already {present[0]}; restore into an empty BELLWETHER_HOME")
 
 
 def _copy(source: Path, target: Path) -> None:

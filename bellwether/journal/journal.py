@@ -331,7 +331,7 @@ def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
 
 def require_no_answers(config: Settings, where: str) -> None:
     """Raise `LakeError` if the lake has model answers, which a new journal would not know. where: place of the journal."""
-    lake = Lake(config.lake_uri)
+    lake = Lake.of(config)
     of_models = {"benchmark/forecasts": pl.col("call_key").is_not_null(), "arena/decisions": pl.lit(value=True)}
     for name, answered in of_models.items():
         stored = lake.slice(table(name), missing="skip")

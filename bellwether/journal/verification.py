@@ -1,4 +1,4 @@
-"""Verification of a journal's SQLite file, before a backup accepts it and on demand."""
+"""Verification of SQLite files of the journal and of the lake's catalog, before a backup accepts them and on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 from bellwether.errors import LakeError
 from bellwether.journal.database_url import convert_driver_error
-from bellwether.journal.schema import journal_version
 
 
 @contextmanager
@@ -19,18 +18,18 @@ def open_read_only(path: Path, *, immutable: bool = False) -> Iterator[sqlite3.C
         yield connection
 
 
-def verify_file(path: Path, doing: str, *, immutable: bool) -> None:
-    """Check the pages, indexes, constraints and references of a journal.
+def verify_file(path: Path, doing: str, marker: str, *, immutable: bool) -> None:
+    """Check the pages, indexes, constraints and references of an SQLite file.
 
-    doing: the operation and the file, for the message. immutable: as in `open_read_only`. Raises `LakeError` if the file is damaged or not a
-    journal.
+    doing: the operation and the file, for the message. marker: table with the version of the file's tables. immutable: as in `open_read_only`.
+    Raises `LakeError` if the file is damaged or has no such table.
     """
     try:
         with open_read_only(path, immutable=immutable) as connection:
             faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)") if text != "ok"]
             faults += [f"{table} has a row without its {parent}" for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check")]
             if not faults:
-                connection.execute(f"SELECT version FROM {journal_version.name}")  # noqa: S608 - a constant
+                connection.execute(f"SELECT version FROM {marker}")  # noqa: S608 - a constant
     except sqlite3.Error as error:
         raise convert_driver_error(doing, error, None) from None
     if faults:

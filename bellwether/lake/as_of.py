@@ -13,10 +13,8 @@ from bellwether.tables import Table
 def require_newer(lake: Lake, table: Table, partition: Partition, known_at: datetime) -> None:
     """Raise `LakeError` if the stored rows of `partition` have a later `known_at` than the new rows.
     known_at: time (UTC) at which the new rows became known.
-
-    A damaged manifest counts as missing: the new rows restore it.
     """
-    stored = lake.readable_manifests(table, [partition]).get(partition)
+    stored = lake.manifest(table, partition)
     if stored is None or stored.known_at is None or stored.known_at <= known_at:
         return
     raise LakeError(

@@ -1,12 +1,10 @@
-"""Construction of the warehouse file: from the whole lake, or as a copy of the previous file in which only the changed tables are updated."""
+"""Construction of the warehouse file from the whole lake."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -17,26 +15,24 @@ import polars as pl
 
 from bellwether.errors import LakeError
 from bellwether.lake import duckdb_connection, history, meta, views
+from bellwether.lake.catalog import Manifest
 from bellwether.lake.duckdb_connection import identifier, literal
-from bellwether.lake.inventory import NOTHING_KNOWN, Inventory, KnownRows, Row, take_inventory
 from bellwether.lake.lake import Lake
-from bellwether.lake.partitions import partition_of_folder, partition_values
-from bellwether.lake.storage import writing
 from bellwether.settings import settings
 from bellwether.tables import Table
+
+#: Tolerated difference between the clock of a file system and this machine's.
+CLOCK_TOLERANCE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
-    """Row of `meta.publication` in a warehouse file: when the file was built, and from which lake."""
+    """Row of `meta.publication` in a warehouse file: when the file was built, from which lake, and the lake's latest commit at that time."""
 
     published_at: datetime
-    looked_at: datetime
-    complete_at: datetime
+    number: int
     lake: str
     place: str
-    declarations: str
-    marks: Mapping[str, str]
     world: str
 
 
@@ -49,41 +45,69 @@ class BuildResult:
     partitions: int
     rows: int
     known_at: datetime | None
-    complete: bool
     outdated: tuple[str, ...]
     damaged: Mapping[str, str]
 
 
-def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, place: str, complete_every: timedelta) -> BuildResult:
-    """Build the warehouse file `draft`. former: file of the previous publication, from which unchanged rows are copied; may be missing.
-    place: where the file will be published. complete_every: maximum age of the last complete build for which only changed tables are updated.
+def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> BuildResult:
+    """Build the warehouse file `draft` from the lake. place: where the file will be published.
+
+    The history of publications is continued in the lake, too.
     """
-    now = datetime.now(UTC)
-    # Read the marks first: tables written later have another mark.
-    marks = [f"{name} {mark}" for name, mark in lake.marks(tables).items() if mark is not None]
-    state = {
-        "lake": lake.uri,
-        "place": place,
-        "declarations": _digest_declarations(tables),
-        "looked_at": now,
-        "complete_at": now,
-        "marks": marks,
-        "world": settings().world.value,
-    }
-    old = read_state(former)
-    if old is not None and (old.lake, old.place) != (lake.uri, place):
-        old = None
-    if old is not None and old.declarations == state["declarations"] and now - old.complete_at < complete_every:
-        state["complete_at"] = old.complete_at
-        changed = [table for table in tables if f"{table.name} {old.marks.get(table.name)}" not in marks]
-        known_rows = _known_rows(former, changed, old.looked_at)
-        inventories = [take_inventory(lake, table, known_rows[table.name], complete=False) for table in changed]
-        with writing(str(draft)):
-            shutil.copyfile(former, draft)
-        return _write(lake, draft, inventories, state, known_rows, tables=tables)
-    known_rows = _known_rows(former, tables, old.looked_at) if old else {}
-    inventories = [take_inventory(lake, table, known_rows.get(table.name, NOTHING_KNOWN)) for table in tables]
-    return _write(lake, draft, inventories, state, None, tables=tables)
+    # Read the number first: tables written later have a higher one.
+    state = {"number": lake.catalog.head(), "lake": lake.uri, "place": place, "world": settings().world.value}
+    stored = {table: check_files(lake, table) for table in tables}
+    recorded = history.load_history(lake)
+    try:
+        with duckdb_connection.writable_path(draft) as path, duckdb_connection.connect(path) as connection:
+            if duckdb_connection.is_s3(lake.uri) and any(stored.values()):
+                duckdb_connection.allow_s3(connection, lake.storage.reader_options)
+            connection.execute("BEGIN")
+            _create_all(connection, lake, stored)
+            published_at = datetime.now(UTC)
+            _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([{**state, "published_at": published_at}]))
+            continued = history.continue_history(connection, [table.name for table in tables], published_at, recorded)
+            for table, rows in continued.items():
+                _insert(connection, table, rows)
+            result = _describe(connection, published_at)
+            connection.execute("COMMIT")
+            connection.execute("CHECKPOINT")
+            history.store_history(lake, recorded, continued)
+            return result
+    except duckdb.Error as error:
+        raise LakeError(
+            f"building the warehouse {draft}: {error}. The previous publication is unchanged; fix the cause and publish again"
+        ) from error
+
+
+def check_files(lake: Lake, table: Table) -> list[Manifest]:
+    """Return the manifests of a table, with the damage of missing, damaged and unreadable files, which is also recorded in the catalog.
+
+    A file is verified unless a publication has found it intact and, in a folder, its size and time of change are the same since.
+    """
+    stored, checks = lake.manifests(table), dict[int, str | None]()
+    in_folder = lake.copies is None
+    listed = {entry.name: entry for entry in lake.storage.files(table.name)} if stored and in_folder else {}
+    for manifest in stored.values():
+        known = manifest.checked_at is not None and manifest.damage is None
+        if known and in_folder:
+            entry = listed.get(manifest.file)
+            known = entry is not None and entry.bytes == manifest.bytes and entry.changed < manifest.checked_at - CLOCK_TOLERANCE
+        if manifest.version == table.version and not known:
+            checks[manifest.number] = _find_damage(lake, table, manifest)
+    lake.catalog.record_checks(checks, lake.clock())
+    return [replace(manifest, damage=checks.get(manifest.number)) for manifest in stored.values()]
+
+
+def _find_damage(lake: Lake, table: Table, manifest: Manifest) -> str | None:
+    """Check the columns and checksum of a file. Return the error's message; None for an intact file."""
+    try:
+        if lake.copies is None:
+            lake.verify(manifest)
+        lake.slice_from(table, {manifest.partition: manifest}).check_columns()
+    except LakeError as error:
+        return str(error)
+    return None
 
 
 def read_state(path: Path) -> BuildState | None:
@@ -106,22 +130,13 @@ def _read_state(path: Path, _inode: int, _size: int, modified: int) -> BuildStat
     rows = _rows(path, "FROM meta.publication", {})
     if not rows or rows[0].keys() != {field.name for field in fields(BuildState)}:
         return None
-    state = BuildState(**{**rows[0], "marks": dict(mark.rsplit(" ", 1) for mark in rows[0]["marks"])})
+    state = BuildState(**rows[0])
     return state if to_nanoseconds(state.published_at) == modified else None
 
 
 def to_nanoseconds(instant: datetime) -> int:
     """Convert a time to an exact number of nanoseconds since 1970."""
     return (instant - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
-
-
-def _known_rows(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, KnownRows]:
-    """Read the rows of meta.partitions of these tables from the published file `path`. looked_at: when its publisher began to read the lake."""
-    rows: dict[str, list[Row]] = {table.name: [] for table in tables}
-    names = {table.sql_name: table.name for table in tables}
-    for row in _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)}):
-        rows[names[row["table_name"]]].append(row)
-    return {name: KnownRows.of(own, looked_at) for name, own in rows.items()}
 
 
 def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -135,97 +150,20 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
         return []
 
 
-def _digest_declarations(tables: Iterable[Table]) -> str:
-    """Return a digest that changes with the declared tables, the views, or the DuckDB version."""
-    return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.view_texts()!r}".encode()).hexdigest()
-
-
-def _write(
-    lake: Lake,
-    draft: Path,
-    inventories: Sequence[Inventory],
-    state: dict[str, Any],
-    former: Mapping[str, KnownRows] | None,
-    *,
-    tables: Sequence[Table],
-) -> BuildResult:
-    """Write the tables of `draft` from the inventories (lists of partitions with their files), and return the counts.
-
-    The history of publications is continued in the lake, too. former: inventory rows of the previous file if the draft is a copy of it, None if
-    it is empty.
-    """
-    recorded = history.load_history(lake)
-    try:
-        with duckdb_connection.writable_path(draft) as path, duckdb_connection.connect(path) as connection:
-            if any(duckdb_connection.is_s3(file) for inventory in inventories for file in inventory.files):
-                duckdb_connection.allow_s3(connection, lake.storage.reader_options)
-            connection.execute("BEGIN")
-            if former is None:
-                _create_all(connection, inventories)
-            else:
-                for inventory in inventories:
-                    _update(connection, inventory, former[inventory.table.name])
-                connection.execute("DELETE FROM meta.publication")
-            published_at = datetime.now(UTC)
-            _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([{**state, "published_at": published_at}]))
-            continued = history.continue_history(connection, [table.name for table in tables], published_at, recorded)
-            for table, rows in continued.items():
-                connection.execute(f"DELETE FROM {_name(table)}")  # noqa: S608 - a quoted name
-                _insert(connection, table, rows)
-            result = _describe(connection, published_at, complete=former is None)
-            connection.execute("COMMIT")
-            connection.execute("CHECKPOINT")
-            history.store_history(lake, recorded, continued)
-            return result
-    except duckdb.Error as error:
-        raise LakeError(
-            f"building the warehouse {draft}: {error}. The previous publication is unchanged; fix the cause and publish again"
-        ) from error
-
-
-def _create_all(connection: duckdb.DuckDBPyConnection, inventories: Sequence[Inventory]) -> None:
-    """Create all tables and views in an empty file."""
-    tables = [inventory.table for inventory in inventories]
-    for schema in sorted({table.group for table in tables} | {"meta"}):
+def _create_all(connection: duckdb.DuckDBPyConnection, lake: Lake, stored: Mapping[Table, Sequence[Manifest]]) -> None:
+    """Create all tables and views in an empty file. stored: partitions by table."""
+    for schema in sorted({table.group for table in stored} | {"meta"}):
         connection.execute(f"CREATE SCHEMA {identifier(schema)}")
-    for inventory in inventories:
-        files = inventory.local(inventory.files) if inventory.table.mart else inventory.files
-        _create(connection, inventory.table, files)
+    for table, manifests in stored.items():
+        rows = lake.slice_from(table, {manifest.partition: manifest for manifest in manifests if meta.is_published(table, manifest)})
+        _create(connection, table, rows.local() if table.mart else rows.files)
     for table in meta.ALL:
         _create(connection, table, ())
-    _comment(connection, [*tables, *meta.ALL])
-    _insert(connection, meta.PARTITIONS, meta.partition_rows(inventories))
-    _insert(connection, meta.TABLES, meta.table_rows(inventories))
-    _insert(connection, meta.COLUMNS, meta.column_rows(tables))
-    views.create_views(connection, [table.name for table in tables])
-
-
-def _update(connection: duckdb.DuckDBPyConnection, inventory: Inventory, former: KnownRows) -> None:
-    """Update one table in a copied file: its rows or its view, and its rows in `meta`. former: its partitions in the copied file."""
-    table = inventory.table
-    if not table.mart:
-        connection.execute(f"DROP VIEW {_name(table)}")
-        _create(connection, table, inventory.files)
-        _comment(connection, [table])
-    else:
-        published = [file for file, row in former.rows.items() if row["published"]]
-        for file in sorted(set(published) - set(inventory.files)):
-            _delete(connection, table, file)
-        new = tuple(file for file in inventory.files if file not in published)
-        if new:
-            connection.execute(f"INSERT INTO {_name(table)} {duckdb_connection.select_statement(table, inventory.local(new))}")
-    connection.execute("DELETE FROM meta.partitions WHERE table_name = $name", {"name": table.sql_name})
-    connection.execute("DELETE FROM meta.tables WHERE table_name = $name", {"name": table.sql_name})
-    _insert(connection, meta.PARTITIONS, meta.partition_rows([inventory]))
-    _insert(connection, meta.TABLES, meta.table_rows([inventory]))
-
-
-def _delete(connection: duckdb.DuckDBPyConnection, table: Table, file: str) -> None:
-    """Delete the rows of the partition to which `file` belongs."""
-    folder = file.rpartition("/")[0].split("/")[-len(table.partitioned_by) :] if table.partitioned_by else []
-    values = partition_values(table, partition_of_folder(table, "/".join((table.name, *folder))))
-    condition = " AND ".join(f"{identifier(name)} = ${name}" for name in values) or "true"
-    connection.execute(f"DELETE FROM {_name(table)} WHERE {condition}", values)  # noqa: S608 - every name is quoted
+    _comment(connection, [*stored, *meta.ALL])
+    _insert(connection, meta.PARTITIONS, meta.partition_rows(lake.storage.location, stored))
+    _insert(connection, meta.TABLES, meta.table_rows(stored))
+    _insert(connection, meta.COLUMNS, meta.column_rows(stored))
+    views.create_views(connection, [table.name for table in stored])
 
 
 def _create(connection: duckdb.DuckDBPyConnection, table: Table, files: tuple[str, ...]) -> None:
@@ -260,7 +198,7 @@ def _name(table: Table) -> str:
     return f"{identifier(table.group)}.{identifier(table.short_name)}"
 
 
-def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime, *, complete: bool) -> BuildResult:
+def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime) -> BuildResult:
     """Count the rows, tables and partitions of the built file from its own `meta` tables, and list the partitions left out."""
     tables, partitions, rows, known_at = connection.execute(
         "SELECT count(*), sum(partitions)::BIGINT, sum(rows)::BIGINT, max(known_at) FROM meta.tables"
@@ -274,7 +212,6 @@ def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime, *, 
         partitions=partitions or 0,
         rows=rows or 0,
         known_at=known_at,
-        complete=complete,
         outdated=tuple(name for name, damage in left_out if damage is None),
         damaged={name: damage for name, damage in left_out if damage is not None},
     )

@@ -1,4 +1,4 @@
-"""Verification of the lake's files against the checksums of their manifests."""
+"""Verification of the lake's files against the checksums of the catalog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from typing import BinaryIO
 
 from bellwether.errors import LakeError
-from bellwether.lake.manifest import Manifest
+from bellwether.lake.catalog import Manifest
 from bellwether.lake.repair import describe_repair_by_name
 
 #: Local files verified by this process, as path, size, modification time and checksum. Files of the lake are never changed in place.
@@ -19,7 +19,7 @@ def verify_checksum(manifest: Manifest, location: str, file: BinaryIO) -> None:
     sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     if sha256 != manifest.sha256:
         raise LakeError(
-            f"verifying {manifest.table}: {location} is damaged: its SHA-256 is {sha256[:8]}…, the manifest's {manifest.sha256[:8]}…; "
+            f"verifying {manifest.table}: {location} is damaged: its SHA-256 is {sha256[:8]}…, the catalog's {manifest.sha256[:8]}…; "
             f"{describe_repair_by_name(manifest.table, manifest.partition)}"
         )
 

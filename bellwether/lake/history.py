@@ -30,7 +30,7 @@ _STANDINGS = {
         AND metric IN ('brier_stated', 'brier_size', 'brier_vs_price', 'return')""",
 }
 _COLUMNS = ("area", "board", "metric", "name", "place", "value")
-#: Name of the run in the manifests of the stored history.
+#: Name of the run that writes the history.
 _RUN = "publication"
 
 

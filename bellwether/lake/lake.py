@@ -1,37 +1,39 @@
-"""The lake: one Parquet file per partition of a table, and for each partition a manifest that names its current file.
+"""The lake: one Parquet file per partition of a table, and a catalog that names the current file of each partition.
 
-A partition is written as a new file named after the run; then the manifest switches to it. Nothing is changed in place:
+A partition is written as a new file named after the run; then the catalog switches to it. Nothing is changed in place:
 a reader sees either the old or the new rows, and a crash at any instant leaves the old ones.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 import polars as pl
 
-from bellwether.errors import LakeError
-from bellwether.files import checksum, locked
+from bellwether.errors import ConfigError, LakeError
+from bellwether.files import locked
 from bellwether.lake import parquet, partitions
-from bellwether.lake.catalog import IndexCatalog, open_catalog
+from bellwether.lake.catalog import Catalog, Manifest
 from bellwether.lake.checksums import is_sound, missing_file_error, verify_checksum
 from bellwether.lake.local_copies import Copies
-from bellwether.lake.manifest import FILE_NAME, NOTE_NAME, Manifest, dump, load
 from bellwether.lake.partitions import Partition
 from bellwether.lake.repair import describe_repair
 from bellwether.lake.slices import Slice
-from bellwether.lake.storage import open_storage
+from bellwether.lake.storage import TEMPORARY, open_storage
 from bellwether.lake.vacuum import VacuumResult, vacuum
+from bellwether.settings import Settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.history import HISTORY
 
-#: Up to this number, manifests are requested by name; for more, the table is listed first.
+#: Up to this number, partitions are queried by name; for more, the whole table is.
 _FEW = 64
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -41,16 +43,21 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+#: End of the name of the catalog's file next to the lake's folder.
+CATALOG = ".catalog.db"
+
+
 class Lake:
     """Tables stored below one folder or object-store URL, with one Parquet file per partition.
 
     Attributes:
         uri: a folder, or a URL such as s3://bucket/prefix.
         storage_options: see `bellwether.lake.storage.open_storage`; missing options come from the environment.
-        clock: current time in UTC, for manifests.
+        clock: current time in UTC, for times of writing.
         copies: local copies of files in an object store; None for a folder.
         durable: whether writes to a folder survive a power failure; see `Settings.durable`.
         cache: folder of the local copies; see `bellwether.lake.local_copies`.
+        catalog: SQLite file or Postgres URL of the catalog; by default the file next to the lake's folder.
     """
 
     def __init__(
@@ -61,11 +68,20 @@ class Lake:
         clock: Callable[[], datetime] = _utc_now,
         durable: bool = True,
         cache: Path | None = None,
+        catalog: Path | str | None = None,
     ) -> None:
         self.storage = open_storage(uri, storage_options, durable=durable)
         self.clock = clock
-        self._catalog = open_catalog(self.storage)
         self.copies = Copies(self.storage, cache) if "://" in self.storage.uri else None
+        if catalog is None and self.copies is not None:
+            raise ConfigError(f"opening the lake {uri}: a lake in an object store needs a place for its catalog")
+        self.catalog = Catalog(catalog or Path(f"{self.storage.uri}{CATALOG}"), self.storage.uri, durable=durable)
+
+    @classmethod
+    def of(cls, config: Settings) -> Self:
+        """Open the lake of the settings."""
+        cache = config.world_home / "cache" / "lake" if "://" in config.lake_uri else None
+        return cls(config.lake_uri, durable=config.durable, cache=cache, catalog=config.catalog)
 
     @property
     def uri(self) -> str:
@@ -81,53 +97,80 @@ class Lake:
         run_id: str,
         inputs: Mapping[str, str] | None = None,
         code_version: str | None = None,
+        base: int | None = None,
     ) -> Manifest:
-        """Replace all rows of one partition by `data` atomically, and return the new manifest.
+        """Replace all rows of one partition by `data` atomically, and return the new manifest. Combines `stage` and `commit`."""
+        return self.commit([self.stage(table, partition, data, run_id=run_id, inputs=inputs, code_version=code_version)], base=base)[0]
+
+    def stage(
+        self,
+        table: Table,
+        partition: Partition,
+        data: pl.DataFrame | Iterable[pl.DataFrame],
+        *,
+        run_id: str,
+        inputs: Mapping[str, str] | None = None,
+        code_version: str | None = None,
+    ) -> Manifest:
+        """Store `data` as a new file of a partition, and return its manifest. No reader sees the file before `commit`.
 
         A frame is stored sorted by the table's order; the frames of an iterable are stored in the given order, in bounded memory.
-        The same rows give the same bytes. inputs, code_version: see `Manifest`. Writing again under the same `run_id` creates another file.
-        Raises `SchemaError` for rows that do not fit the declaration or the partition, `LakeError` if they cannot be stored;
-        the partition is then unchanged.
+        The same rows have the same digest. inputs, code_version: see `Manifest`.
+        Raises `SchemaError` for rows that do not fit the declaration or the partition, `LakeError` if they cannot be stored.
         """
         if not _RUN_ID.fullmatch(run_id):
             raise LakeError(f"writing {table.name}: {run_id!r} is not a valid name of a file; use letters, digits, '.', '_' and '-'")
         folder = partitions.partition_folder(table, partition)
+        self._require_catalog()
+        self.catalog.create()
+        facts: dict[str, Any] = {
+            "table": table.name,
+            "partition": partition,
+            "version": table.version,
+            "run_id": run_id,
+            "written_at": self.clock(),
+            "inputs": None if inputs is None else dict(inputs),
+            "code_version": code_version,
+        }
         with self.storage.draft(f"{folder}/{run_id}.parquet") as draft:
-            written = parquet.write(table, partition, data, draft)
-            size, sha256 = draft.stat().st_size, checksum(draft)
+            summary = parquet.write(table, partition, data, draft, facts)
             file = self._publish(draft, f"{folder}/{run_id}")
-        manifest = Manifest(
-            *(table.name, partition, file, written.rows, size, sha256, table.version),
-            *(run_id, self.clock(), written.known_at, inputs, code_version),
-        )
-        self._catalog.put(table.name, {f"{folder}/{FILE_NAME}": dump(manifest)})
-        return manifest
+        return Manifest(file=file, **facts, **asdict(summary))
+
+    def commit(self, manifests: Sequence[Manifest], *, base: int | None = None) -> list[Manifest]:
+        """Make staged files the current ones of their partitions, all at once. base: `catalog.head()` when the run began to read.
+
+        Raises `OutrunError`, and changes nothing, if another run has written one of the partitions since.
+        """
+        for manifest in manifests:
+            if self.copies is None and not self._has_file(manifest):
+                raise LakeError(
+                    f"writing {manifest.table}: {self.storage.location(manifest.file)} was deleted before its commit; run again"
+                )
+        return self.catalog.commit(manifests, self.clock(), base=base)
 
     def record_inputs(self, table: Table, partition: Partition, *, run_id: str, inputs: Mapping[str, str]) -> None:
         """Record from which inputs files outside the lake, such as a report, were computed. inputs: digest of each input table."""
-        manifest = Manifest(table.name, partition, "", 0, 0, "", table.version, run_id, self.clock(), None, inputs)
-        self._catalog.put(table.name, {f"{partitions.partition_folder(table, partition)}/{NOTE_NAME}": dump(manifest)})
+        self._require_catalog()
+        self.catalog.create()
+        self.commit([Manifest(table.name, partition, "", 0, 0, "", "", table.version, run_id, self.clock(), None, inputs)])
 
-    def recorded_inputs(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the manifests stored by `record_inputs`, by partition."""
-        stored = self._catalog.read(table.name).items()
-        manifests = (load(text, self.storage.location(name)) for name, text in stored if name.endswith(f"/{NOTE_NAME}"))
-        return {manifest.partition: manifest for manifest in manifests}
-
-    @property
-    def has_index(self) -> bool:
-        """True if all manifests of a table are in one object, so that reading a single manifest costs as much as reading all."""
-        return isinstance(self._catalog, IndexCatalog)
+    def _require_catalog(self) -> None:
+        """Raise `LakeError` for a folder with files but without a catalog."""
+        if self.catalog.exists() or self.copies is not None:
+            return
+        for table in TABLES.values():
+            if any(TEMPORARY not in entry.name for entry in self.storage.files(table.name)):
+                raise LakeError(
+                    f"opening the lake {self.uri}: it has files but no catalog {self.catalog.where}; restore the catalog from a backup or with "
+                    "`bellwether doctor --rebuild`, or set BELLWETHER_HOME to a new folder if another version of Bellwether made the lake"
+                )
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """Exclude other processes that take the lock `name` of this lake, until the block ends. An object store has no locks."""
         with nullcontext() if "://" in self.uri else locked(Path(f"{self.uri}.{name}.lock")):
             yield
-
-    def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:
-        """Return per table a change mark, a text that differs after each write. "" before the first write; None if the lake has no marks."""
-        return self._catalog.marks([table.name for table in tables])
 
     def _publish(self, draft: Path, stem: str) -> str:
         """Store the draft under `stem`, with a number appended if that name is taken, and return the name. No existing file is replaced."""
@@ -138,108 +181,42 @@ class Lake:
         raise AssertionError("names never run out")
 
     def manifest(self, table: Table, partition: Partition) -> Manifest | None:
-        """Return the manifest of one partition; None if it was never written. Raises `LakeError` if it is damaged."""
-        return self._read(table, [_manifest_name(table, partition)]).get(partition)
+        """Return the manifest of one partition; None if it was never written."""
+        return self.manifests(table, [partition]).get(partition)
 
-    def manifests(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the manifests of all partitions of a table, sorted by partition."""
-        return dict(sorted(self._read(table, None).items()))
-
-    def partitions(self, table: Table) -> list[Partition]:
-        """Return the partitions of a table, including those with a damaged manifest."""
-        return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in self._names(table)]
+    def manifests(self, table: Table, wanted: Collection[Partition] | None = None) -> dict[Partition, Manifest]:
+        """Return the manifests of the `wanted` partitions of a table (default: all) that exist, of any version of the table, sorted by partition."""
+        self._require_catalog()
+        few = list(wanted) if wanted is not None and len(wanted) <= _FEW else None
+        rows = {manifest.partition: manifest for manifest in self.catalog.read(table.name, few)}
+        return rows if wanted is None else {partition: rows[partition] for partition in sorted(wanted) if partition in rows}
 
     def intact_manifests(self, table: Table) -> dict[Partition, Manifest]:
         """Return the manifests of the table's current version whose file exists with the recorded size.
 
-        Contents are not verified.
+        Contents are not verified; files in an object store are not looked up.
         """
-        listed = {entry.name: entry.bytes for entry in self.storage.files(table.name)}
-        manifests = self._readable_manifests(table, None if self.has_index else self._names(table, listed))
         return {
             partition: manifest
-            for partition, manifest in manifests.items()
-            if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
+            for partition, manifest in self.manifests(table).items()
+            if manifest.version == table.version and (self.copies is not None or self._has_file(manifest))
         }
 
-    def readable_manifests(self, table: Table, wanted: Iterable[Partition] | None = None) -> dict[Partition, Manifest]:
-        """Return the manifests that can be parsed, of any table version, sorted by partition. wanted: partitions to read; default all."""
-        if wanted is not None:
-            return self._readable_manifests(table, [_manifest_name(table, partition) for partition in wanted])
-        return self._readable_manifests(table, None if self.has_index else self._names(table))
+    def _has_file(self, manifest: Manifest) -> bool:
+        try:
+            return not manifest.file or os.path.getsize(self.storage.location(manifest.file)) == manifest.bytes
+        except OSError:
+            return False
 
-    def _readable_manifests(self, table: Table, names: Sequence[str] | None) -> dict[Partition, Manifest]:
-        """Return the manifests stored under `names` (default: all), skipping damaged ones. Raises `LakeError` for a damaged index."""
-        manifests: dict[Partition, Manifest] = {}
-        for few in [names] if self.has_index or names is None else [[name] for name in names]:
-            try:
-                stored = list(self.read_entries(table, few))
-            except LakeError:
-                if self.has_index:
-                    raise
-                continue
-            manifests |= {manifest.partition: manifest for _, manifest in stored if isinstance(manifest, Manifest)}
-        return dict(sorted(manifests.items()))
-
-    def set_aside_damaged(self, table: Table) -> list[Partition]:
-        """Rename damaged manifests, so that their partitions count as missing and can be rebuilt. Returns the partitions."""
-        stored = self._catalog.read(table.name)
-        damaged = [name for name, manifest in self._parsed(table, stored) if isinstance(manifest, LakeError)]
-        for name in damaged:
-            self._catalog.put(table.name, {f"{name}.damaged": stored[name], name: None})
-        return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in damaged]
-
-    def read_entries(self, table: Table, names: Sequence[str] | None = None) -> Iterator[tuple[str, Manifest | LakeError]]:
-        """Yield each of `names` (default: all) with its manifest, or with the error of a damaged manifest.
-        Raises `LakeError` if a file cannot be read.
-        """
-        return self._parsed(table, self._catalog.read(table.name, names))
-
-    def _parsed(self, table: Table, stored: Mapping[str, bytes]) -> Iterator[tuple[str, Manifest | LakeError]]:
-        for name in sorted(stored):
-            if name.endswith(f"/{FILE_NAME}"):
-                try:
-                    yield name, self.parse(table, name, stored[name])
-                except LakeError as error:
-                    yield name, error
-
-    def _names(self, table: Table, listed: Iterable[str] | None = None) -> list[str]:
-        return [name for name in self._catalog.names(table.name, listed) if name.endswith(f"/{FILE_NAME}")]
-
-    def parse(self, table: Table, name: str, text: bytes) -> Manifest:
-        """Parse the manifest stored under `name`. Raises `LakeError` if the text is damaged or describes another table or partition."""
-        location = self.storage.location(name)
-        manifest = load(text, location, describe_repair(table, partitions.partition_of_folder(table, name.rpartition("/")[0])))
-        if manifest.table != table.name or _manifest_name(table, manifest.partition) != name:
-            raise LakeError(f"reading the manifest {location}: it belongs to {manifest.table} {manifest.partition}; remove this copy")
-        return manifest
-
-    def _read(self, table: Table, names: list[str] | None) -> dict[Partition, Manifest]:
-        """Return the manifests stored under `names`, or all manifests of the table. Raises `LakeError` for a damaged manifest."""
-        manifests = {}
-        for _, manifest in self.read_entries(table, names):
-            if isinstance(manifest, LakeError):
-                raise manifest
-            manifests[manifest.partition] = manifest
-        return manifests
-
-    def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
+    def slice(self, table: Table, partitions: Collection[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
         """Return a slice (rows of some partitions, fixed at this moment) of `partitions`, by default of all.
 
         Raises `LakeError` for a partition that was never written (unless `missing` is "skip") or was written under another version.
         """
-        if partitions is None:
-            manifests = self.manifests(table)
-        else:
-            wanted = sorted(set(partitions))
-            names = [_manifest_name(table, partition) for partition in wanted]
-            if missing == "skip" and len(names) > _FEW and not self.has_index:
-                names = sorted(set(names) & set(self._names(table)))
-            stored = self._read(table, names)
-            manifests = {partition: stored[partition] for partition in wanted if partition in stored}
-            absent = [partition for partition in wanted if partition not in manifests]
-            if absent and missing == "error":
-                raise LakeError(f"reading {table.name}: {_describe_partitions(absent)} was never written; materialize it first")
+        manifests = self.manifests(table, None if partitions is None else set(partitions))
+        absent = sorted(set(partitions or ()) - manifests.keys())
+        if absent and missing == "error":
+            raise LakeError(f"reading {table.name}: {_describe_partitions(absent)} was never written; materialize it first")
         return self.slice_from(table, manifests)
 
     def slice_from(self, table: Table, manifests: Mapping[Partition, Manifest]) -> Slice:
@@ -277,15 +254,11 @@ class Lake:
     def vacuum(
         self, older_than: timedelta, *, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), keep: Collection[str] = ()
     ) -> VacuumResult:
-        """Delete superseded files and abandoned drafts older than the grace period `older_than`, never a file named by a manifest.
+        """Delete superseded files and abandoned drafts older than the grace period `older_than`, never a current file.
 
         keep: locations kept at any age, such as those of a published warehouse (`warehouse.covered_files`).
         """
-        return vacuum(self.storage, self._catalog, tables, older_than=older_than, now=self.clock(), keep=keep)
-
-
-def _manifest_name(table: Table, partition: Partition) -> str:
-    return f"{partitions.partition_folder(table, partition)}/{FILE_NAME}"
+        return vacuum(self.storage, self.catalog, tables, older_than=older_than, now=self.clock(), keep=keep)
 
 
 def _describe_partitions(listed: list[Partition]) -> str:

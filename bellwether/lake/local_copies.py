@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from bellwether.errors import LakeError
+from bellwether.lake.catalog import Manifest
 from bellwether.lake.checksums import verify_checksum, verify_checksum_once
-from bellwether.lake.manifest import Manifest
 from bellwether.lake.repair import describe_repair_by_name
 from bellwether.lake.storage import TEMPORARY, Storage, reading
 
@@ -65,7 +65,7 @@ class Copies:
             os.replace(draft, path)
         except FileNotFoundError:
             advice = describe_repair_by_name(manifest.table, manifest.partition)
-            raise LakeError(f"reading {location}: the file is missing although a manifest names it; {advice}") from None
+            raise LakeError(f"reading {location}: the file is missing although the catalog names it; {advice}") from None
         finally:
             draft.unlink(missing_ok=True)
         return str(path)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import orjson
 import polars as pl
 
+from bellwether.lake.catalog import Manifest
 from bellwether.lake.duckdb_connection import sql_type
-from bellwether.lake.inventory import Inventory
 from bellwether.tables import Table
 from bellwether.tables.history import HISTORY
 from bellwether.tables.schema import TEXT, TIME, UTC, Column
 
 _NAME = Column("table_name", TEXT, "schema.table, as SQL names it")
 _LIST = pl.List(pl.String())
+#: Columns of meta.partitions that are fields of a manifest.
+_SHARED = ("rows", "bytes", "sha256", "digest", "version", "damage", "run_id", "written_at", "known_at", "code_version", "number")
 
 PARTITIONS = Table(
     name="meta/partitions",
@@ -26,6 +29,7 @@ PARTITIONS = Table(
         Column("bytes", pl.Int64(), "size of the file", "bytes"),
         Column("file", TEXT, "absolute name of the Parquet file"),
         Column("sha256", TEXT, "of the file's bytes, in hex"),
+        Column("digest", TEXT, "of the rows and columns, in hex; equal for equal rows"),
         Column("version", TEXT, "version of the table's rules that made the rows"),
         Column(
             "published", pl.Boolean(), "false when the rows are left out: other rules than the table's made them, or the file is damaged"
@@ -34,6 +38,9 @@ PARTITIONS = Table(
         Column("run_id", TEXT, "the run that wrote it"),
         Column("written_at", TIME, "when it was written", UTC),
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
+        Column("inputs", TEXT, "digests of the input tables as a JSON object; null outside the graph", nullable=True),
+        Column("code_version", TEXT, "version of the code that made the rows; null outside the graph", nullable=True),
+        Column("number", pl.Int64(), "number of the commit in the lake's catalog"),
     ),
     key=("table_name", "partition"),
     mart=True,
@@ -80,17 +87,9 @@ PUBLICATION = Table(
     row="How this file was made. One row.",
     columns=(
         Column("published_at", TIME, "when it was finished", UTC),
-        Column("looked_at", TIME, "when the publisher began to look at the lake", UTC),
-        Column(
-            "complete_at",
-            TIME,
-            "when a publisher last looked at every partition; later publications looked at the tables that changed",
-            UTC,
-        ),
+        Column("number", pl.Int64(), "number of the lake's latest commit when the publisher began to read"),
         Column("lake", TEXT, "folder or URL of the lake"),
         Column("place", TEXT, "absolute name under which this file was published"),
-        Column("declarations", TEXT, "digest of the declared tables and of DuckDB's version"),
-        Column("marks", _LIST, "per table its name and the mark of its folder, which changes with every write"),
         Column("world", TEXT, "world of the settings that it was published under: sandbox or live"),
     ),
     key=("published_at",),
@@ -101,14 +100,32 @@ PUBLICATION = Table(
 ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION, *HISTORY)
 
 
-def table_rows(inventories: Sequence[Inventory]) -> pl.DataFrame:
-    """Return the rows of meta.tables."""
-    return TABLES.frame([_table_row(inventory) for inventory in inventories])
+def is_published(table: Table, manifest: Manifest) -> bool:
+    """Return True if the warehouse contains the rows of a partition: the table's rules made them, and the file is intact."""
+    return manifest.version == table.version and manifest.damage is None
 
 
-def partition_rows(inventories: Sequence[Inventory]) -> pl.DataFrame:
-    """Return the rows of meta.partitions."""
-    return PARTITIONS.frame([row for inventory in inventories for row in inventory.rows.values()])
+def table_rows(stored: Mapping[Table, Sequence[Manifest]]) -> pl.DataFrame:
+    """Return the rows of meta.tables. stored: partitions by table."""
+    return TABLES.frame([_table_row(table, manifests) for table, manifests in stored.items()])
+
+
+def partition_rows(location: Callable[[str], str], stored: Mapping[Table, Sequence[Manifest]]) -> pl.DataFrame:
+    """Return the rows of meta.partitions. location: returns the absolute name of a file."""
+    return PARTITIONS.frame(
+        [
+            {
+                **{name: getattr(manifest, name) for name in _SHARED},
+                "table_name": table.sql_name,
+                "partition": "/".join(manifest.partition),
+                "file": location(manifest.file),
+                "published": is_published(table, manifest),
+                "inputs": None if manifest.inputs is None else orjson.dumps(manifest.inputs).decode(),
+            }
+            for table, manifests in stored.items()
+            for manifest in manifests
+        ]
+    )
 
 
 def column_rows(tables: Iterable[Table]) -> pl.DataFrame:
@@ -116,8 +133,8 @@ def column_rows(tables: Iterable[Table]) -> pl.DataFrame:
     return COLUMNS.frame([_column_row(table, ordinal, column) for table in tables for ordinal, column in enumerate(table.columns)])
 
 
-def _table_row(inventory: Inventory) -> Mapping[str, Any]:
-    table, published = inventory.table, [row for row in inventory.rows.values() if row["published"]]
+def _table_row(table: Table, manifests: Sequence[Manifest]) -> Mapping[str, Any]:
+    published = [manifest for manifest in manifests if is_published(table, manifest)]
     return {
         "table_name": table.sql_name,
         "description": table.row,
@@ -126,8 +143,8 @@ def _table_row(inventory: Inventory) -> Mapping[str, Any]:
         "partitioned_by": list(table.partitioned_by),
         "version": table.version,
         "partitions": len(published),
-        "rows": sum(row["rows"] for row in published),
-        "known_at": max((row["known_at"] for row in published if row["known_at"]), default=None),
+        "rows": sum(manifest.rows for manifest in published),
+        "known_at": max((manifest.known_at for manifest in published if manifest.known_at), default=None),
     }
 
 

@@ -1,14 +1,19 @@
-"""Writing and reading of the lake's Parquet files: the same rows give the same bytes, and columns are checked against the declaration."""
+"""Writing and reading of the lake's Parquet files: the same rows give the same bytes before the footer, and columns are checked against the
+declaration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import polars as pl
 
 from bellwether.errors import LakeError, SchemaError
@@ -28,16 +33,24 @@ ROW_GROUP = 122_880
 #: Bytes of rows buffered before a stream writes a row group.
 BUFFER = 64 * 2**20
 ZSTD_LEVEL = 3
+#: Key of the facts in a file's footer.
+_FACTS = "bellwether"
+#: Bytes after the footer: its length, and the magic of the format.
+_TAIL = 8
+_CHUNK = 2**20
 #: Texts are not copied: one that many rows share, such as that of a call, is stored once in memory.
 _VIEWS = pl.CompatLevel.newest()
 
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """Contents of a finished file: number of rows, and the latest `known_at` among them."""
+    """Contents of a finished file: number of rows, the latest `known_at` among them, size, SHA-256 of the file, and digest of its rows and columns."""
 
     rows: int
     known_at: datetime | None
+    bytes: int
+    sha256: str
+    digest: str
 
 
 @lru_cache(maxsize=256)
@@ -52,31 +65,72 @@ def arrow_schema(table: Table, level: pl.CompatLevel | None = None) -> pa.Schema
     return pa.schema([field.with_metadata(note) for field, note in zip(plain, notes, strict=True)])
 
 
-def write(table: Table, partition: Partition, data: pl.DataFrame | Iterable[pl.DataFrame], path: Path) -> FileSummary:
+def write(
+    table: Table, partition: Partition, data: pl.DataFrame | Iterable[pl.DataFrame], path: Path, facts: Mapping[str, Any]
+) -> FileSummary:
     """Validate the rows of one partition and write them to a new file at `path`.
 
     A frame is stored in the table's order; the frames of an iterable are stored in the given order, with memory for about one
-    row group and 8 bytes per row. Raises `SchemaError` for rows that do not fit, `LakeError` if the file cannot be written.
+    row group and 8 bytes per row. facts: stored in the footer with the numbers of the summary.
+    Raises `SchemaError` for rows that do not fit, `LakeError` if the file cannot be written.
     """
     if isinstance(data, pl.DataFrame):
-        return _write_frame(table, partition, data, path)
-    if isinstance(data, pl.LazyFrame) or not isinstance(data, Iterable):
+        rows, known_at = _write_frame(table, partition, data, path, facts)
+    elif isinstance(data, pl.LazyFrame) or not isinstance(data, Iterable):
         raise SchemaError(f"table {table.name}: cannot store {type(data).__name__}; give a polars.DataFrame or an iterable of them")
-    return _write_stream(table, partition, data, path)
+    else:
+        rows, known_at = _write_stream(table, partition, data, path, facts)
+    return FileSummary(rows, known_at, path.stat().st_size, *hash_file(table, path))
 
 
-def _write_frame(table: Table, partition: Partition, frame: pl.DataFrame, path: Path) -> FileSummary:
+def hash_file(table: Table, path: Path) -> tuple[str, str]:
+    """Return the SHA-256 of a file, and the digest of its rows and columns, which leaves out the footer."""
+    whole, digest = hashlib.sha256(), hashlib.sha256(repr(table.schema).encode())
+    with path.open("rb") as file:
+        rest = file.seek(-_TAIL, os.SEEK_END)
+        rest -= int.from_bytes(file.read(_TAIL)[:4], "little")
+        file.seek(0)
+        while chunk := file.read(_CHUNK):
+            whole.update(chunk)
+            digest.update(chunk[:rest])
+            rest = max(0, rest - len(chunk))
+    return whole.hexdigest(), digest.hexdigest()
+
+
+def read_facts(path: Path) -> Mapping[str, Any] | None:
+    """Return the facts in the footer of a file; None if it is not a complete file of the lake."""
+    try:
+        return orjson.loads(pl.read_parquet_metadata(path)[_FACTS])
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError):
+        return None
+
+
+def _dump_facts(facts: Mapping[str, Any], rows: int, known_at: datetime | None) -> dict[str, str]:
+    return {_FACTS: orjson.dumps({**facts, "rows": rows, "known_at": known_at}).decode()}
+
+
+def _write_frame(
+    table: Table, partition: Partition, frame: pl.DataFrame, path: Path, facts: Mapping[str, Any]
+) -> tuple[int, datetime | None]:
     frame = table.validate(frame, unique=False)
     partitions.require_partition(table, partition, frame)
     frame = sort_rows(table, frame, constant=table.partitioned_by).rechunk()
+    known_at = _latest_known_at(frame)
     with writing(str(path)):
         frame.write_parquet(
-            path, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=ROW_GROUP, arrow_schema=arrow_schema(table)
+            path,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            row_group_size=ROW_GROUP,
+            arrow_schema=arrow_schema(table),
+            metadata=_dump_facts(facts, frame.height, known_at),
         )
-    return FileSummary(frame.height, _latest_known_at(frame))
+    return frame.height, known_at
 
 
-def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFrame], path: Path) -> FileSummary:
+def _write_stream(
+    table: Table, partition: Partition, chunks: Iterable[pl.DataFrame], path: Path, facts: Mapping[str, Any]
+) -> tuple[int, datetime | None]:
     """Write the chunks of a partition one after another, without holding all rows in memory."""
     keys = Keys(table)
     rows, known_at = 0, None
@@ -90,9 +144,10 @@ def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFr
             groups.append(frame)
             rows += frame.height
             known_at = max(filter(None, (known_at, _latest_known_at(frame))), default=None)
+        groups.describe(_dump_facts(facts, rows, known_at))
     keys.require_unique(scan([str(path)]))
     release_memory(groups.size)
-    return FileSummary(rows, known_at)
+    return rows, known_at
 
 
 class _RowGroups:
@@ -123,6 +178,10 @@ class _RowGroups:
         self.size += size
         if self._rows >= ROW_GROUP or self._bytes >= BUFFER:
             self._flush()
+
+    def describe(self, metadata: Mapping[str, str]) -> None:
+        """Add entries to the footer."""
+        self._writer.add_key_value_metadata(metadata)
 
     def _flush(self) -> None:
         import pyarrow as pa
@@ -160,7 +219,7 @@ def check_columns(table: Table, partition: Partition, path: str, location: str) 
     try:
         schema = scan([path]).collect_schema()
     except FileNotFoundError:
-        damage = "the file is missing although a manifest names it"
+        damage = "the file is missing although the catalog names it"
     except (OSError, pl.exceptions.PolarsError) as error:
         damage = f"it is not a complete Parquet file ({error})"
     else:

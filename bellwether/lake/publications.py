@@ -57,9 +57,6 @@ class Place(Protocol):
     def lock_publishing(self, timeout: float) -> AbstractContextManager[None]:
         """Hold the publishers' lock until the block ends or the process dies. Raises `LakeError` after waiting `timeout` seconds."""
 
-    def open_former(self) -> AbstractContextManager[Path]:
-        """Provide a local file with the publication to be replaced, until the block ends. If nothing is published, the path does not exist."""
-
     def draft(self) -> Path:
         """Return a local path for building the next publication, and delete drafts of publishers that died. Requires the lock."""
 
@@ -68,7 +65,7 @@ class Place(Protocol):
 
     def replace(self, draft: Path, built: build.BuildResult) -> bool:
         """Publish a finished draft.
-        Return False if another publisher replaced the publication since `open_former`. built: the result of building the draft.
+        Return False if another publisher replaced the publication since `draft`. built: the result of building the draft.
         """
 
 
@@ -112,10 +109,6 @@ class FilePlace:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         with _file_lock(self._path.with_name(f"{self._path.name}.lock"), self.name, timeout):
             yield
-
-    @contextmanager
-    def open_former(self) -> Iterator[Path]:
-        yield self._path
 
     def draft(self) -> Path:
         self.remove_drafts()
@@ -200,21 +193,9 @@ class StorePlace:
         with lock:
             yield
 
-    @contextmanager
-    def open_former(self) -> Iterator[Path]:
-        pointer, _ = self._replaced = self._read_pointer()
-        try:
-            path, file = self._open_cached(pointer) if pointer else (self._cache / "none", None)
-        except (LakeError, FileNotFoundError):  # a lost or damaged object is replaced by a complete publication
-            path, file = self._cache / "none", None
-        try:
-            yield path
-        finally:
-            if file:
-                file.close()
-
     def draft(self) -> Path:
         self.remove_drafts()
+        self._replaced = self._read_pointer()
         return self._cache / f"draft{TEMPORARY}{secrets.token_hex(4)}"
 
     def remove_drafts(self) -> None:
@@ -239,7 +220,7 @@ class StorePlace:
         with suppress(OSError):
             os.replace(draft, self._cache / new.object)
         self._remove_unused(new.object)
-        self._vacuum(new, superseded, complete=built.complete)
+        self._vacuum(new, superseded)
         return True
 
     def _switch_pointer(self, new: Pointer, etag: str | None) -> bool:
@@ -257,14 +238,12 @@ class StorePlace:
             raise LakeError(f"writing {self.name}/{POINTER}: {failure}. The previous publication stays; publish again") from failure
         return False
 
-    def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime], *, complete: bool) -> None:
-        """Delete objects whose grace period is over. After a complete publication, delete old uploads that were never published, too."""
+    def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime]) -> None:
+        """Delete objects whose grace period is over, and old uploads that were never published."""
         old, current = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
-        with suppress(LakeError):  # deleted by the next complete publication
-            if complete:
-                since = datetime.now(UTC) - GRACE
-                entries = self._store.files("")
-                old |= {entry.name for entry in entries if entry.name.endswith(".duckdb") and entry.modified < since} - current
+        with suppress(LakeError):  # deleted by the next publication
+            since = datetime.now(UTC) - GRACE
+            old |= {entry.name for entry in self._store.files("") if entry.name.endswith(".duckdb") and entry.modified < since} - current
             for name in sorted(old):
                 self._store.delete(name)
 
@@ -346,8 +325,7 @@ def _parse_state(stored: Mapping[str, Any] | None) -> build.BuildState | None:
     """Parse the build state stored in a pointer. Returns None if another version of the code wrote it."""
     if stored is None or stored.keys() != {field.name for field in fields(build.BuildState)}:
         return None
-    times = ("published_at", "looked_at", "complete_at")
-    return build.BuildState(**{**stored, **{name: datetime.fromisoformat(stored[name]) for name in times}})
+    return build.BuildState(**{**stored, "published_at": datetime.fromisoformat(stored["published_at"])})
 
 
 def _not_published_error(reason: str) -> LakeError:

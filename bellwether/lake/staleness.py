@@ -1,4 +1,4 @@
-"""Detection of out-of-date partitions: their manifests record the versions of the inputs from which they were computed.
+"""Detection of out-of-date partitions: the catalog records the versions of the inputs from which each was computed.
 
 Each table's inputs are in the Dagster graph; `orchestration/runner.py` starts the runs.
 """
@@ -12,14 +12,12 @@ from datetime import date, datetime
 from hashlib import sha256
 
 from bellwether.formatting import counted
+from bellwether.lake.catalog import Manifest
 from bellwether.lake.lake import Lake
-from bellwether.lake.manifest import Manifest
 from bellwether.lake.partitions import Partition
 from bellwether.settings import World, settings
 from bellwether.tables import TABLES, Table
 
-#: Mark of the last commit and partitions at that time, by lake and table. On a store with indexes only a commit removes files.
-_last_listings: dict[tuple[str, str], tuple[str | None, dict[Partition, Manifest]]] = {}
 #: Version of an input that a partition may not have read: it equals no version.
 UNKNOWN = "?"
 #: Number of outdated tables that a description names.
@@ -34,7 +32,7 @@ class TableInputs:
         table: the computed table.
         inputs: tables from which it is computed.
         followed: inputs whose changes make it outdated.
-        code: version of the code that computes it; manifests with another one are out of date.
+        code: version of the code that computes it; partitions of another one are out of date.
     """
 
     table: Table
@@ -67,32 +65,18 @@ class Staleness:
     def __init__(self, lake: Lake, today: date) -> None:
         self._lake, self._today = lake, today.isoformat()
         self._stored: dict[str, dict[Partition, Manifest]] = {}
-        self._marks: dict[str, str | None] = {}
 
     def stored_partitions(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the partitions whose file exists and was written under the table's current version, with their manifests.
-
-        On a store a process lists a table again only after a commit: a sensor tick without one costs a single request.
-        """
+        """Return the partitions whose file exists and was written under the table's current version, with their manifests."""
         if table.name not in self._stored:
-            self._stored[table.name] = self._list_since_commit(table) if self._lake.has_index else self._list(table)
+            self._stored[table.name] = self._lake.intact_manifests(table)
         return self._stored[table.name]
 
-    def _list_since_commit(self, table: Table) -> dict[Partition, Manifest]:
-        self._marks = self._marks or self._lake.marks()
-        place, mark = (self._lake.uri, table.name), self._marks.get(table.name)
-        if mark is None or _last_listings.get(place, (None, {}))[0] != mark:
-            _last_listings[place] = mark, self._list(table)
-        return _last_listings[place][1]
-
-    def _list(self, table: Table) -> dict[Partition, Manifest]:
-        return self._lake.recorded_inputs(table) if table.outside else self._lake.intact_manifests(table)
-
     def versions(self, recipe: TableInputs, partition: Partition) -> dict[str, str]:
-        """Return a digest for each input table, computed from the checksums of the partitions that are read to compute `partition`."""
+        """Return a digest for each input table, computed from the digests of the partitions that are read to compute `partition`."""
         digests = {}
         for source in recipe.inputs:
-            lines = [f"{'/'.join(other)}={manifest.sha256}" for other, manifest in self._inputs(recipe, partition, source)]
+            lines = [f"{'/'.join(other)}={manifest.digest}" for other, manifest in self._inputs(recipe, partition, source)]
             digests[source.name] = sha256("\n".join(lines).encode()).hexdigest()[:32]
         return digests
 
@@ -128,9 +112,9 @@ class Staleness:
         return any(manifest.inputs.get(source.name) != current[source.name] for source in recipe.followed)
 
     def _predates_inputs(self, recipe: TableInputs, partition: Partition, manifest: Manifest) -> bool:
-        """Return True if an input was written after this partition. Used for old manifests, which do not record input versions."""
+        """Return True if an input was written after this partition. Used for partitions written outside the graph."""
         inputs = (other for source in recipe.followed for _, other in self._inputs(recipe, partition, source))
-        return any(other.written_at > manifest.written_at and other.run_id != manifest.run_id for other in inputs)
+        return any(other.number > manifest.number and other.run_id != manifest.run_id for other in inputs)
 
     def _inputs(self, recipe: TableInputs, partition: Partition, source: Table) -> list[tuple[Partition, Manifest]]:
         """Return the stored partitions of `source` that are read to compute `partition`."""
@@ -149,32 +133,29 @@ class Staleness:
 class LoadedLake(Staleness):
     """Comparison of partitions with their inputs for a running step. For inputs that the step has loaded, the loaded version counts.
 
-    loaded: manifests of the loaded partitions, by table. since: start of the run; a partition that another run has written since has an unknown
-    version, because the step may not have read it.
+    loaded: manifests of the loaded partitions, by table. base: the catalog's head when the run began; a partition that another run has written since
+    has an unknown version, because the step may not have read it.
     """
 
-    def __init__(
-        self, lake: Lake, today: date, loaded: Mapping[str, Mapping[Partition, Manifest]], *, since: datetime, run_id: str
-    ) -> None:
+    def __init__(self, lake: Lake, today: date, loaded: Mapping[str, Mapping[Partition, Manifest]], *, base: int, run_id: str) -> None:
         super().__init__(lake, today)
-        self._loaded, self._since, self._run_id = loaded, since, run_id
+        self._loaded, self._base, self._run_id = loaded, base, run_id
 
     def stored_partitions(self, table: Table) -> dict[Partition, Manifest]:
         """Return the partitions of a table with their manifests: as loaded by the step, otherwise as stored in the lake."""
         if table.name not in self._stored:
             loaded = dict(self._loaded.get(table.name, {}))
-            others = [partition for partition in self._lake.partitions(table) if partition not in loaded]
-            self._stored[table.name] = loaded | self._look_up(table, others)
+            self._stored[table.name] = self._look_up(table) | loaded
         return self._stored[table.name]
 
     def _manifest(self, table: Table, partition: Partition) -> Manifest | None:
         return self._loaded.get(table.name, {}).get(partition) or self._look_up(table, [partition]).get(partition)
 
-    def _look_up(self, table: Table, wanted: Collection[Partition]) -> dict[Partition, Manifest]:
+    def _look_up(self, table: Table, wanted: Collection[Partition] | None = None) -> dict[Partition, Manifest]:
         manifests = {}
-        for partition, manifest in self._lake.readable_manifests(table, wanted).items() if wanted else ():
-            if manifest.written_at >= self._since and manifest.run_id != self._run_id:
-                manifests[partition] = replace(manifest, sha256=UNKNOWN)
+        for partition, manifest in self._lake.manifests(table, wanted).items():
+            if manifest.number > self._base and manifest.run_id != self._run_id:
+                manifests[partition] = replace(manifest, digest=UNKNOWN)
             elif manifest.version == table.version:
                 manifests[partition] = manifest
         return manifests
@@ -183,7 +164,7 @@ class LoadedLake(Staleness):
 def find_delays(lake: Lake, tables: Iterable[Table]) -> dict[str, datetime]:
     """Find tables whose rebuild failed or is overdue, among `tables` (listed first) and the tables from which they are computed.
 
-    A rebuild is overdue when an input has other rows than those that a partition was computed from, as its manifest records them. In the live world a
+    A rebuild is overdue when an input has other rows than those that a partition was computed from, as the catalog records them. In the live world a
     table is also overdue when its newest partition is older than `Table.max_age`.
 
     Returns the time of the rows of each such table by its name: when the oldest outdated, otherwise the newest partition was written.
@@ -210,7 +191,7 @@ def find_delays(lake: Lake, tables: Iterable[Table]) -> dict[str, datetime]:
 
 
 def _recorded_recipes(table: Table, stored: Mapping[Partition, Manifest]) -> dict[TableInputs, list[Partition]]:
-    """Return the partitions of a table by the inputs that their manifests record."""
+    """Return the partitions of a table by the inputs that the catalog records."""
     recipes: dict[TableInputs, list[Partition]] = defaultdict(list)
     for partition, manifest in stored.items():
         if manifest.inputs:

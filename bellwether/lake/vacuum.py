@@ -1,19 +1,17 @@
-"""Deletion of files that no manifest names: superseded files, and drafts of writers that died."""
+"""Deletion of files that are not current: superseded files, and files of writers that died before their commit."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bellwether.errors import LakeError
 from bellwether.lake.catalog import Catalog
-from bellwether.lake.manifest import FILE_NAME, load
 from bellwether.lake.storage import TEMPORARY, Storage, StorageEntry
 from bellwether.tables import Table
 
-#: A younger file may belong to a running writer that has not written its manifest yet.
+#: A younger file may belong to a running writer that has not committed it yet.
 MINIMUM_AGE = timedelta(minutes=10)
 
 
@@ -30,22 +28,28 @@ def vacuum(
 ) -> VacuumResult:
     """Delete files of `tables` that were superseded, or left as drafts, longer than `older_than` ago. keep: locations that are not deleted.
 
-    The age of a superseded file counts from the manifest that superseded it. Files whose location is in `keep` stay.
-    Raises `LakeError` for an age below `MINIMUM_AGE`.
+    The age of a superseded file counts from the commit that superseded it, that of a file without a row from the creation of the catalog, since a
+    rebuilt catalog may lack later files. Files whose location is in `keep` stay. Raises `LakeError` for an age below `MINIMUM_AGE`.
     """
     require_grace_period(older_than)
-    deleted = []
+    created, deleted, gone = catalog.created_at(), list[StorageEntry](), list[str]()
+    if created is None:
+        return VacuumResult((), 0)
     for table in tables:
-        folders = defaultdict(list)
-        for entry in storage.files(table.name):
-            folders[entry.name.rpartition("/")[0]].append(entry)
-        # Read manifests after the listing: files written in between are not listed.
-        texts = catalog.read(table.name, [f"{folder}/{FILE_NAME}" for folder in folders])
-        for folder, entries in folders.items():
-            unnamed = _superseded_files(texts.get(f"{folder}/{FILE_NAME}"), entries, now - older_than)
-            deleted += [entry for entry in unnamed if storage.location(entry.name) not in keep]
+        listed = storage.files(table.name)
+        # Read the catalog after the listing: files written in between are not listed.
+        current, superseded = {manifest.file for manifest in catalog.read(table.name)}, catalog.superseded(table.name)
+        for entry in listed:
+            is_file = entry.name.endswith(".parquet") or TEMPORARY in entry.name
+            if is_file and entry.name not in current and storage.location(entry.name) not in keep:
+                switched = superseded.get(entry.name, created)
+                if max(entry.modified, switched) < now - older_than:
+                    deleted.append(entry)
+        kept = {entry.name for entry in listed} - {entry.name for entry in deleted}
+        gone += [file for file in superseded if file not in kept]
     for entry in deleted:
         storage.delete(entry.name)
+    catalog.forget(gone)
     return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
 
@@ -55,19 +59,3 @@ def require_grace_period(older_than: timedelta) -> None:
         raise LakeError(
             f"vacuuming the lake: the grace period {older_than} is too short, a running writer may still need its files; give at least {MINIMUM_AGE}"
         )
-
-
-def _superseded_files(text: bytes | None, entries: list[StorageEntry], since: datetime) -> list[StorageEntry]:
-    """Return the files of a folder that were superseded or left as drafts before `since`. text: the manifest; if it is damaged, no file is returned."""
-    try:
-        manifest = load(text, "") if text else None
-    except LakeError:
-        return []
-    switched = manifest.written_at if manifest else datetime.min.replace(tzinfo=since.tzinfo)
-    return [
-        entry
-        for entry in entries
-        if (entry.name.endswith(".parquet") or TEMPORARY in entry.name)
-        and not (manifest and entry.name == manifest.file)
-        and max(entry.modified, switched) < since
-    ]

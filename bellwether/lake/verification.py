@@ -1,4 +1,4 @@
-"""Verification of a whole lake: the checksum of every file against its manifest."""
+"""Verification of a whole lake: the checksum of every file against the catalog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
-from bellwether.lake.partitions import partition_of_folder
 from bellwether.progress import Progress, Silent
 from bellwether.tables import TABLES, Table
 from bellwether.tables.history import HISTORY
@@ -32,17 +31,15 @@ class Verification:
 
 
 def verify(lake: Lake, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), progress: Progress | None = None) -> Verification:
-    """Compare every file that a manifest names with the recorded SHA-256. Nothing is changed."""
-    named = [(table, *entry) for table in tables for entry in lake.read_entries(table)]
+    """Compare every current file with the recorded SHA-256. Nothing is changed."""
+    named = [manifest for table in tables for manifest in lake.manifests(table).values() if manifest.file]
     size, damaged = 0, []
     with (progress or Silent()).stage("files", len(named)) as advance:
-        for table, name, manifest in named:
+        for manifest in named:
+            size += manifest.bytes
             try:
-                if isinstance(manifest, LakeError):
-                    raise manifest
-                size += manifest.bytes
                 lake.verify(manifest)
             except LakeError as error:
-                damaged.append(Damage(table.name, "/".join(partition_of_folder(table, name.rpartition("/")[0])), str(error)))
+                damaged.append(Damage(manifest.table, "/".join(manifest.partition), str(error)))
             advance(1)
     return Verification(len(named), size, tuple(damaged))

@@ -1,6 +1,6 @@
 """The warehouse: one DuckDB file built from the lake. Each publication replaces the whole file, and open readers keep the previous one.
 
-Big tables are views over exactly the files of their manifests; marts contain their rows; `meta` describes the publication.
+Big tables are views over exactly the current files; marts contain their rows; `meta` describes the publication.
 A place is a local path or an `s3://` URL (`bellwether.lake.publications`).
 """
 
@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,6 @@ class Publication(build.BuildResult):
         published_at: time at which the file was finished, UTC.
         tables, partitions, rows: numbers of published tables, partitions and rows.
         known_at: latest `known_at` of the rows; None without rows.
-        complete: whether every partition was examined, not only the tables written since the last publication.
         outdated: partitions left out because they were written by other rules than the table's, as `table partition`.
         damaged: partitions left out because their file is missing or damaged, as `table partition` -> reason.
     """
@@ -61,37 +59,34 @@ def publish(
     *,
     tables: Iterable[Table] = tuple(TABLES.values()),
     self_contained: bool = False,
-    complete_every: timedelta = timedelta(0),
     lock_timeout: float = 60.0,
 ) -> Publication:
     """Publish a warehouse of the lake at `path`, a local path or an `s3://` URL.
 
     self_contained: store the rows of every table, so that the file can be moved and shared; otherwise big tables are views over the lake's files.
-    complete_every: maximum age of the last complete publication for which only the tables written since are updated, in a copy of the last file.
     Publishers wait for one another, for `lock_timeout` seconds at most. Open readers keep the previous file.
-    New files of the lake are verified against their checksums. Partitions of another version, and those with a missing or damaged manifest
-    or file, are left out and reported. Raises `LakeError` if the lock is not free in time or the file cannot be written; the
+    New files of the lake are verified against their checksums. Partitions of another version, and those with a missing or damaged file,
+    are left out and reported. Raises `LakeError` if the lock is not free in time or the file cannot be written; the
     previous publication is then unchanged.
     """
     tables = tuple(tables)
     place, chosen = open_place(path), [replace(table, mart=True) if self_contained else table for table in tables]
     with place.lock_publishing(lock_timeout):
         try:
-            result, size = _publish(lake, place, chosen, complete_every, lock_timeout)
+            result, size = _publish(lake, place, chosen, lock_timeout)
         finally:
             place.remove_drafts()
     return Publication(**asdict(result), path=place.name if "://" in place.name else Path(place.name), bytes=size)
 
 
-def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: timedelta, patience: float) -> tuple[build.BuildResult, int]:
+def _publish(lake: Lake, place: Place, tables: list[Table], patience: float) -> tuple[build.BuildResult, int]:
     """Build and publish, and start again for up to `patience` seconds if another publisher was faster.
     Returns the result and the file's size in bytes.
     """
     deadline = time.monotonic() + patience
     while True:
         draft = place.draft()
-        with place.open_former() as former:
-            result = build.build(lake, tables, former, draft, place=place.name, complete_every=complete_every)
+        result = build.build(lake, tables, draft, place=place.name)
         with writing(place.name):
             size = draft.stat().st_size
         if place.replace(draft, result):
@@ -236,24 +231,14 @@ def describe_unpublished(lake: Lake, path: Path | str, tables: Iterable[Table]) 
 
 def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
     """Return the locations of the lake's files that a warehouse published now would list."""
-    files = set()
-    for table in tables:
-        for name, manifest in lake.read_entries(table):
-            if isinstance(manifest, LakeError):
-                files.add(lake.storage.location(name))
-            elif manifest.version == table.version:
-                files.add(lake.storage.location(manifest.file))
-    return frozenset(files)
+    stored = (manifest for table in tables for manifest in lake.manifests(table).values() if manifest.version == table.version)
+    return frozenset(lake.storage.location(manifest.file) for manifest in stored)
 
 
 def tables_written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(TABLES.values())) -> list[Table]:
-    """Return the tables that may have been written since the warehouse was published, judged by their change marks.
-
-    It detects `Lake.write`, not manual changes to files: a complete publication detects those.
-    """
+    """Return the tables that were written since the warehouse was published."""
     state = open_place(path).state()
     if state is None or state.lake != lake.uri:
         return list(tables)
-    tables = list(tables)
-    marks = lake.marks(tables)
-    return [table for table in tables if marks[table.name] is None or marks[table.name] != state.marks.get(table.name)]
+    heads = lake.catalog.heads()
+    return [table for table in tables if heads.get(table.name, 0) > state.number]

@@ -89,7 +89,7 @@ def _update(source: Slice, location: str, options: dict[str, str]) -> DeltaCopy 
     from deltalake import CommitProperties, DeltaTable, write_deltalake
     from deltalake.exceptions import TableNotFoundError
 
-    table, digests = source.table, {manifest.partition: manifest.sha256[:_DIGITS] for manifest in source.manifests}
+    table, digests = source.table, {manifest.partition: manifest.digest[:_DIGITS] for manifest in source.manifests}
     try:
         copy = DeltaTable(location, storage_options=options)
     except TableNotFoundError:

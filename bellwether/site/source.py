@@ -18,6 +18,7 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, duckdb_connection, warehouse
 from bellwether.lake.staleness import describe_delays, find_delays
+from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.exports import redact_rows
 from bellwether.tables.history import STANDINGS
@@ -75,7 +76,8 @@ class SiteSource:
     @cached_property
     def delays(self) -> str:
         """Tables of the warehouse's lake whose rebuild failed or is overdue, as a sentence; empty without any."""
-        return describe_delays(find_delays(Lake(self._all("meta.publication")["lake"][0]), TABLES.values()))
+        lake = Lake.of(settings())
+        return describe_delays(find_delays(lake, TABLES.values())) if lake.uri == self._all("meta.publication")["lake"][0] else ""
 
     def date(self, name: str, starts: str = "") -> datetime | None:
         """Return when rows of a table were last written; None without rows. starts: prefix of the partitions to include (default: all)."""

@@ -82,9 +82,8 @@ def _misfit_reason() -> pl.Expr:
 _SCHEMA = {"venue": pl.String, "market_id": pl.String, "open_time": TIME, "close_time": TIME}
 
 
-def load_markets(uri: str) -> pl.DataFrame:
+def load_markets(lake: Lake) -> pl.DataFrame:
     """Load venue, market_id, open_time and close_time of all markets in clean/markets and arena/universe. Times may be null."""
-    lake = Lake(uri)
     closed = lake.slice(table("clean/markets"), missing="skip").query(lambda rows: rows.select(*_SCHEMA))
     offered = lake.slice(table("arena/universe"), missing="skip").query(
         lambda rows: rows.select("venue", "market_id", open_time=pl.lit(None, TIME), close_time="closes_at")
@@ -92,12 +91,12 @@ def load_markets(uri: str) -> pl.DataFrame:
     return pl.concat([closed, offered])
 
 
-def load_weeks(uri: str, rules: Mapping[str, Methodology]) -> ArenaWeeks:
+def load_weeks(lake: Lake, rules: Mapping[str, Methodology]) -> ArenaWeeks:
     """Load the weeks of the arena and the markets of their universes. rules: methodologies by name."""
-    markets = forecastable_markets(Lake(uri).slice(table("arena/universe"), missing="skip").read())
+    markets = forecastable_markets(lake.slice(table("arena/universe"), missing="skip").read())
     return ArenaWeeks(markets, find_submission_weeks(markets, rules), rules)
 
 
-def load_arena_families(uri: str) -> list[str]:
+def load_arena_families(lake: Lake) -> list[str]:
     """Load the names of all families (competitors over the years) in the arena, sorted."""
-    return Lake(uri).slice(table("arena/agents"), missing="skip").read()["family"].unique().sort().to_list()
+    return lake.slice(table("arena/agents"), missing="skip").read()["family"].unique().sort().to_list()

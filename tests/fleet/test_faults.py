@@ -26,9 +26,9 @@ VERSIONS, WRITERS = 12, 2
 BROKEN = {"slow_down": 0.04, "lost_request": 0.02, "lost_answer": 0.03, "torn_body": 0.1, "stale_listing": 0.5}
 
 
-def _lake(store: Process, endpoint: str, name: str) -> Lake:
+def _lake(store: Process, endpoint: str, name: str, catalog: Path) -> Lake:
     given = {name.lower(): value for name, value in credentials(store.url).items() if name != "AWS_DEFAULT_REGION"}
-    return Lake(f"s3://bellwether/{name}", {**given, "aws_endpoint_url": endpoint})
+    return Lake(f"s3://bellwether/{name}", {**given, "aws_endpoint_url": endpoint}, catalog=catalog)
 
 
 class Writer(threading.Thread):
@@ -83,18 +83,19 @@ def broken(request: pytest.FixtureRequest, object_store: Process) -> Iterator[tu
         yield address, direct, faults
 
 
-def test_writers_and_readers_of_a_broken_store_see_whole_partitions(object_store: Process, broken: tuple[str, str, Faults]) -> None:
+def test_writers_and_readers_of_a_broken_store_see_whole_partitions(
+    object_store: Process, broken: tuple[str, str, Faults], tmp_path: Path
+) -> None:
     address, direct, faults = broken
     name = f"faults-{faults.seed}"
-    writers = [Writer(_lake(object_store, address, name), number) for number in range(WRITERS)]
+    writers = [Writer(_lake(object_store, address, name, tmp_path / "catalog.db"), number) for number in range(WRITERS)]
     versions = {day: [prices(day, seed=version) for version in range(VERSIONS)] for day in DAYS}
     for writer in writers:
         writer.start()
     reads = 0
     while reads < 12 or any(writer.is_alive() for writer in writers):
         with suppress(BellwetherError, OSError):
-            lake = _lake(object_store, address, name)
-            lake.marks([PRICES])
+            lake = _lake(object_store, address, name, tmp_path / "catalog.db")
             found = lake.slice(PRICES).read()
             for (day,), rows in found.group_by("day", maintain_order=True):
                 assert any(rows.equals(frame) for frame in versions[str(day)]), (day, rows)
@@ -102,7 +103,7 @@ def test_writers_and_readers_of_a_broken_store_see_whole_partitions(object_store
     for writer in writers:
         writer.join()
     assert all(faults.counts[fault] for fault in BROKEN), faults.counts
-    end = _lake(object_store, direct, name)
+    end = _lake(object_store, direct, name, tmp_path / "catalog.db")
     for writer in writers:
         assert len(writer.acknowledged) == len(writer.attempted), (writer.failures, faults.counts)
         for day, acknowledged in writer.acknowledged.items():

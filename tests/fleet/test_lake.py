@@ -25,12 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 DAYS = [str(date(2025, 1, 1) + timedelta(days=number)) for number in range(60)]
 WRITER = """
 import sys
+from pathlib import Path
 from bellwether.lake import Lake
 from tests.unit.lake.frames import PRICES, prices
-lake = Lake(sys.argv[1])
+lake = Lake(sys.argv[1], catalog=Path(sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.readline()
-for day in sys.argv[2:]:
+for day in sys.argv[3:]:
     lake.write(PRICES, (day,), prices(day), run_id=f"r{day}")
     print(day, flush=True)
 """
@@ -40,11 +41,11 @@ for day in sys.argv[2:]:
 def lake(object_store: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
     for name, value in credentials(object_store.url).items():
         monkeypatch.setenv(name, value)
-    return Lake(f"s3://bellwether/{request.node.name}", cache=tmp_path / "cache")
+    return Lake(f"s3://bellwether/{request.node.name}", cache=tmp_path / "cache", catalog=tmp_path / "catalog.db")
 
 
 def writer(lake: Lake, days: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, lake.uri, *days]
+    command = [sys.executable, "-c", WRITER, lake.uri, lake.catalog.where, *days]
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +41,19 @@ print(json.dumps([seen, failures]))
 """
 PUBLISHER = """
 import sys
-from datetime import timedelta
+from pathlib import Path
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from tests.unit.lake.frames import *
-lake, name = Lake(sys.argv[1]), sys.argv[3]
+lake, name = Lake(sys.argv[1], catalog=Path(sys.argv[5])), sys.argv[3]
 for n in range(int(sys.argv[4])):
     lake.write(FORECASTS, ("2025q3", f"{name}{n}"), forecasts(forecaster=f"{name}{n}"), run_id="r1")
-    publish(lake, sys.argv[2], tables=(SERIES, PRICES, FORECASTS), complete_every=timedelta(days=1), lock_timeout=240.0)
+    publish(lake, sys.argv[2], tables=(SERIES, PRICES, FORECASTS), lock_timeout=240.0)
 """
 #: Publish, and kill the process at the stage of argument 3.
 KILLED = """
 import os, signal, sys
+from pathlib import Path
 import s3fs
 from bellwether.lake import Lake, build, publications
 from bellwether.lake.warehouse import publish
@@ -74,7 +74,7 @@ elif stage == "switch":
     publications.StorePlace._switch_pointer = die
 elif stage == "after":
     publications.StorePlace._vacuum = die
-publish(Lake(sys.argv[1]), sys.argv[2], tables=(SERIES, PRICES, FORECASTS))
+publish(Lake(sys.argv[1], catalog=Path(sys.argv[4])), sys.argv[2], tables=(SERIES, PRICES, FORECASTS))
 """
 
 
@@ -87,8 +87,8 @@ def place(object_store: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def lake(place: str) -> Lake:
-    lake = Lake(f"{place}/lake")
+def lake(place: str, tmp_path: Path) -> Lake:
+    lake = Lake(f"{place}/lake", catalog=tmp_path / "catalog.db")
     lake.write(PRICES, ("2025-09-01",), prices(), run_id="r1")
     lake.write(SERIES, (), series(), run_id="r1")
     return lake
@@ -131,7 +131,7 @@ def test_no_reader_is_refused_and_none_sees_parts_of_two_publications(lake: Lake
         assert reader.stdout.readline() == "ready\n"
     for rows in range(4, 34):
         lake.write(SERIES, (), series(rows=rows), run_id=f"r{rows}")
-        publish(lake, warehouse, tables=CHOSEN, complete_every=timedelta(days=1))
+        publish(lake, warehouse, tables=CHOSEN)
         note()
     stop.touch()
     assert sorted(published.values()) == list(range(3, 34))
@@ -152,7 +152,7 @@ def test_two_machines_publish_at_once_and_nothing_is_lost(
     if locked:
         request.getfixturevalue("postgres")
     warehouse, count = f"{place}/warehouse", 4
-    both = [started(PUBLISHER, tmp_path / name, lake.uri, warehouse, name, str(count)) for name in ("a", "b")]
+    both = [started(PUBLISHER, tmp_path / name, lake.uri, warehouse, name, str(count), lake.catalog.where) for name in ("a", "b")]
     assert [one.wait(timeout=300) for one in both] == [0, 0]
     names = {f"{name}{n}" for name in ("a", "b") for n in range(count)}
     assert set(query(warehouse, "SELECT DISTINCT forecaster FROM benchmark.forecasts")["forecaster"]) == names
@@ -169,7 +169,7 @@ def test_a_killed_publisher_leaves_the_previous_publication_or_its_own(
     publish(lake, warehouse, tables=CHOSEN)
     before = pointer(warehouse)
     lake.write(SERIES, (), series(rows=9), run_id="r2")
-    assert started(KILLED, tmp_path / "other", lake.uri, warehouse, stage).wait(timeout=120) == -9
+    assert started(KILLED, tmp_path / "other", lake.uri, warehouse, stage, lake.catalog.where).wait(timeout=120) == -9
     assert (pointer(warehouse) == before) == (stage != "after")
     assert query(warehouse, "SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series'").item() == (9 if stage == "after" else 3)
     publish(lake, warehouse, tables=CHOSEN, lock_timeout=5.0)  # the lock of the killed publisher is free
@@ -183,7 +183,7 @@ def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connectio
 
     from bellwether.lake import build
 
-    warehouse, write, attempts = f"{place}/warehouse", build._write, []
+    warehouse, write, attempts = f"{place}/warehouse", build.check_files, []
 
     def during(*given: Any, **more: Any) -> Any:
         """Check that another machine cannot publish until this one loses its connection."""
@@ -200,7 +200,7 @@ def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connectio
             attempts.append(2)
         return write(*given, **more)
 
-    monkeypatch.setattr(build, "_write", during)
+    monkeypatch.setattr(build, "check_files", during)
     publish(lake, warehouse, tables=CHOSEN)
     assert attempts == [1, 2]
     assert len(pointer(warehouse)["superseded"]) == 1, "both were published, one after the other"

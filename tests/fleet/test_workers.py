@@ -72,7 +72,7 @@ def sampled(fleet: Fleet) -> Iterator[Lake]:
     pool.
     """
     with node(fleet):
-        lake = Lake(settings().lake_uri)
+        lake = Lake.of(settings())
         lake.write(table("benchmark/questions"), (RELEASE,), questions(30, release=RELEASE), run_id="made")
         prepare(settings())
         with dg.DagsterInstance.get() as instance:

@@ -25,7 +25,7 @@ from bellwether.arena.results import Facts, compute_results
 from bellwether.arena.weekly.interventions import cancel_market, close_agent
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.queries import query_week_status
-from bellwether.errors import BellwetherError, VenueError
+from bellwether.errors import VenueError
 from bellwether.settings import settings
 from bellwether.tables import table
 from cli.main import main
@@ -36,7 +36,7 @@ from orchestration.run_priority import PROMPT
 from orchestration.runner import RunFailed
 from orchestration.steps import failure_reasons
 from resources import LakeResource
-from tests.damage import flip_bit, replace
+from tests.damage import flip_bit
 from tests.demo_home import WEEKS, World, open_world
 from tests.graph.worlds import location, manifest, resource, rows, tick, without_history
 
@@ -66,32 +66,24 @@ def test_a_broken_week_fails_its_own_check_and_its_run(demo: World, tmp_path: Pa
 
 
 @pytest.mark.nightly
-def test_damaged_files_and_manifests_of_reconstructed_weeks_are_rebuilt_with_the_same_bytes(demo_copy: World) -> None:
+def test_damaged_files_of_reconstructed_weeks_are_rebuilt_with_the_same_rows(demo_copy: World) -> None:
     lake, damaged = demo_copy.lake, {}
-    without_manifest = ("arena/universe", "arena/trades", "arena/evidence")
-    for name in (*without_manifest, "arena/agents", "arena/decisions", "arena/prices", "arena/leaderboard"):
+    for name in (
+        "arena/universe",
+        "arena/trades",
+        "arena/evidence",
+        "arena/agents",
+        "arena/decisions",
+        "arena/prices",
+        "arena/leaderboard",
+    ):
         partition, found = next((place, found) for place, found in lake.manifests(table(name)).items() if found.rows)
         damaged[name, partition] = found
-        if name in without_manifest:
-            lake.storage.put(f"{found.file.rpartition('/')[0]}/manifest.json", b'{"x')
-        else:
-            flip_bit(location(demo_copy, name, *partition))
+        flip_bit(location(demo_copy, name, *partition))
     runs.run_weeks(demo_copy.runner(), list(WEEKS))
     for (name, partition), before in damaged.items():
         lake.verify(manifest(demo_copy, name, *partition))
-        assert manifest(demo_copy, name, *partition).sha256 == before.sha256, name
-        aside = Path(lake.storage.location(before.file)).parent / "manifest.json.damaged"
-        assert aside.exists() == (name in without_manifest), name
-        assert not aside.exists() or aside.read_bytes() == b'{"x'
-
-
-def test_the_damaged_manifest_of_a_live_week_is_left_to_the_operator(demo_copy: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "is_all_reconstructed", lambda world: False)
-    stored = location(demo_copy, "arena/trades", str(FIRST)).parent / "manifest.json"
-    replace(stored, b'{"x')
-    with pytest.raises(BellwetherError):
-        runs.run_weeks(demo_copy.runner(), [FIRST])
-    assert stored.read_bytes() == b'{"x'
+        assert manifest(demo_copy, name, *partition).digest == before.digest, name
 
 
 def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(

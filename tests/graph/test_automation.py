@@ -19,6 +19,7 @@ from assets.venues.runs import _outdated_days
 from bellwether import checks
 from bellwether.errors import QualityError
 from bellwether.settings import settings
+from bellwether.tables import table
 from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, UpdatePlan, automation, run_requests
 from orchestration.orphaned_runs import ProcessLock
 from resources.models import payer
@@ -52,13 +53,13 @@ def requested_partitions(world: World) -> set[tuple[str, str]]:
 
 def test_outdated_partitions_are_found_without_runs_and_events(fresh: World) -> None:
     assert requested_partitions(fresh) == set()
-    stored = Path(fresh.lake.uri) / "raw/polymarket_markets" / DAY / "manifest.json"
-    before = stored.read_bytes()
+    before = fresh.lake.manifest(table("raw/polymarket_markets"), (DAY,))
+    assert before is not None
     change(fresh, "raw/polymarket_markets", (DAY,), "question", "changed")
     work = fresh.runner()
     assert requested_partitions(fresh) == OF_DAY
     assert _outdated_days(work, list(DAYS)) == [DAY]
-    stored.write_bytes(before)
+    fresh.lake.commit([before])
     change(fresh, "benchmark/forecasts", (RELEASE, FORECASTER), "p_yes", 0.25)
     assert requested_partitions(fresh) == OF_FORECASTS, "the ranking waits for the scores"
     assert _outdated_days(work, list(DAYS)) == []

@@ -8,7 +8,7 @@ import pytest
 
 from assets.venues import runs
 from assets.venues.raw import DAY_TABLES
-from bellwether.lake.manifest import Manifest
+from bellwether.lake import Manifest
 from bellwether.sandbox.server import serve
 from bellwether.settings import Venue
 from bellwether.settings import World as Choice

@@ -208,21 +208,21 @@ def test_a_frame_comes_back_as_a_slice_and_a_retry_writes_another_file(manager: 
     assert isinstance(found, Slice)
     assert found.read().equals(prices())
     assert [entry.name for entry in lake.storage.files("clean/prices")] == [
-        f"clean/prices/2025-09-01/{name}" for name in ("3f2a-1.parquet", "3f2a.parquet", "manifest.json")
+        f"clean/prices/2025-09-01/{name}" for name in ("3f2a-1.parquet", "3f2a.parquet")
     ]
     assert manager.load_input(input_(key="2025-09-02", definition_metadata={"missing": "skip"})).files == ()
 
 
-def test_pairs_of_a_range_are_split_by_both_columns_into_the_bytes_of_single_runs(manager: LakeIOManager, lake: Lake) -> None:
+def test_pairs_of_a_range_are_split_by_both_columns_into_the_rows_of_single_runs(manager: LakeIOManager, lake: Lake) -> None:
     @dg.asset(key=["benchmark", "forecasts"], partitions_def=PAIRS, backfill_policy=SINGLE_RUN)
     def benchmark_forecasts() -> pl.DataFrame:
         return pl.concat([forecasts(release, name) for release in ("2025q3", "2025q4") for name in ("b", "c")])
 
     materialize(manager, [benchmark_forecasts], tags=range_of("b|2025q3", "c|2025q4"))
-    together = {partition: manifest.sha256 for partition, manifest in lake.manifests(FORECASTS).items()}
+    together = {partition: manifest.digest for partition, manifest in lake.manifests(FORECASTS).items()}
     assert list(together) == [("2025q3", "b"), ("2025q3", "c"), ("2025q4", "b"), ("2025q4", "c")]
     manager.handle_output(output("benchmark/forecasts", pair("2025q4", "b")), forecasts("2025q4", "b"))
-    assert {partition: manifest.sha256 for partition, manifest in lake.manifests(FORECASTS).items()} == together
+    assert {partition: manifest.digest for partition, manifest in lake.manifests(FORECASTS).items()} == together
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_another_machine_builds_the_same_bytes(demo: World, tmp_path: Path) -> N
 
 
 @pytest.mark.nightly
-def test_refresh_restores_damaged_manifests_pages_and_notes(tmp_path: Path) -> None:
+def test_refresh_restores_damaged_pulls_pages_and_notes(tmp_path: Path) -> None:
     tables = ("raw/kalshi_archive", "raw/kalshi_pulls", "raw/kalshi_markets", "raw/polymarket_pulls", "raw/polymarket_markets")
     day: date = FIRST
     with selected(tmp_path):
@@ -125,7 +125,7 @@ def test_refresh_restores_damaged_manifests_pages_and_notes(tmp_path: Path) -> N
         with world.instance:
             runs.pull(world.runner(), day, day, with_archive=True)
             before = {name: world.lake.slice(table(name)).rows for name in tables}
-            for pattern in ("*_pulls/**/manifest.json", "*_pages/**/*.parquet", "*_pages/**/done.json"):
+            for pattern in ("*_pulls/**/*.parquet", "*_pages/**/*.parquet", "*_pages/**/done.json"):
                 damaged = list((Path(world.lake.uri) / "raw").glob(pattern))
                 assert len(damaged) >= 2
                 for path in damaged:

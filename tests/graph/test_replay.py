@@ -19,6 +19,7 @@ from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode_builder.sources import Sources, outdated_episodes
 from bellwether.tables import table
 from bellwether.venues.kalshi.stream.frame import Frame
+from tests.damage import forget_partition
 from tests.demo_home import EVENT, World, open_world
 from tests.graph.worlds import execute, resource, rows
 from tests.unit.checks.test_rules import episode_market
@@ -73,7 +74,7 @@ def test_finished_recordings_are_requested_with_the_same_key_until_they_are_impo
     digests = []
     for _ in range(2):
         assert take(world, "whole").success
-        digests.append([world.lake.slice(table(name)).manifests[0].sha256 for name in RECORDING_TABLES])
+        digests.append([world.lake.slice(table(name)).manifests[0].digest for name in RECORDING_TABLES])
     assert digests[0] == digests[1], "the same recording gives the same bytes"
     assert not ask(world, finished_recordings).run_requests
 
@@ -102,7 +103,7 @@ def test_a_recording_that_is_being_written_is_refused(world: World) -> None:
 
 def test_an_imported_recording_requests_its_episode_with_the_same_key_until_it_is_built(demo_copy: World) -> None:
     assert not ask(demo_copy, recorded_episodes).run_requests
-    (Path(demo_copy.lake.uri) / "replay" / "episodes" / EVENT / "manifest.json").unlink()
+    forget_partition(demo_copy.lake, table("replay/episodes"), (EVENT,))
     asked = [[(run.partition_key, run.run_key) for run in ask(demo_copy, recorded_episodes).run_requests or ()] for _ in range(2)]
     assert [event for event, _ in asked[0]] == [EVENT]
     assert asked[0] == asked[1]

@@ -19,7 +19,7 @@ from tests.demo_home import AGENTS, EVENT, FIRST, FORECASTERS, LAST, RELEASE, Wo
 from tests.unit.publish.rows import questions
 
 if TYPE_CHECKING:
-    from bellwether.lake.manifest import Manifest
+    from bellwether.lake import Manifest
 
 DAYS = [(FIRST + timedelta(days=offset)).isoformat() for offset in range((LAST - FIRST).days + 1)]
 
@@ -31,7 +31,7 @@ def rows(world: World, name: str) -> pl.DataFrame:
 def files(world: World) -> dict[tuple[str, tuple[str, ...]], str]:
     """Return the SHA-256 of every partition of the lake."""
     return {
-        (name, partition): found.sha256 for name, declared in TABLES.items() for partition, found in world.lake.manifests(declared).items()
+        (name, partition): found.digest for name, declared in TABLES.items() for partition, found in world.lake.manifests(declared).items()
     }
 
 

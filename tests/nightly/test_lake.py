@@ -1,4 +1,4 @@
-"""Long work of the lake: a backfill by several processes with concurrent readers, two writers of a store, and memory that is returned to the system."""
+"""Long work of the lake: a backfill by several processes with concurrent readers, and memory that is returned to the system."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import polars as pl
 import pytest
 
 from bellwether.lake import Lake, memory, warehouse
-from tests.s3_server import S3Server
-from tests.shared import start_together
 from tests.unit.lake.frames import PRICES, prices
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,35 +117,3 @@ def test_what_is_free_in_the_heap_is_given_back_after_large_work_only() -> None:
     assert resident() > held - 20 * MEGABYTE
     memory.release_memory(memory.LARGE)
     assert resident() < held - 150 * MEGABYTE
-
-
-WRITER = """
-import sys
-from bellwether.lake import Lake
-from tests.unit.lake.frames import PRICES, prices
-uri, endpoint, *days = sys.argv[1:]
-lake = Lake(uri, {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_endpoint_url": endpoint})
-print("ready", flush=True)
-sys.stdin.readline()
-for day in days:
-    lake.write(PRICES, (day,), prices(day), run_id="r" + day)
-"""
-
-
-def test_two_processes_commit_the_partitions_of_a_table_on_a_store(s3_server: S3Server) -> None:
-    uri = f"s3://{s3_server.bucket()}/lake"
-    wanted = [str(date(2025, 1, 1) + timedelta(days=number)) for number in range(60)]
-    commands = [[sys.executable, "-c", WRITER, uri, s3_server.endpoint, *wanted[share::2]] for share in range(2)]
-    writers = [subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands]
-    start = len(s3_server.requests)
-    start_together(writers)
-    for writer in writers:
-        writer.communicate(timeout=240)
-    assert [writer.returncode for writer in writers] == [0, 0]
-    lake = Lake(uri, s3_server.options)
-    assert [day for (day,) in lake.manifests(PRICES)] == wanted
-    commits = sum(method == "PUT" and "/_index/" in path for method, path in s3_server.requests[start:])
-    assert commits > 62, "the writers never met"
-    for (day,), manifest in lake.manifests(PRICES).items():
-        assert manifest.run_id == f"r{day}"
-        assert lake.slice(PRICES, [(day,)]).read().equals(prices(day))

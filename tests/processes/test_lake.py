@@ -1,4 +1,4 @@
-"""Processes that share a lake and a warehouse: killed writers, locks, and equal bytes on every machine."""
+"""Processes that share a lake and a warehouse: killed and frozen writers, locks, and equal digests on every machine."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, publications, warehouse
 from bellwether.lake.warehouse import publish
+from tests.sizes import NIGHTLY
 from tests.unit.lake.frames import PRICES, SERIES, prices, series
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +87,7 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_partitions(tmp_path: Pa
     undisturbed = Lake(str(tmp_path / "undisturbed"))
     for day in days:
         again = lake.write(PRICES, (day,), prices(day, rows=300), run_id="again")
-        assert again.sha256 == undisturbed.write(PRICES, (day,), prices(day, rows=300), run_id="once").sha256
+        assert again.digest == undisturbed.write(PRICES, (day,), prices(day, rows=300), run_id="once").digest
     assert publish(lake, path, tables=[PRICES]).rows == 1_500
     assert list(tmp_path.glob("*.tmp-*")) == []
 
@@ -126,13 +127,113 @@ def test_publishers_wait_for_one_another_until_one_ends_or_is_killed(lake: Lake,
         assert publish(lake, path, tables=CHOSEN, lock_timeout=0.2).rows == 9
 
 
-def test_bytes_do_not_depend_on_the_number_of_threads(lake: Lake, tmp_path: Path) -> None:
+def test_digests_do_not_depend_on_the_number_of_threads(lake: Lake, tmp_path: Path) -> None:
     code = (
         "import sys; from bellwether.lake import Lake; from tests.unit.lake.frames import *\n"
-        "print(Lake(sys.argv[1]).write(PRICES, ('2025-09-01',), prices(rows=2000), run_id='r').sha256)"
+        "print(Lake(sys.argv[1]).write(PRICES, ('2025-09-01',), prices(rows=2000), run_id='r').digest)"
     )
-    expected = lake.write(PRICES, ("2025-09-01",), prices(rows=2000), run_id="here").sha256
+    expected = lake.write(PRICES, ("2025-09-01",), prices(rows=2000), run_id="here").digest
     environment = {**os.environ, "POLARS_MAX_THREADS": "3", "PYTHONHASHSEED": "3"}
     command = [sys.executable, "-c", code, str(tmp_path / "other")]
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == expected
+
+
+#: Writer that reads the catalog's head when it begins, and writes when its standard input has a line. `killed`: it dies between file and row.
+RUN = """
+import os, sys
+from bellwether.lake import Lake
+from tests.unit.lake.frames import PRICES, prices
+lake, kind = Lake(sys.argv[1]), sys.argv[2]
+if kind == "killed":
+    lake.catalog.commit = lambda *given, **named: os.kill(os.getpid(), 9)
+base = lake.catalog.head()
+print("ready", flush=True)
+sys.stdin.readline()
+lake.write(PRICES, ("2025-09-01",), prices(seed=7), run_id=kind, base=base)
+"""
+
+
+@contextmanager
+def begun(lake: Lake, kind: str) -> Iterator[subprocess.Popen[str]]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", RUN, lake.uri, kind], cwd=ROOT, text=True, **pipes) as run:  # type: ignore[call-overload]
+        assert run.stdout.readline() == "ready\n"
+        yield run
+
+
+def test_a_writer_killed_between_file_and_row_leaves_the_old_partition(lake: Lake, tmp_path: Path) -> None:
+    with begun(lake, "killed") as run:
+        run.communicate("go\n", timeout=60)
+    assert run.returncode == -signal.SIGKILL
+    assert (Path(lake.uri) / "clean/prices/2025-09-01/killed.parquet").is_file()
+    assert lake.slice(PRICES).read().equals(prices())
+    publish(lake, tmp_path / "w.duckdb", tables=CHOSEN)
+    assert warehouse.query(tmp_path / "w.duckdb", "FROM clean.prices").equals(prices())
+
+
+def test_a_writer_that_was_frozen_while_another_wrote_loses(lake: Lake) -> None:
+    with begun(lake, "frozen") as run:
+        os.kill(run.pid, signal.SIGSTOP)
+        assert run.stdin is not None
+        run.stdin.write("go\n")
+        run.stdin.flush()
+        lake.write(PRICES, ("2025-09-01",), prices(seed=1), run_id="retry", base=lake.catalog.head())
+        os.kill(run.pid, signal.SIGCONT)
+        errors = run.communicate(timeout=60)[1]
+    assert run.returncode == 1
+    assert "run retry has written it" in errors
+    assert lake.slice(PRICES).read().equals(prices(seed=1))
+
+
+#: Processes that write days, or read all of them, until their time is over, and check that each day they read is whole. They are forked before Polars
+#: starts its threads. Each prints how often it wrote or read.
+CROWD = """
+import itertools, os, sys, time, traceback
+from bellwether.lake import Lake
+from tests.unit.lake.frames import PRICES, prices
+lake, seconds = Lake(sys.argv[1]), float(sys.argv[2])
+days = [f"2025-09-{day:02d}" for day in range(1, 6)]
+
+def work(kind):
+    versions = {day: [prices(day, rows=60, seed=seed) for seed in range(4)] for day in days}
+    end = time.monotonic() + seconds
+    for turn in itertools.count(1):
+        if kind == "reader":
+            for rows in lake.slice(PRICES).read().partition_by("day"):
+                assert any(rows.equals(frame) for frame in versions[str(rows["day"][0])]), rows
+        else:
+            day = days[turn % 5]
+            lake.write(PRICES, (day,), versions[day][turn % 4], run_id=f"{kind}-{turn}")
+        if time.monotonic() > end:
+            os.write(1, f"{kind} {turn}\\n".encode())
+            return
+
+members = []
+for kind in sys.argv[3:]:
+    members.append(os.fork())
+    if members[-1] == 0:
+        try:
+            work(kind)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+sys.exit(any([os.waitpid(member, 0)[1] for member in members]))
+"""
+
+
+def test_writers_and_readers_of_the_same_days_do_not_fail_and_read_whole_days(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    for day in range(1, 6):
+        lake.write(PRICES, (f"2025-09-{day:02d}",), prices(f"2025-09-{day:02d}", rows=60), run_id="first")
+    writers, readers, seconds = (4, 12, 600) if NIGHTLY else (2, 2, 0.1)
+    kinds = [*(f"writer{number}" for number in range(writers)), *["reader"] * readers]
+    command = [sys.executable, "-c", CROWD, lake.uri, str(seconds), *kinds]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    turns = [line.split() for line in done.stdout.splitlines()]
+    written = sum(int(turn) for kind, turn in turns if kind != "reader")
+    assert len(turns) == len(kinds)
+    assert lake.catalog.head() == 5 + written
+    assert len(lake.catalog.superseded(PRICES.name)) == written

@@ -67,7 +67,7 @@ def contents(home: Path) -> dict[tuple[str, tuple[str, ...]], str]:
     found = {(name, partition): manifest for name, declared in TABLES.items() for partition, manifest in lake.manifests(declared).items()}
     for manifest in found.values():
         lake.verify(manifest)
-    digests = {place: manifest.sha256 for place, manifest in found.items() if not place[0].endswith("_pulls")}
+    digests = {place: manifest.digest for place, manifest in found.items() if not place[0].endswith("_pulls")}
     left_out = {"benchmark/forecasts": TOOK, "raw/kalshi_markets": ORIGIN, "raw/polymarket_markets": ORIGIN}
     for name, partition in [place for place in digests if place[0] in left_out]:
         rows = lake.slice(table(name), [partition]).read().drop(left_out[name])
@@ -109,7 +109,7 @@ def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path,
     calm.mkdir()
     rough.mkdir()
     finish(calm)
-    for pattern in ("raw/kalshi_pages/day/*", "raw/kalshi_markets/*/manifest.json", "benchmark/forecasts/*/*/*.parquet"):
+    for pattern in ("raw/kalshi_pages/day/*", "raw/kalshi_markets/*/*.parquet", "benchmark/forecasts/*/*/*.parquet"):
         assert kill_when(rough, pattern)
         contents(rough)
     finish(rough)

@@ -202,7 +202,7 @@ def load_cohort(records: Records, week: date) -> FrozenCohort | None:
 def is_all_reconstructed(context: WeekContext) -> bool:
     """Return whether all cohorts are reconstructed, so that all their rows can be rebuilt from the journal and the venues."""
     # Of a damaged manifest only the partition is known.
-    weeks = {date.fromisoformat(week) for declared in (AGENTS, UNIVERSE) for (week,) in context.lake.partitions(declared)}
+    weeks = {date.fromisoformat(week) for declared in (AGENTS, UNIVERSE) for (week,) in context.lake.manifests(declared)}
     cohorts = (load_cohort(context.records, week) for week in weeks)
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 

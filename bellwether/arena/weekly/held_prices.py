@@ -39,18 +39,19 @@ _DAY = timedelta(days=1)
 def store_tick(context: WeekContext) -> tuple[date, int]:
     """Fetch current prices of held outcomes, and store those that changed. Return the UTC day and the number of new rows.
 
-    Ticks on a lake in a folder wait for each other. The stored day is read after the requests, which may take minutes. An outcome that was never
+    Ticks on a lake in a folder wait for each other. The stored day is read after the requests, which may take minutes, and is not replaced if another
+    run writes it in between. An outcome that was never
     quoted since it was bought gets the midpoint at which it was bought. The first tick of a day stores every held price and ignores reconstructed
     prices, so that a day can be read without the day before.
     """
     with context.lake.lock("marks"):
         opened, observations = _observe_prices(context)
         now, rules = context.now(), load_methodology(folder=context.registry)
-        day = interval_start(now, rules.mark_minutes).date()
+        day, base = interval_start(now, rules.mark_minutes).date(), context.lake.catalog.head()
         rows, changed = _merge_tick(context, opened, observations, now, rules)
         if changed:
             # Without inputs, so that the day remains out of date for reconstructed prices.
-            context.lake.write(PRICES, (day.isoformat(),), rows, run_id=context.run, inputs={})
+            context.lake.write(PRICES, (day.isoformat(),), rows, run_id=context.run, inputs={}, base=base)
     return day, changed
 
 
@@ -100,18 +101,19 @@ Tokens = dict[PriceKey, str]
 
 #: Opening prices of held outcomes, sorted by (market, outcome).
 Opened = dict[PriceKey, HeldPrice]
-#: Cache by lake: marks of the tables, held outcomes, and their tokens by venue. A tick folds nothing while the marks are unchanged.
-_held: dict[str, tuple[tuple[str | None, ...], Opened, dict[Venue, Tokens]]] = {}
+#: Cache by lake: latest commits of the tables, held outcomes, and their tokens by venue. A tick folds nothing while these are unchanged.
+_held: dict[str, tuple[tuple[int, ...], Opened, dict[Venue, Tokens]]] = {}
 
 
 def _current_holdings(context: WeekContext) -> tuple[Opened, dict[Venue, Tokens]]:
     """Return the held outcomes with the prices at which they were last opened, and, by venue, the token that quotes each of them."""
-    marks = tuple(context.lake.marks((AGENTS, TRADES, EVIDENCE, UNIVERSE)).values())
+    heads = context.lake.catalog.heads()
+    numbers = tuple(heads.get(table.name, 0) for table in (AGENTS, TRADES, EVIDENCE, UNIVERSE))
     cached = _held.get(context.lake.uri)
-    if cached is None or cached[0] != marks or None in marks:
+    if cached is None or cached[0] != numbers:
         opened = {venue: _opening_prices(ledger) for venue, ledger in _fold_ledgers(context, reconstructed=None).items()}
         cached = _held[context.lake.uri] = (
-            marks,
+            numbers,
             dict(sorted((key, price) for prices in opened.values() for key, price in prices.items())),
             {venue: _quoted_tokens(context, prices) for venue, prices in opened.items()},
         )

@@ -78,4 +78,4 @@ def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
 
 def _digests(lake: Lake, declared: Table) -> dict[str, str]:
     """Return the SHA-256 of each partition of a table."""
-    return {partition[0]: manifest.sha256 for partition, manifest in lake.manifests(declared).items()}
+    return {partition[0]: manifest.digest for partition, manifest in lake.manifests(declared).items()}

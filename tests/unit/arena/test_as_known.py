@@ -265,10 +265,10 @@ def test_a_decision_has_one_row_known_from_its_first_state_and_a_version_for_eac
 def test_a_week_that_is_run_again_keeps_its_bytes_also_over_damaged_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = (tables.DECISIONS, tables.DECISION_VERSIONS, tables.REFUSALS, tables.TRADES, tables.AGENTS, MESSAGES)
     arena, partition = run_hourly(tmp_path, monkeypatch, RUNS[2:]), (START.date().isoformat(),)
-    before = {one.name: arena.lake.manifests(one)[partition].sha256 for one in kept}
+    before = {one.name: arena.lake.manifests(one)[partition].digest for one in kept}
     Path(arena.lake.storage.location(arena.lake.manifests(tables.DECISIONS)[partition].file)).write_bytes(b"{")
     arena.decide(START.date())
-    assert {one.name: arena.lake.manifests(one)[partition].sha256 for one in kept} == before
+    assert {one.name: arena.lake.manifests(one)[partition].digest for one in kept} == before
     assert arena.read(tables.DECISIONS).height == 4
 
 

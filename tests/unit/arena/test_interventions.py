@@ -212,7 +212,7 @@ def settle(arena: Arena) -> None:
 
 def contents(arena: Arena) -> tuple[dict[Any, str], list[Intervention]]:
     """Return the SHA-256 of every partition, and the interventions in the journal."""
-    found = {(name, place): one.sha256 for name, declared in TABLES.items() for place, one in arena.lake.manifests(declared).items()}
+    found = {(name, place): one.digest for name, declared in TABLES.items() for place, one in arena.lake.manifests(declared).items()}
     with arena.journal() as journal:
         return found, load_interventions(arena.world(journal).records)
 

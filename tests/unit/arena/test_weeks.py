@@ -73,13 +73,13 @@ def test_past_weeks_are_reconstructed_and_each_agent_decides_once_a_week(tmp_pat
     assert sorted(arena.calls) == sorted(f"{name} {sample}" for name in calls for sample in ((0, 1) if "mute" in name else (0,)))
 
     before, asked = arena.stored(), len(arena.calls)
-    files = {one.name: [stored.sha256 for stored in arena.lake.manifests(one).values()] for one in (tables.TRADES, tables.DECISIONS)}
+    files = {one.name: [stored.digest for stored in arena.lake.manifests(one).values()] for one in (tables.TRADES, tables.DECISIONS)}
     for week in (WEEK, WEEK + SEVEN):
         arena.decide(week, run="again")
     assert len(arena.calls) == asked
     assert_equal(arena.stored(), before)
     assert files == {
-        one.name: [stored.sha256 for stored in arena.lake.manifests(one).values()] for one in (tables.TRADES, tables.DECISIONS)
+        one.name: [stored.digest for stored in arena.lake.manifests(one).values()] for one in (tables.TRADES, tables.DECISIONS)
     }
 
 

@@ -47,8 +47,8 @@ def place(bucket: str) -> str:
 
 
 @pytest.fixture
-def lake(bucket: str, store: Any) -> Lake:
-    lake = Lake(f"{bucket}/lake")
+def lake(bucket: str, store: Any, tmp_path: Path) -> Lake:
+    lake = Lake(f"{bucket}/lake", catalog=tmp_path / "catalog.db")
     lake.write(PRICES, ("2025-09-01",), prices(), run_id="r1")
     lake.write(SERIES, (), series(), run_id="r1")
     return lake
@@ -92,14 +92,14 @@ def test_another_machine_reads_what_was_published(
     )
 
 
-def test_a_second_publication_is_built_from_the_first_one_and_leaves_its_object(
+def test_a_second_publication_leaves_the_object_of_the_first_one(
     lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(lake, place, tables=CHOSEN)
     other_machine(tmp_path / "other", monkeypatch)
     lake.write(FORECASTS, ("2025q3", "a/b"), forecasts(forecaster="a/b"), run_id="r1")
-    done = publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
-    assert (done.complete, done.partitions, done.rows) == (False, 3, 13)
+    done = publish(lake, place, tables=CHOSEN)
+    assert (done.partitions, done.rows) == (3, 13)
     assert query(place, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
     assert query(place, "FROM clean.prices").equals(prices())
     assert len(objects(store, place)) == 2
@@ -139,7 +139,7 @@ def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
 
     monkeypatch.setattr(StorePlace, "_switch_pointer", late)
     lake.write(SERIES, (), series(rows=5), run_id="r2")
-    publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
+    publish(lake, place, tables=CHOSEN)
     assert len(races) == 1
     assert pointer(store, place)["object"] not in races
     assert query(place, "SELECT count(DISTINCT forecaster) FROM benchmark.forecasts").item() == 1
@@ -169,9 +169,9 @@ def test_requests_follow_what_has_changed(lake: Lake, place: str, s3_server: S3S
         lake.write(PRICES, ("2025-10-01",), prices("2025-10-01", seed=count), run_id="new")
         with s3_server.counting() as looking:
             assert tables_written_since(lake, place, CHOSEN) == [PRICES]
-        assert looking == {"GET": 1, "LIST": 1}
+        assert looking == {"GET": 1}
         with s3_server.counting() as publishing:
-            publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
+            publish(lake, place, tables=CHOSEN)
         found.append(publishing.total())
         with s3_server.counting() as asking:
             assert query(place, "SELECT count(*) FROM clean.prices").item() == (count + 1) * 6
@@ -248,7 +248,7 @@ def test_an_object_that_is_not_as_it_was_published_is_refused_and_published_agai
     with pytest.raises(LakeError, match="publish it again: `bellwether warehouse`"):
         query(place, "SELECT 1")
     assert cached() == []
-    assert publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1)).complete
+    publish(lake, place, tables=CHOSEN)
     assert query(place, "FROM clean.prices").equals(prices())
 
 
@@ -269,7 +269,7 @@ def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, s3_server: S3
     for number in range(2):
         lake.write(SERIES, (), series(rows=number + 4), run_id=f"r{number}")
         try:
-            publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
+            publish(lake, place, tables=CHOSEN)
         except LakeError:
             failures += 1
         for copy in cached():

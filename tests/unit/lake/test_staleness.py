@@ -153,12 +153,12 @@ class Run:
     """A run that reads its input at its beginning or later, and writes that input when it ends."""
 
     def __init__(self, lake: Lake, name: str, *, loads: bool) -> None:
-        self.lake, self.name, self.since = lake, name, lake.clock()
+        self.lake, self.name, self.base = lake, name, lake.catalog.head()
         self.loaded = {RAW.name: {one.partition: one for one in lake.slice(RAW).manifests}} if loads else {}
         self.value = sum(lake.slice(RAW).read()["value"])
 
     def end(self, recipe: TableInputs) -> int:
-        state = LoadedLake(self.lake, TODAY, self.loaded, since=self.since, run_id=self.name)
+        state = LoadedLake(self.lake, TODAY, self.loaded, base=self.base, run_id=self.name)
         write(self.lake, TOTAL, (), self.value, run_id=self.name, inputs=state.versions(recipe, ()))
         return self.value
 

@@ -60,7 +60,7 @@ def test_an_old_file_that_was_just_superseded_stays(lake: Lake, clock: Clock) ->
     assert len(lake.vacuum(HOUR).files) == 1
 
 
-def test_what_a_manifest_names_stays_whatever_its_age(lake: Lake, clock: Clock) -> None:
+def test_current_files_stay_whatever_their_age(lake: Lake, clock: Clock) -> None:
     lake.write(PRICES, DAY, prices(), run_id="r1")
     lake.write(SERIES, (), series(), run_id="r1")
     clock.now += 10_000 * HOUR
@@ -71,23 +71,12 @@ def test_what_a_manifest_names_stays_whatever_its_age(lake: Lake, clock: Clock) 
 def test_drafts_of_writers_that_died_go(lake: Lake, clock: Clock) -> None:
     lake.write(PRICES, DAY, prices(), run_id="r1")
     folder = Path(lake.storage.location("clean/prices/2025-09-01"))
-    for name in ("r2.parquet.tmp-0badcafe", "manifest.json.tmp-0badcafe", "r2.parquet"):
+    for name in ("r2.parquet.tmp-0badcafe", "r3.parquet.tmp-0badcafe", "r2.parquet"):
         (folder / name).write_bytes(b"PAR1")
     assert lake.vacuum(HOUR).files == ()
     clock.now += 2 * HOUR
     assert len(lake.vacuum(HOUR).files) == 3
     assert names(lake) == ["r1.parquet"]
-
-
-def test_a_partition_of_a_damaged_manifest_keeps_all_and_the_others_are_vacuumed(lake: Lake, clock: Clock) -> None:
-    for run in ("r1", "r2"):
-        lake.write(PRICES, DAY, prices(), run_id=run)
-        lake.write(SERIES, (), series(), run_id=run)
-    folder = Path(lake.uri) / "clean/prices/2025-09-01"
-    (folder / "manifest.json").write_text("{")
-    clock.now += 2 * HOUR
-    assert lake.vacuum(HOUR).files == ("raw/kalshi_series/r1.parquet",)
-    assert {one.name for one in folder.iterdir()} == {"manifest.json", "r1.parquet", "r2.parquet"}
 
 
 def test_files_that_are_not_the_lakes_own_stay(lake: Lake, clock: Clock) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -15,7 +15,6 @@ import pytest
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, build, meta, warehouse
-from bellwether.lake.storage import Folder
 from bellwether.lake.verification import verify
 from bellwether.lake.warehouse import Publication, covered_files, current_files, publish, query, tables_written_since
 from bellwether.tables import TABLES, table
@@ -101,12 +100,12 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
     manifest = lake.manifest(PRICES, DAY)
     assert manifest is not None
     assert found.row(1, named=True) == {
-        **{name: getattr(manifest, name) for name in ("rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")},
+        **{name: getattr(manifest, name) for name in meta._SHARED},
+        "inputs": None,
         "table_name": "clean.prices",
         "partition": "2025-09-01",
         "file": lake.storage.location(manifest.file),
         "published": True,
-        "damage": None,
     }
 
 
@@ -183,76 +182,17 @@ def test_a_file_of_another_day_is_found_by_its_checksum(lake: Lake, path: Path) 
     assert found.files == sum(len(lake.manifests(declared)) for declared in TABLES.values())
 
 
-def test_verifying_goes_on_after_a_damaged_manifest(lake: Lake) -> None:
-    first, second, *_ = lake.manifests(PRICES).values()
-    Path(lake.storage.location(first.file)).with_name("manifest.json").write_text("{")
-    Path(lake.storage.location(second.file)).unlink()
-    found = verify(lake).damaged
-    assert [one.partition for one in found] == [first.partition[0], second.partition[0]]
-    assert "reading the manifest" in found[0].reason
-    assert f"`bellwether pull {first.partition[0]}` restores it" in found[0].reason
-
-
-LONG = timedelta(days=1)
-
-
-def content(path: Path) -> dict[str, object]:
-    """Return everything that a warehouse shows, unordered, except the times of its creation."""
-    comments = "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE NOT internal UNION ALL "
-    comments += "SELECT schema_name, table_name, comment FROM duckdb_tables() UNION ALL "
-    comments += "SELECT schema_name || '.' || table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
-    with warehouse.connect(path) as reader:
-        names = reader.execute("SELECT table_schema || '.' || table_name FROM information_schema.tables ORDER BY 1").fetchall()
-        rows = {name: sorted(map(repr, reader.execute(f"FROM {name}").fetchall())) for (name,) in names if name != "meta.publication"}
-        return {**rows, "comments": reader.execute(comments).fetchall()}
-
-
-def score(release: str, forecaster: str, value: float) -> pl.DataFrame:
-    row = {"release": release, "forecaster": forecaster, "scope": "all", "metric": "brier", "value": value, "rules": "1"}
-    counts = dict.fromkeys(("n", "n_questions", "n_clusters", "seed"), 1)
-    return SCORES.frame([{**row, **counts, "known_at": forecasts()["known_at"][0]}])
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Accesses to the lake in order: listed tables, and files compared with their checksums."""
-    seen: list[str] = []
-    files, verify = Folder.files, Lake.verify
-    monkeypatch.setattr(Folder, "files", lambda self, prefix: (seen.append(prefix), files(self, prefix))[1])
-    monkeypatch.setattr(Lake, "verify", lambda self, manifest: (seen.append(manifest.file), verify(self, manifest))[1])
-    return seen
-
-
-def test_a_publication_looks_at_the_tables_that_were_written_since_the_last_one(lake: Lake, path: Path, looks: list[str]) -> None:
-    assert publish(lake, path, tables=CHOSEN, complete_every=LONG).complete
-    looks.clear()
-    manifest = lake.write(PRICES, ("2025-09-03",), prices("2025-09-03"), run_id="r1")
-    done = publish(lake, path, tables=CHOSEN, complete_every=LONG)
-    assert (done.complete, done.partitions, done.rows) == (False, 5, 6 + 6 + 6 + 3 + 4)
-    assert looks.count("clean/prices") == 1
-    assert manifest.file in looks
-    assert not [name for name in looks if name in TABLES and name != "clean/prices"]
-
-
-def test_a_complete_publication_compares_no_file_with_its_checksum_again(lake: Lake, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_publication_compares_no_file_with_its_checksum_again(lake: Lake, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     for module in ("checksums", "lake"):
         monkeypatch.setattr(f"bellwether.lake.{module}.verify_checksum", lambda manifest, location, file: seen.append(location))
-    monkeypatch.setattr("bellwether.lake.inventory.CLOCK_TOLERANCE", timedelta(seconds=-10))  # makes the files appear older
-    assert publish(lake, path, tables=CHOSEN).complete
+    monkeypatch.setattr("bellwether.lake.build.CLOCK_TOLERANCE", timedelta(seconds=-10))  # makes the files appear older
+    publish(lake, path, tables=CHOSEN)
     assert len(seen) == len(set(seen)) > 0
     seen.clear()
     monkeypatch.setattr("bellwether.lake.checksums._sound", set())
-    assert publish(lake, path, tables=CHOSEN).complete
+    publish(lake, path, tables=CHOSEN)
     assert seen == []
-
-
-def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Path, looks: list[str]) -> None:
-    before = content(published)
-    assert tables_written_since(lake, published, CHOSEN) == []
-    publish(lake, published, tables=CHOSEN, complete_every=LONG)
-    assert looks == []
-    assert content(published) == before
 
 
 def test_a_mart_without_partitions_is_replaced(lake: Lake, path: Path) -> None:
@@ -261,7 +201,7 @@ def test_a_mart_without_partitions_is_replaced(lake: Lake, path: Path) -> None:
     lake.write(summary, (), first, run_id="r1")
     publish(lake, path, tables=[summary])
     lake.write(summary, (), first, run_id="r2")
-    publish(lake, path, tables=[summary], complete_every=LONG)
+    publish(lake, path, tables=[summary])
     assert query(path, "SELECT run_id FROM meta.partitions WHERE partition = '' AND file LIKE '%replay%'").to_series().to_list() == ["r2"]
 
 
@@ -269,30 +209,19 @@ def test_a_write_that_lands_while_the_warehouse_is_built_is_seen_by_the_next_loo
     lake: Lake, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(lake, path, tables=CHOSEN)
-    written = build._write
+    genuine = build.check_files
 
-    def late(*given: object, **named: object) -> object:
+    def late(*given: Any) -> Any:
+        rows = genuine(*given)
         lake.write(PRICES, DAY, prices(rows=30, seed=1), run_id="late")
-        return written(*given, **named)  # type: ignore[arg-type]
+        return rows
 
-    monkeypatch.setattr(build, "_write", late)
-    publish(lake, path, tables=CHOSEN, complete_every=LONG)
+    monkeypatch.setattr(build, "check_files", late)
+    publish(lake, path, tables=CHOSEN)
     monkeypatch.undo()
     assert tables_written_since(lake, path, CHOSEN) == [PRICES]
-    publish(lake, path, tables=CHOSEN, complete_every=LONG)
+    publish(lake, path, tables=CHOSEN)
     assert query(path, "SELECT count(*) FROM clean.prices").item() == 36
-
-
-def test_a_file_that_others_have_written_to_is_not_built_upon(lake: Lake, published: Path) -> None:
-    with duckdb.connect(str(published)) as connection:
-        connection.execute("CREATE TABLE clean.mine AS SELECT 1")
-    assert publish(lake, published, tables=CHOSEN, complete_every=LONG).complete
-    assert query(published, "SELECT table_name FROM information_schema.tables WHERE table_name = 'mine'").is_empty()
-
-
-def test_other_declarations_and_another_lake_are_published_completely(lake: Lake, published: Path, tmp_path: Path) -> None:
-    assert publish(lake, published, tables=[PRICES], complete_every=LONG).complete
-    assert publish(Lake(str(tmp_path / "other")), published, tables=[PRICES], complete_every=LONG).complete
 
 
 def test_every_table_is_there_with_its_columns_even_without_rows(reader: duckdb.DuckDBPyConnection) -> None:
@@ -373,41 +302,6 @@ def test_a_file_that_is_no_warehouse_is_refused(unchanged: Path, tmp_path: Path)
     path.unlink()
     with pytest.raises(LakeError, match=r"there is no file .*damaged.duckdb"):
         query(path, "SELECT 1")
-
-
-def test_a_damaged_manifest_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
-    manifest = Path(lake.uri) / "clean" / "prices" / DAY[0] / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"rows": 6', '"rows": "many"'))
-    done = publish(lake, published, tables=CHOSEN)
-    assert list(done.damaged) == [f"clean/prices {DAY[0]}"]
-    assert str(manifest) in done.damaged[f"clean/prices {DAY[0]}"]
-    assert query(published, "SELECT DISTINCT day::VARCHAR FROM clean.prices").to_series().to_list() == ["2025-09-02"]
-    assert current_files(lake, CHOSEN) == covered_files(published), "nothing is left to publish"
-
-
-def test_updates_lead_to_the_same_file_as_a_complete_publication(lake: Lake, path: Path, tmp_path: Path) -> None:
-    """One writer adds, replaces, damages, deletes and restores partitions of views and marts in random order."""
-    rng = random.Random(0)
-    chosen = [PRICES, SERIES, SCORES]
-    publish(lake, path, tables=chosen)
-    days = [f"2025-09-0{number}" for number in range(1, 6)]
-    for step in range(12):
-        day, forecaster = rng.choice(days), rng.choice(["a/b", "b", "c"])
-        match rng.randrange(6):
-            case 0 | 1:
-                lake.write(PRICES, (day,), prices(day, seed=step), run_id=f"r{step}")
-            case 2 | 3:
-                lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
-            case 4:
-                manifest = lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
-                Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
-            case 5:
-                shutil.rmtree(Path(lake.uri) / "clean" / "prices" / day, ignore_errors=True)
-        if rng.random() < 0.5 or step == 11:
-            assert not publish(lake, path, tables=chosen, complete_every=LONG).complete
-            assert tables_written_since(lake, path, chosen) == []
-    publish(lake, tmp_path / "complete.duckdb", tables=chosen)
-    assert content(path) == content(tmp_path / "complete.duckdb")
 
 
 def test_names_keep_their_numbers_and_standings_those_of_the_publication_before(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import itertools
 import json
 import os
@@ -50,18 +51,18 @@ def test_a_partition_is_forced_to_the_disk_where_that_is_asked_for(tmp_path: Pat
     manifest = lake.write(PRICES, DAY, prices(), run_id="r1")
     folder = (tmp_path / "lake" / manifest.file).parent
     drafts = {Path(name).name.partition(".tmp-")[0] for name in synced if ".tmp-" in name}
-    assert drafts == ({"r1.parquet", "manifest.json"} if durable else set())
+    assert drafts == ({"r1.parquet"} if durable else set())
     # Names must be durable: the folder of the files is flushed, and each new folder above.
     folders = {str(one) for one in (folder, *folder.parents) if one.is_relative_to(tmp_path)}
     assert folders & set(synced) == (folders if durable else set())
     assert lake.slice(PRICES, [DAY]).read().equals(prices())
 
 
-def test_the_manifest_says_what_the_file_holds(tmp_path: Path) -> None:
+def test_the_catalog_and_the_footer_describe_the_file(tmp_path: Path) -> None:
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    lake = Lake(str(tmp_path), clock=lambda: now)
-    manifest = lake.write(PRICES, DAY, prices(), run_id="r1")
-    file = tmp_path / manifest.file
+    lake = Lake(str(tmp_path / "lake"), clock=lambda: now)
+    manifest = lake.write(PRICES, DAY, prices(), run_id="r1", inputs={"raw/markets": "abc"}, code_version="7")
+    file = tmp_path / "lake" / manifest.file
     assert (manifest.rows, manifest.bytes, manifest.version, manifest.run_id, manifest.written_at) == (
         6,
         file.stat().st_size,
@@ -71,7 +72,19 @@ def test_the_manifest_says_what_the_file_holds(tmp_path: Path) -> None:
     )
     assert manifest.known_at == prices()["known_at"].max()
     assert lake.manifest(PRICES, DAY) == manifest
-    assert json.loads((file.parent / "manifest.json").read_bytes())["sha256"] == manifest.sha256
+    assert manifest.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    facts = json.loads(pq.read_metadata(file).metadata[b"bellwether"])
+    assert facts == {
+        "table": "clean/prices",
+        "partition": ["2025-09-01"],
+        "version": "1",
+        "run_id": "r1",
+        "written_at": "2026-01-02T03:04:05+00:00",
+        "inputs": {"raw/markets": "abc"},
+        "code_version": "7",
+        "rows": 6,
+        "known_at": manifest.known_at.isoformat(),
+    }
 
 
 def test_unranked_rows_come_last(lake: Lake) -> None:
@@ -85,12 +98,13 @@ def test_unranked_rows_come_last(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_same_rows_in_any_order_and_chunking_are_the_same_bytes(lake: Lake, seed: int) -> None:
+def test_the_same_rows_in_any_order_and_chunking_have_the_same_digest(lake: Lake, seed: int) -> None:
     frame = prices(rows=300)
-    expected = lake.write(PRICES, DAY, frame, run_id="plain").sha256
+    expected = lake.write(PRICES, DAY, frame, run_id="plain").digest
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=seed)
     chunked = pl.concat([shuffled.slice(0, 7 * seed + 1), shuffled.slice(7 * seed + 1)], rechunk=False)
-    assert lake.write(PRICES, DAY, chunked, run_id="other").sha256 == expected
+    assert lake.write(PRICES, DAY, chunked, run_id="other").digest == expected
+    assert lake.write(PRICES, DAY, iter([frame]), run_id="stream").digest != lake.write(PRICES, DAY, frame.head(299), run_id="less").digest
 
 
 def test_a_row_of_another_partition_is_refused(lake: Lake) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from bellwether.lake import Lake
 from bellwether.publish.delta import DeltaCopy, update_copies
 from bellwether.tables import Table, table
 from cli.main import main
+from tests.damage import forget_partition
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
 DAYS = ("2025-09-01", "2025-09-02", "2025-09-03")
@@ -93,7 +93,7 @@ def test_removed_partitions_and_odd_names(lake: Lake, tmp_path: Path) -> None:
     lake.write(FORECASTS, ("2025q3", ODD), forecasts(forecaster=ODD, rows=2), run_id="r2")
     assert counts(exported(lake, where, FORECASTS)) == [(1, 0, 1)]
     assert stored(where, FORECASTS)["forecaster"].value_counts().sort("count").rows() == [(ODD, 2), ("market-24h", 4)]
-    shutil.rmtree(next((tmp_path / "lake" / FORECASTS.name / "2025q3").glob("o%27*")))
+    forget_partition(lake, FORECASTS, ("2025q3", ODD))
     assert counts(exported(lake, where, FORECASTS)) == [(0, 1, 1)]
     assert stored(where, FORECASTS)["forecaster"].unique().to_list() == ["market-24h"]
 
