@@ -28,6 +28,7 @@ from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
 from bellwether.journal.schema import journal_version
 from bellwether.journal.verification import verify_file
+from bellwether.lake.catalog import catalog_version
 from bellwether.lake.warehouse import publication_time, query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
 from bellwether.questions import releases
@@ -101,11 +102,14 @@ def _dagster_home(config: Settings) -> Iterator[Finding]:
         yield Finding("DAGSTER_HOME", "ok", described)
 
 
-def _journal_file(config: Settings) -> Iterator[Finding]:
-    """Check the contents of a journal in SQLite. Postgres verifies its own files."""
-    if not config.shares_limits and (path := journal_path(config)).is_file():
-        verify_file(path, f"reading the journal {path}", journal_version.name, immutable=not os.access(path.parent, os.W_OK))
-        yield Finding("journal file", "ok", f"{path} is intact")
+def _database_files(config: Settings) -> Iterator[Finding]:
+    """Check the contents of journal and catalog in SQLite. Postgres verifies its own files."""
+    if config.shares_limits:
+        return
+    for name, path, marker in (("journal", journal_path(config), journal_version), ("catalog", Path(config.catalog), catalog_version)):
+        if path.is_file():
+            verify_file(path, f"reading the {name} {path}", marker.name, immutable=not os.access(path.parent, os.W_OK))
+            yield Finding(f"{name} file", "ok", f"{path} is intact")
 
 
 def _registry(config: Settings) -> Iterator[Finding]:
@@ -149,7 +153,7 @@ LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _arena,
     _venue,
     deployment,
-    _journal_file,
+    _database_files,
     _warehouse,
 )
 

@@ -14,7 +14,7 @@ import click
 from bellwether.console import console, emit
 from bellwether.doctor import examine, try_connections
 from bellwether.domains import load_domains, resolve_reference
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
@@ -86,15 +86,30 @@ def worker(name: str | None) -> None:
 
 @click.command()
 @click.option("--live", is_flag=True, help="Test every venue and every configured key instead; keys are not shown.")
+@click.option("--rebuild", is_flag=True, help="Rebuild a lost catalog of the lake instead, and list uncommitted files.")
+@click.option(
+    "--backup",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --rebuild: folder of a backup to start from, if it is newer than the warehouse.",
+)
+@click.option(
+    "--adopt",
+    multiple=True,
+    metavar="FILE",
+    help="With --rebuild: make this uncommitted file the current one of its partition; repeatable.",
+)
 @AS_JSON
-def doctor(live: bool, as_json: bool) -> None:
-    """Check versions, folders, registry, venues and warehouse; exit with 1 if there is a problem.
+def doctor(live: bool, rebuild: bool, backup: Path | None, adopt: tuple[str, ...], as_json: bool) -> None:
+    """Check versions, folders, registry, venues, databases and warehouse; exit with 1 if there is a problem.
 
     --live sends one harmless request to Kalshi, its WebSocket, Polymarket's two APIs, and each model provider whose key is set
     (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; variables such as OPENAI_API_BASE apply).
     """
     if live:
         _test_connections(as_json)
+        return
+    if rebuild:
+        _rebuild_catalog(backup, adopt, as_json)
         return
 
     findings = examine(settings())
@@ -109,6 +124,40 @@ def doctor(live: bool, as_json: bool) -> None:
                 console().print(f"     {finding.advice}", markup=False, soft_wrap=True)
     if any(finding.status == "bad" for finding in findings):
         sys.exit(1)
+
+
+def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool) -> None:
+    """Rebuild the catalog from the newer of the published warehouse and a backup unless it exists, adopt files, and print the uncommitted ones."""
+    from bellwether.backup.backup import CATALOG
+    from bellwether.backup.manifest import BackupManifest
+    from bellwether.lake import Lake
+    from bellwether.lake import rebuild as lake_rebuild
+
+    config = settings()
+    lake, report = Lake.of(config), {"partitions": 0, "source": None}
+    if not lake.catalog.exists() or not lake.catalog.read():
+        sources = []
+        if backup is not None:
+            sources.append(lake_rebuild.read_backup(backup / CATALOG, datetime.fromisoformat(BackupManifest.read(backup).made_at)))
+        try:
+            sources.append(lake_rebuild.read_publication(lake, config.warehouse_uri))
+        except LakeError:
+            if not sources:
+                raise
+        source = max(sources, key=lambda source: source.at)
+        report = {"partitions": lake_rebuild.rebuild(lake, source), "source": source.place}
+    adopted = [manifest.file for manifest in lake_rebuild.adopt(lake, adopt)]
+    uncommitted = lake_rebuild.find_uncommitted(lake)
+    if as_json:
+        emit({**report, "adopted": adopted, "uncommitted": [manifest.file for manifest in uncommitted]})
+        return
+    if report["source"]:
+        console().print(f"{report['partitions']:,} partitions from {report['source']}", markup=False, soft_wrap=True)
+    for name in adopted:
+        console().print(f"adopted {name}", markup=False, soft_wrap=True)
+    for manifest in uncommitted:
+        text = f"uncommitted {manifest.file}: {manifest.rows:,} rows, run {manifest.run_id}, {manifest.written_at:%Y-%m-%d %H:%M:%S} UTC"
+        console().print(text, markup=False, soft_wrap=True)
 
 
 def _test_connections(as_json: bool) -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection, Engine, RowMapping
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from bellwether.errors import LakeError
@@ -159,14 +159,16 @@ class Catalog:
             statement = statement.where(partitions.c.table == table)
         if wanted is not None:
             statement = statement.where(partitions.c.partition.in_([_dump(partition) for partition in wanted]))
-        rows = self._read(lambda connection: list(connection.execute(statement).mappings()), [])
+        empty: list[RowMapping] = []
+        rows = self._read(lambda connection: list(connection.execute(statement).mappings()), empty)
         return sorted(map(_manifest, rows), key=lambda manifest: (manifest.table, manifest.partition))
 
     def superseded(self, table: str) -> dict[str, datetime]:
         """Return when each superseded file of a table was replaced."""
         columns = partitions.c.file, sa.func.max(partitions.c.replaced_at)
         statement = sa.select(*columns).where(partitions.c.lake == self._lake, partitions.c.table == table, ~_is_current)
-        rows = self._read(lambda connection: list(connection.execute(statement.group_by(partitions.c.file)).tuples()), [])
+        empty: list[tuple[str, str]] = []
+        rows = self._read(lambda connection: list(connection.execute(statement.group_by(partitions.c.file)).tuples()), empty)
         return {file: datetime.fromisoformat(at) for file, at in rows}
 
     def created_at(self) -> datetime | None:

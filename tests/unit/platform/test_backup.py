@@ -19,7 +19,7 @@ from bellwether.backup import backup, restore, select_expired
 from bellwether.backup.backup import prune
 from bellwether.backup.manifest import FILE, FORMAT, backup_name, backup_time
 from bellwether.deployment import deployment
-from bellwether.doctor import _journal_file, _paths, _warehouse
+from bellwether.doctor import _database_files, _paths, _warehouse
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal
 from bellwether.journal.records import Records
@@ -297,13 +297,13 @@ def test_a_damaged_journal_makes_no_backup_and_is_reported(settings_of_home: Set
     path = config.world_home / "journal.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert [finding.status for finding in _journal_file(config)] == ["ok"]
+    assert [finding.status for finding in _database_files(config)] == ["ok"]
     JOURNAL_HARMS[harm](path, path.read_bytes())
     with pytest.raises(BellwetherError, match="backing up the journal"):
         backup(config, tmp_path / "backups", at=AT)
     assert list((tmp_path / "backups").iterdir()) == []
     with pytest.raises(LakeError, match="reading the journal"):
-        list(_journal_file(config))
+        list(_database_files(config))
 
 
 def fill(home: Path, forecaster: str) -> Settings:
@@ -350,7 +350,7 @@ def test_a_home_works_at_any_path(tmp_path: Path, config: Settings) -> None:
     assert read_back(config) == ["mine"] * 4
     assert (tmp_path / NAME / "sandbox" / "journal.db").is_file()
     assert verify(Lake(config.lake_uri)).damaged == ()
-    findings = [finding for look in (_paths, deployment, _journal_file, _warehouse) for finding in look(config)]
+    findings = [finding for look in (_paths, deployment, _database_files, _warehouse) for finding in look(config)]
     assert {finding.status for finding in findings} == {"ok"}, findings
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted({NAME, *OTHERS})
     assert not [other for other in OTHERS if list((tmp_path / other).iterdir())]
@@ -360,4 +360,4 @@ def test_a_backup_works_at_any_path(tmp_path: Path, config: Settings) -> None:
     restored = Settings(home=tmp_path / "restored" / NAME)
     restore(restored, backup(config, tmp_path / "backups" / NAME, at=AT))
     assert Lake(restored.lake_uri).slice(table("raw/kalshi_series")).read()["series_ticker"].to_list() == ["mine"]
-    assert {finding.status for finding in _journal_file(restored)} == {"ok"}
+    assert {finding.status for finding in _database_files(restored)} == {"ok"}
