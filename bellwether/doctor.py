@@ -26,6 +26,7 @@ from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
+from bellwether.journal import Journal
 from bellwether.journal.schema import journal_version
 from bellwether.journal.verification import verify_file
 from bellwether.lake.catalog import catalog_version
@@ -112,6 +113,13 @@ def _database_files(config: Settings) -> Iterator[Finding]:
             yield Finding(f"{name} file", "ok", f"{path} is intact")
 
 
+def _responses(config: Settings) -> Iterator[Finding]:
+    """Compare the responses in the journal with their checksums."""
+    with Journal.of(config) as journal:
+        if journal.exists():
+            yield Finding("responses", "ok", f"{journal.verify():,} of models are intact")
+
+
 def _registry(config: Settings) -> Iterator[Finding]:
     yield Finding("registry", "ok", f"{len(releases())} releases, {len(forecasters())} forecasters")
 
@@ -154,6 +162,7 @@ LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _venue,
     deployment,
     _database_files,
+    _responses,
     _warehouse,
 )
 

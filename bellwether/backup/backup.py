@@ -9,6 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
 from bellwether import __version__
 from bellwether.backup.manifest import FILE, FORMAT, BackupManifest, backup_name, backup_time, list_files
@@ -16,7 +17,7 @@ from bellwether.backup.retention import select_expired
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
 from bellwether.journal.database_url import convert_driver_error, parse_url
-from bellwether.journal.journal import require_no_answers
+from bellwether.journal.journal import Journal, require_no_answers
 from bellwether.journal.schema import journal_version
 from bellwether.journal.verification import open_read_only, verify_file
 from bellwether.lake import Lake
@@ -78,6 +79,8 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
             doing = f"backing up the journal {journal}"
             _copy_sqlite(journal, draft / JOURNAL, doing)
             verify_file(draft / JOURNAL, doing, journal_version.name, immutable=True)
+            with Journal(f"sqlite:///{quote(str(draft / JOURNAL))}") as copied_journal:
+                copied_journal.verify()
         for name, source in copied.items():
             if name == RECORDINGS:
                 _copy_recordings(source, draft / name)

@@ -246,6 +246,10 @@ class Journal:
         """Count the calls for each combination of purpose, model, state and outcome."""
         return self.database.read("counting model calls", count_calls)
 
+    def verify(self) -> int:
+        """Compare every stored response with its SHA-256, and return their number. Raises `LakeError` that names the first damaged one."""
+        return self.database.snapshot("verifying responses", rows.verify_responses)
+
     def export(self) -> dict[str, pl.DataFrame]:
         """Return the tables `calls`, `attempts`, `responses`, `reopenings` and `records` as of one instant, without lease tokens."""
         return self.database.snapshot("exporting", export_tables)

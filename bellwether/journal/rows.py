@@ -10,10 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from bellwether.errors import LakeError
 from bellwether.journal.database import Transaction
 from bellwether.journal.request import CallKey
 from bellwether.journal.schema import attempts, calls, reopenings, responses
 from bellwether.journal.values import Answered, CallStatus, CostSource, Outcome, Reply, Served, State, Usage
+from bellwether.journal.verification import hash_response
 
 _CLAIM_FIELDS = ("state", "holder", "lease_token", "lease_expires_at", "finished_at", "answer", "outcome", "reason")
 
@@ -134,7 +136,8 @@ def end_attempt(
     transaction.change(_end, values)
     if outcome is Outcome.OK or reply.body or reply.content is not None:
         texts = {"content": reply.content, "reasoning": reply.reasoning, "finish_reason": reply.finish_reason}
-        transaction.change(_insert_response, {"key": key, "number": number, "body": reply.body, "stored_at": at, **texts})
+        digest = hash_response(reply.body, *texts.values())
+        transaction.change(_insert_response, {"key": key, "number": number, "body": reply.body, "sha256": digest, "stored_at": at, **texts})
 
 
 def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
@@ -170,6 +173,18 @@ def read_body(transaction: Transaction, key: str, number: int) -> bytes | None:
     """Return the stored response body of an attempt; None without one."""
     row = transaction.row(_body, {"k": key, "n": number})
     return None if row is None else bytes(row.body)
+
+
+def verify_responses(transaction: Transaction) -> int:
+    """Compare every response with its SHA-256, and return their number. Raises `LakeError` that names the first damaged one."""
+    count = 0
+    for row in transaction.connection.execute(sa.select(responses).order_by(responses.c.key, responses.c.number)):
+        if hash_response(bytes(row.body), row.content, row.reasoning, row.finish_reason) != row.sha256:
+            raise LakeError(
+                f"verifying the journal: response {row.number} of call {row.key[:12]} is damaged (SHA-256 differs); restore a backup"
+            )
+        count += 1
+    return count
 
 
 def read_answer(transaction: Transaction, key: str) -> Answered | None:

@@ -30,7 +30,7 @@ from bellwether.errors import ConfigError
 from bellwether.journal.values import CostSource, Outcome, State
 
 #: Version of these tables. Journals of other versions are rejected.
-VERSION = 2
+VERSION = 3
 
 _ESCAPE = "\x1a"
 
@@ -194,7 +194,7 @@ Index(
     *(attempts.c[name] for name in ("run", "model", "outcome", "estimate_microdollars", "cost_microdollars")),
 )
 
-#: One row per response body, verbatim, also of failures.
+#: One row per response body, verbatim, also of failures. sha256: of body and texts (`bellwether.journal.verification.hash_response`).
 responses = Table(
     "responses",
     metadata,
@@ -204,6 +204,7 @@ responses = Table(
     Column("content", AnyText),
     Column("reasoning", AnyText),
     Column("finish_reason", AnyText),
+    Column("sha256", String(64), nullable=False),
     Column("stored_at", Utc, nullable=False),
     ForeignKeyConstraint(["key", "number"], ["attempts.key", "attempts.number"]),
 )

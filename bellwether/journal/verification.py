@@ -1,7 +1,8 @@
-"""Verification of SQLite files of the journal and of the lake's catalog, before a backup accepts them and on demand."""
+"""Verification of the SQLite files of journal and catalog, and of stored responses, before a backup accepts them and on demand."""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -34,3 +35,11 @@ def verify_file(path: Path, doing: str, marker: str, *, immutable: bool) -> None
         raise convert_driver_error(doing, error, None) from None
     if faults:
         raise LakeError(f"{doing}: the file is damaged ({' '.join(faults[0].split())}); it was left as it is. Restore a backup")
+
+
+def hash_response(body: bytes, *texts: str | None) -> str:
+    """Return the SHA-256 of a response, in hex. texts: content, reasoning and reason of the end, which were parsed from the body."""
+    digest = hashlib.sha256(body)
+    for text in texts:
+        digest.update(b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

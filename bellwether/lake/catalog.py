@@ -377,8 +377,8 @@ def _values(manifest: Manifest) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "number"}
 
 
-def _manifest(row: Mapping[str, Any]) -> Manifest:
-    values = {name: value for name, value in row.items() if name not in ("lake", "replaced_at")}
+def _manifest(row: RowMapping) -> Manifest:
+    values: dict[str, Any] = {str(name): value for name, value in row.items() if name not in ("lake", "replaced_at")}
     values |= {name: datetime.fromisoformat(values[name]) for name in ("written_at", "known_at", "checked_at") if values[name] is not None}
     values |= {
         "partition": tuple(orjson.loads(values["partition"])),

@@ -309,8 +309,8 @@ def test_the_tables_refuse_half_a_call_and_half_a_record(url: str) -> None:
         "UPDATE attempts SET cost_microdollars = -1",
         "UPDATE attempts SET cost_source = NULL",
         "UPDATE attempts SET outcome = NULL",
-        f"INSERT INTO responses (key, number, body, stored_at) SELECT '{key}', 2, body, stored_at FROM responses",
-        f"INSERT INTO responses (key, number, body, stored_at) SELECT '{key}', 1, body, stored_at FROM responses",
+        f"INSERT INTO responses (key, number, body, sha256, stored_at) SELECT '{key}', 2, body, sha256, stored_at FROM responses",
+        f"INSERT INTO responses (key, number, body, sha256, stored_at) SELECT '{key}', 1, body, sha256, stored_at FROM responses",
         f"INSERT INTO attempts (key, number, model, purpose, scope, holder, lease_token, started_at) "
         f"SELECT '{'0' * 64}', 1, model, purpose, scope, holder, lease_token, started_at FROM attempts",
         "UPDATE records SET body = NULL",

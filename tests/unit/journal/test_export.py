@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
+from bellwether.errors import LakeError
 from bellwether.journal import Journal, LeaseLost, Outcome, Scope
 from tests.unit.journal.calls import LEASE, START, Clock, begin_attempt, claim_attempt, claim_call, make_reply, make_request
 
@@ -46,6 +47,19 @@ def test_times_are_utc_money_is_integer_and_bodies_are_bytes(tables: dict[str, p
 
 def test_no_lease_token_leaves_the_journal(tables: dict[str, pl.DataFrame]) -> None:
     assert not [column for frame in tables.values() for column in frame.columns if "token" in column and "tokens" not in column]
+
+
+@pytest.mark.parametrize("column", ["body", "content"])
+def test_a_changed_response_is_found(journal: Journal, url: str, column: str) -> None:
+    for sample in range(3):
+        begin_attempt(journal, make_request(sample)).answer(make_reply("ja\x00, 70 %"))
+    assert journal.verify() == 3
+    value = "'7'" if column == "content" else "CAST('7' AS BLOB)" if url.startswith("sqlite") else "'7'::bytea"
+    key = make_request(1).key
+    with sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://")).begin() as connection:
+        connection.exec_driver_sql(f"UPDATE responses SET {column} = {value} WHERE key = '{key}'")
+    with pytest.raises(LakeError, match=rf"response 1 of call {key[:12]} is damaged \(SHA-256 differs\); restore a backup"):
+        journal.verify()
 
 
 def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES, table
 from cli.main import main
-from tests.unit.journal.calls import answered_lake
+from tests.unit.journal.calls import answered_lake, begin_attempt, make_reply
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 from tests.unit.site.world import rows
 
@@ -285,7 +285,7 @@ JOURNAL_HARMS: dict[str, Callable[[Path, bytes], object]] = {
     "overwritten": lambda path, data: path.write_bytes(data[:4096] + b"x" * (len(data) // 2 - 4096) + data[len(data) // 2 :]),
     "another header": lambda path, data: path.write_bytes(b"SQLite format 4\x00" + data[16:]),
     "a body without its call": lambda path, _: execute(
-        path, "INSERT INTO responses (key, number, body, stored_at) VALUES ('k', 1, x'00', '2026-03-01')"
+        path, "INSERT INTO responses (key, number, body, sha256, stored_at) VALUES ('k', 1, x'00', '', '2026-03-01')"
     ),
     "no version": lambda path, _: execute(path, "DROP TABLE journal_version"),
 }
@@ -297,13 +297,23 @@ def test_a_damaged_journal_makes_no_backup_and_is_reported(settings_of_home: Set
     path = config.world_home / "journal.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert [finding.status for finding in _database_files(config)] == ["ok"]
+    assert {finding.status for finding in _database_files(config)} == {"ok"}
     JOURNAL_HARMS[harm](path, path.read_bytes())
     with pytest.raises(BellwetherError, match="backing up the journal"):
         backup(config, tmp_path / "backups", at=AT)
     assert list((tmp_path / "backups").iterdir()) == []
     with pytest.raises(LakeError, match="reading the journal"):
         list(_database_files(config))
+
+
+def test_a_changed_response_makes_no_backup(settings_of_home: Settings, tmp_path: Path) -> None:
+    config = Settings(home=Path(shutil.copytree(settings_of_home.home, tmp_path / "home")))
+    with Journal(config.journal_url) as journal:
+        begin_attempt(journal).answer(make_reply("0.7"))
+    execute(config.world_home / "journal.db", "UPDATE responses SET content = '0.8'")
+    with pytest.raises(LakeError, match=r"response 1 of call \w{12} is damaged \(SHA-256 differs\)"):
+        backup(config, tmp_path / "backups", at=AT)
+    assert list((tmp_path / "backups").iterdir()) == []
 
 
 def fill(home: Path, forecaster: str) -> Settings:
