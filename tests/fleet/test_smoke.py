@@ -15,8 +15,8 @@ from tests.demo_home import LAST
 from tests.shared import wait_until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
-#: Days of three runs.
-PULL = ("pull", str(LAST), str(LAST + timedelta(days=14)))
+#: Days of two runs.
+PULL = ("pull", str(LAST), str(LAST + timedelta(days=6)))
 STARTED = "SELECT run_id FROM runs WHERE status = 'STARTED' AND pipeline_name = 'days'"
 RETRIED = "SELECT status FROM runs JOIN run_tags USING (run_id) WHERE key = 'dagster/parent_run_id'"
 
