@@ -138,7 +138,7 @@ class Runner:
         return ends
 
     def _backfill(
-        self, job: str, definition: dg.PartitionsDefinition[Any], partitions: Sequence[str], label: str, config: Mapping[str, Any]
+        self, job: str, definition: dg.PartitionsDefinition[Any] | None, partitions: Sequence[str], label: str, config: Mapping[str, Any]
     ) -> list[RunEnd]:
         """Let the fleet run a job for partitions. Returns partitions and error of each run; partitions without a run are those of a canceled
         backfill.
