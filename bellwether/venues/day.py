@@ -179,14 +179,10 @@ class VenueDay(ABC):
     async def complete(self, puller: Puller, markets: Markets) -> None:
         """Request the events, prices and other data of the markets."""
 
-    async def complete_followed(  # noqa: B027
-        self, puller: Puller, markets: Markets
-    ) -> None:
+    async def complete_followed(self, puller: Puller, markets: Markets) -> None:  # noqa: B027
         """Request what markets that were requested again have only now, such as winners."""
 
-    def drop_moved(  # noqa: B027
-        self, markets: Markets, pages: PageStore
-    ) -> None:
+    def drop_moved(self, markets: Markets, pages: PageStore) -> None:  # noqa: B027
         """Remove the markets that belong to another day, on which they are stored."""
 
     @abstractmethod
