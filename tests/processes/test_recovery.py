@@ -76,7 +76,7 @@ def contents(home: Path) -> dict[tuple[str, tuple[str, ...]], str]:
 
 
 def exists(lake: Path, pattern: str) -> bool:
-    """Return True if there is such a file. Folders may disappear, because the end of a pull merges its pages into one file."""
+    """Return True if there is such a file. Files may disappear meanwhile, such as drafts."""
     names = (os.path.relpath(os.path.join(folder, name), lake) for folder, _, names in os.walk(lake) for name in names)
     return any(fnmatch(name, pattern) for name in names)
 
@@ -119,7 +119,7 @@ def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path,
 
 
 def pages(lake: Path) -> set[str]:
-    """Return the files of pages. Folders may disappear, because the end of a pull merges its pages into one file."""
+    """Return the files of pages."""
     return {f"{folder}/{name}" for venue in Venue for folder, _, names in os.walk(lake / f"raw/{venue}_pages/day") for name in names}
 
 
