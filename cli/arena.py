@@ -68,7 +68,7 @@ def run(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Run weeks: universe, cohort, decisions, trades, evidence, marks and results. Finished steps are not repeated.
+    """Run weeks: decisions, trades, evidence, marks and results. Finished steps are not repeated.
 
     A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with a summary: refused legs, open decisions, cost, and
     what is due next. Exit status 1: decisions wait for money or a key, or marks are missing; the same command continues. Refused legs leave it 0.
@@ -125,7 +125,7 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @arena.command()
 @AS_JSON
 def status(as_json: bool) -> None:
-    """Show the weeks with their cohorts, decisions and open positions."""
+    """Show the weeks with cohorts, decisions and positions."""
     from bellwether.arena.weekly.queries import query_week_status as found
 
     config = settings()
@@ -146,7 +146,7 @@ def status(as_json: bool) -> None:
 @KNOWN_AT
 @AS_JSON
 def leaderboard(metric: str | None, known_at: datetime | None, as_json: bool) -> None:
-    """Rank the families in live and reconstructed cohorts, with intervals."""
+    """Rank the families of each methodology, with intervals. Live and reconstructed cohorts are separate."""
     read = open_table_reader(known_at)
     rows, standings = read(LEADERBOARD).sort("methodology", "reconstructed", "family"), read(table("arena/rankings"))
     _warn_of_delays(known_at, LEADERBOARD, table("arena/rankings"))
@@ -168,7 +168,7 @@ def leaderboard(metric: str | None, known_at: datetime | None, as_json: bool) ->
 @KNOWN_AT
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
-    """Show the agents of COHORT (its Sunday), or the history of its AGENT (a family)."""
+    """Show the agents of COHORT (its Sunday), or one AGENT. AGENT is a family; decisions, positions and cash movements are shown."""
     from bellwether.arena.weekly.queries import query_agent, query_cohort
 
     rows = open_table_reader(known_at)
@@ -189,7 +189,7 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
 @KNOWN_AT
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
-    """Show DECISION (COHORT/FAMILY/WEEK) with prompt, answers, parsing, fills, refusals and cash."""
+    """Show all about DECISION (COHORT/FAMILY/WEEK). Prompt, answers, parsed decision, refused legs, trades and cash movements."""
     from bellwether.arena.weekly.queries import explain_decision
 
     explanation = explain_decision(open_table_reader(known_at), decision)
@@ -273,7 +273,7 @@ def _dollars(cost: int | None) -> str:
 @click.option("--without-prompts", is_flag=True, help="Leave prompts and answers out.")
 @AS_JSON
 def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_json: bool) -> None:
-    """Export COHORT (its Sunday) to TARGET, a folder or a .zip, as Parquet and CSV with a card and the leaderboard's query."""
+    """Export COHORT (its Sunday) to TARGET, a folder or a .zip. Parquet and CSV, with a card and the leaderboard's query."""
     from bellwether.arena.export import build_cohort_tables
     from bellwether.arena.export import export_cohort as write
 
@@ -298,7 +298,7 @@ def admin() -> None:
 @REASON
 @AS_JSON
 def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
-    """Cancel MARKET (an id) for all cohorts: positions are refunded at cost and bets are not scored. Irreversible."""
+    """Cancel MARKET (an id) and refund its positions at cost. This holds for all cohorts, bets are not scored. Irreversible."""
     from bellwether.arena.weekly.interventions import cancel_market
 
     with open_arena() as world:
@@ -310,7 +310,7 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
 @click.argument("market")
 @AS_JSON
 def resolve(market: str, as_json: bool) -> None:
-    """Query MARKET (an id) now, and settle it or correct its settlement by the methodology's rules."""
+    """Query MARKET (an id) now, and settle or correct it. The methodology's rules decide."""
     from assets.arena import runs
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.interventions import require_bets
@@ -344,7 +344,7 @@ def resolve(market: str, as_json: bool) -> None:
 @REASON
 @AS_JSON
 def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
-    """Close AGENT (COHORT/FAMILY): it makes no more decisions, and keeps its positions until they are settled."""
+    """Close AGENT (COHORT/FAMILY): it decides no more. It keeps its positions until they are settled."""
     from bellwether.arena.weekly.interventions import close_agent as closed
 
     with open_arena() as world:
@@ -358,7 +358,7 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
 @REASON
 @AS_JSON
 def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
-    """Archive COHORT (its Sunday): no more decisions, and no place in rankings and curves; its positions are still settled."""
+    """Archive COHORT (its Sunday): it is closed and not ranked. Its positions are still settled."""
     from bellwether.arena.weekly.interventions import archive_cohort
 
     with open_arena() as world:

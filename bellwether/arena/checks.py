@@ -92,67 +92,62 @@ RUNBOOK = (
 )
 
 
-_UNIVERSE = (
-    unique("week", "market_id"),
-    holds(
-        "prices_fit_outcomes",
-        "each outcome has a price or null",
-        pl.col("prices").list.len() == pl.col("outcomes").list.len(),
-        blocking=True,
-    ),
-    holds(
-        "one_digest",
-        "all markets of a week and venue have the digest of one frozen universe",
-        pl.col("digest") == pl.col("digest").first().over("week", "venue"),
-        blocking=True,
-    ),
-)
-_DECISIONS = (
-    unique("decision_id"),
-    words("known_action", "the action is BET, SELL, HOLD or INVALID", "action", "BET", "SELL", "HOLD", "INVALID", blocking=True),
-    holds(
-        "invalid_says_why",
-        "an INVALID answer states its problem",
-        applies_to(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
-    ),
-    holds("served_model_is_requested", "the served model is the requested model or a dated snapshot of it", named_as_requested()),
-    holds("is_finished", "the decision is finished, or its week is in progress", pl.col("state").is_in(sorted(ANSWERED))),
-)
-_TRADES = (
-    unique("trade_id"),
-    words("known_action", "the action is BUY or SELL", "action", "BUY", "SELL", blocking=True),
-    holds("moves_something", "a trade has a positive number of shares", pl.col("shares") > 0, blocking=True),
-    between("price_is_a_price", "the fill price is between 0 and 1", "price", 0, 1, blocking=True),
-    holds(
-        "price_was_quoted",
-        "the midpoint is between bid and ask if both are known",
-        applies_to(
-            pl.col("bid").is_not_null() & pl.col("ask").is_not_null() & pl.col("mid").is_not_null(), pl.col("mid").is_between("bid", "ask")
+RULES: dict[str, tuple[Rule, ...]] = {
+    "arena/universe": (
+        unique("week", "market_id"),
+        holds(
+            "prices_fit_outcomes",
+            "each outcome has a price or null",
+            pl.col("prices").list.len() == pl.col("outcomes").list.len(),
+            blocking=True,
+        ),
+        holds(
+            "one_digest",
+            "all markets of a week and venue have the digest of one frozen universe",
+            pl.col("digest") == pl.col("digest").first().over("week", "venue"),
+            blocking=True,
         ),
     ),
-)
-_PRICES = (
-    unique("market_id", "outcome", "at"),
-    between("price_is_a_price", "the price is between 0 and 1", "price", 0, 1, blocking=True),
-    holds("sources_agree", "the two sources of a price agree", ~pl.col("disagrees")),
-)
-_LEADERBOARD = (
-    unique("methodology", "reconstructed", "family"),
-    holds(
-        "profit_is_the_change",
-        "profit is total minus initial cash",
-        pl.col("profit") == pl.col("total") - pl.col("initial_cash"),
-        blocking=True,
+    "arena/decisions": (
+        unique("decision_id"),
+        words("known_action", "the action is BET, SELL, HOLD or INVALID", "action", "BET", "SELL", "HOLD", "INVALID", blocking=True),
+        holds(
+            "invalid_says_why",
+            "an INVALID answer states its problem",
+            applies_to(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
+        ),
+        holds("served_model_is_requested", "the served model is the requested model or a dated snapshot of it", named_as_requested()),
+        holds("is_finished", "the decision is finished, or its week is in progress", pl.col("state").is_in(sorted(ANSWERED))),
     ),
-    present("costs_are_known", "the cost of every call is known", "cost"),
-)
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    "arena/universe": _UNIVERSE,
-    "arena/decisions": _DECISIONS,
-    "arena/trades": _TRADES,
-    "arena/prices": _PRICES,
-    "arena/leaderboard": _LEADERBOARD,
+    "arena/trades": (
+        unique("trade_id"),
+        words("known_action", "the action is BUY or SELL", "action", "BUY", "SELL", blocking=True),
+        holds("moves_something", "a trade has a positive number of shares", pl.col("shares") > 0, blocking=True),
+        between("price_is_a_price", "the fill price is between 0 and 1", "price", 0, 1, blocking=True),
+        holds(
+            "price_was_quoted",
+            "the midpoint is between bid and ask if both are known",
+            applies_to(
+                pl.col("bid").is_not_null() & pl.col("ask").is_not_null() & pl.col("mid").is_not_null(),
+                pl.col("mid").is_between("bid", "ask"),
+            ),
+        ),
+    ),
+    "arena/prices": (
+        unique("market_id", "outcome", "at"),
+        between("price_is_a_price", "the price is between 0 and 1", "price", 0, 1, blocking=True),
+        holds("sources_agree", "the two sources of a price agree", ~pl.col("disagrees")),
+    ),
+    "arena/leaderboard": (
+        unique("methodology", "reconstructed", "family"),
+        holds(
+            "profit_is_the_change",
+            "profit is total minus initial cash",
+            pl.col("profit") == pl.col("total") - pl.col("initial_cash"),
+            blocking=True,
+        ),
+        present("costs_are_known", "the cost of every call is known", "cost"),
+    ),
 }
 
 

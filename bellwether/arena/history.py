@@ -7,14 +7,15 @@ present price or later volume. Volume, book, tick and minimum order of the time 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
-from bellwether.arena.market import Market, MarketStatus, Quote, complement
+from bellwether.arena.market import YES, Market, MarketStatus, Quote, Quotes, complement, fold_case
+from bellwether.arena.marks import HeldPrice, PriceKey, PriceSource
 from bellwether.arena.resolution import build_evidence_row, judge_evidence
 from bellwether.arena.units import price_micros
 from bellwether.arena.universe import Universe, build_universe, market_from_row
@@ -30,6 +31,17 @@ FRESH = timedelta(days=1)
 SOURCE = "prices-history"
 
 Points = Sequence[tuple[datetime, Decimal]]
+
+
+@dataclass(frozen=True)
+class HeldMarkets:
+    """Markets that are not in the week's universe, but on which positions are open. prices: last known prices. quotes: by market, as of a past
+    instant; empty in a live week.
+    """
+
+    markets: Mapping[str, Market] = field(default_factory=dict)
+    prices: Mapping[PriceKey, HeldPrice] = field(default_factory=dict)
+    quotes: Mapping[str, Quotes] = field(default_factory=dict)
 
 
 def was_open(row: Mapping[str, Any], at: datetime) -> bool:
@@ -148,3 +160,20 @@ def _reconstruct_rows(
     winners, is_50_50 = flags.get(row.get("condition_id") or "", (None, None))
     times = sorted({closed, closed + grace, settled, settled + grace})
     return [build_evidence_row(row, fetched_at=at, winners=winners, is_50_50=is_50_50) for at in times if at <= now]
+
+
+def find_last_prices(
+    markets: Iterable[Market], points: Mapping[str, Sequence[tuple[datetime, SharePrice | None]]], at: datetime
+) -> dict[PriceKey, HeldPrice]:
+    """Return the last known price of each outcome as of an instant; of binary markets only YES. points: past prices by token."""
+    prices: dict[PriceKey, HeldPrice] = {}
+    for market in markets:
+        for place, token in enumerate(market.token_ids):
+            past = [(when, price) for when, price in points.get(token, ()) if price is not None and when <= at]
+            if not past or (market.binary and place != market.place(YES)):
+                continue
+            when, price = past[-1]
+            name = YES if market.binary else fold_case(market.outcomes[place])
+            source = PriceSource.LIVE if at - when <= FRESH else PriceSource.PRIOR
+            prices[market.market_id, name] = HeldPrice(market.market_id, name, at, price, source, when)
+    return prices

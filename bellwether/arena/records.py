@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from functools import lru_cache
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -189,8 +189,8 @@ def load_by_subject(records: Records, kind: InterventionKind) -> dict[str, Inter
     return {entry.subject: entry for entry in load_interventions(records) if entry.kind is kind}
 
 
-@lru_cache(maxsize=16)
-def _adapter(kind: type[R]) -> TypeAdapter[R]:
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
@@ -201,4 +201,5 @@ def encode_record(record: object) -> bytes:
 
 def decode_record(kind: type[R], body: bytes) -> R:
     """Decode a record that `encode_record` encoded."""
-    return _adapter(kind).validate_json(body)
+    record: R = _adapter(kind).validate_json(body)
+    return record

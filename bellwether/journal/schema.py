@@ -29,7 +29,7 @@ from sqlalchemy import (
 from bellwether.errors import ConfigError
 from bellwether.journal.values import CostSource, Outcome, State
 
-#: Version of these tables. Journals of other versions are rejected.
+#: Version of these tables and of the contents of records. Journals of other versions are rejected.
 VERSION = 3
 
 _ESCAPE = "\x1a"

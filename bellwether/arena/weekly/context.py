@@ -20,7 +20,6 @@ from bellwether.arena.records import FrozenCohort, FrozenUniverse, load_record, 
 from bellwether.arena.units import MICROS
 from bellwether.arena.weekly.kalshi import Kalshi, KalshiRunner
 from bellwether.arena.weekly.polymarket import Polymarket, PolymarketRunner
-from bellwether.arena.weekly.venue import VenueData
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.journal import Budget, Journal, Scope
@@ -125,7 +124,7 @@ class WeekContext:
         """Methodology of new cohorts. Raises `ConfigError` for an unknown name."""
         return load_methodology(self.methodology or load_lineup(self.lineup, self.registry).methodology, self.registry)
 
-    def data(self, venue: Venue) -> VenueData:
+    def data(self, venue: Venue) -> Polymarket | Kalshi:
         """Return the access to a venue's markets, prices and evidence. Raises `ConfigError` for Kalshi without a client."""
         if venue == "polymarket":
             return Polymarket(self.venue)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import polars as pl
 
-from bellwether.arena.history import FRESH, LATEST, SOONEST, Points
+from bellwether.arena.history import FRESH, LATEST, SOONEST, HeldMarkets, Points, find_last_prices
 from bellwether.arena.kalshi import (
     OPEN,
     Candle,
@@ -31,7 +31,6 @@ from bellwether.arena.marks import PriceKey, PriceObservation
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.universe import select_universe
-from bellwether.arena.weekly.venue import HeldMarkets, find_last_prices
 from bellwether.units import SharePrice
 from bellwether.venues.kalshi import snapshots
 
@@ -56,7 +55,7 @@ class KalshiRunner(Protocol):
 
 @dataclass(frozen=True)
 class Kalshi:
-    """Implementation of `VenueData` for Kalshi."""
+    """Markets, prices and evidence (what the venue states about resolutions) of Kalshi. Tokens are the tickers of contracts."""
 
     run_query: KalshiRunner
 
@@ -75,7 +74,7 @@ class Kalshi:
         return self.run_query(lambda client: _fetch_held(client, market_ids, at, past=past))
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Fetch statuses of markets, and quotes from order books."""
+        """Fetch current statuses of markets, and quotes from order books, by market id. Unknown markets are omitted."""
         tokens = find_quoted_tokens(markets, list(markets))
 
         async def work(client: KalshiClient) -> tuple[dict[str, MarketListing], dict[str, snapshots.Book]]:
@@ -117,7 +116,7 @@ class Kalshi:
         return {}
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Fetch the midpoints of hourly candles in which both sides are quoted, by ticker."""
+        """Fetch the midpoints of hourly candles in which both sides are quoted, by ticker. spans: start and end of each ticker's prices."""
         candles = self.run_query(lambda client: snapshots.fetch_candles(client, spans))
         return {
             ticker: [

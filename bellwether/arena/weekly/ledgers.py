@@ -11,6 +11,7 @@ import polars as pl
 from bellwether.arena.account import Account, Position
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import agents_from_rows, evidence_frame, observations_from_rows, trades_from_rows
+from bellwether.arena.history import HeldMarkets
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey
 from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import YES, Market, Quotes, fold_case
@@ -20,7 +21,6 @@ from bellwether.arena.records import Execution, FrozenCohort, load_records
 from bellwether.arena.resolution import Observation, derive_settlements, find_awaited_markets
 from bellwether.arena.universe import Universe
 from bellwether.arena.weekly.context import WeekContext, cohort_methodology, load_evidence
-from bellwether.arena.weekly.venue import HeldMarkets
 from bellwether.journal.records import Records
 
 

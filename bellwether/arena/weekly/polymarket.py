@@ -12,8 +12,10 @@ from bellwether.arena.history import (
     LATEST,
     SOONEST,
     SOURCE,
+    HeldMarkets,
     Points,
     find_candidates,
+    find_last_prices,
     list_priced_tokens,
     reconstruct_evidence,
     reconstruct_quotes,
@@ -27,7 +29,6 @@ from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import build_evidence_row
 from bellwether.arena.units import micros, midpoint, price_micros
 from bellwether.arena.universe import is_tradable, market_from_row, select_universe
-from bellwether.arena.weekly.venue import HeldMarkets, find_last_prices
 from bellwether.errors import SchemaError
 from bellwether.units import MicroShares, SharePrice
 from bellwether.venues.polymarket import snapshots
@@ -53,7 +54,7 @@ class PolymarketRunner(Protocol):
 
 @dataclass(frozen=True)
 class Polymarket:
-    """Implementation of `VenueData` for Polymarket."""
+    """Markets, prices and evidence (what the venue states about resolutions) of Polymarket. Tokens are those of a market's outcomes."""
 
     run_query: PolymarketRunner
 
@@ -72,7 +73,7 @@ class Polymarket:
         return self.run_query(lambda gamma, clob: _fetch_held(gamma, clob, market_ids, at, past=past))
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Fetch statuses from Gamma and books from the CLOB."""
+        """Fetch current statuses from Gamma and quotes from the CLOB's books, by market id. Unknown markets are omitted."""
         tokens = find_quoted_tokens(markets, list(markets))
 
         async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book]]:
@@ -103,19 +104,19 @@ class Polymarket:
         return self.run_query(lambda gamma, clob: _reconstruct_evidence(gamma, clob, market_ids, until, rules))
 
     def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
-        """Fetch the midpoints of current books, by token."""
+        """Fetch the midpoints of current books, by token; outcomes unknown to the venue are omitted."""
         books = self.run_query(lambda gamma, clob: snapshots.fetch_books(clob, tokens))
         return {token: PriceObservation(book_midpoint(book), book.at) for token, book in books.items()}
 
     def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Fetch Gamma's outcome prices, by (market, outcome)."""
+        """Fetch Gamma's outcome prices, by (market, outcome), to compare with `fetch_midpoints`."""
         snapshot = self.run_query(lambda gamma, clob: snapshots.fetch_by_id(gamma, sorted({market_id for market_id, _ in keys})))
         markets = {row["market_id"]: market_from_row(row, now) for row in snapshot.rows}
         prices = {key: markets[key[0]].price(key[1]) for key in keys if key[0] in markets}
         return {key: price for key, price in prices.items() if price is not None}
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Fetch hourly prices from the route /prices-history, by token."""
+        """Fetch hourly prices from the route /prices-history, by token, earliest first. spans: start and end of each token's prices."""
         return dict(self.run_query(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans)))
 
 

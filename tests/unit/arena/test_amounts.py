@@ -17,6 +17,7 @@ import pytest
 from bellwether.arena.decision import Reason
 from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.frames import agents_from_rows, book_frames, trades_frame, trades_from_rows
+from bellwether.arena.history import find_last_prices
 from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import Market, Quote
 from bellwether.arena.marks import PriceObservation, PriceSource, compute_portfolio_curves, select_tick_prices
@@ -25,7 +26,6 @@ from bellwether.arena.resolution import derive_settlements
 from bellwether.arena.results import Facts, compute_leaderboard, find_changed_cash
 from bellwether.arena.units import LARGEST, divide_half_even, dollars, micros, money_text, percent_text, share_value
 from bellwether.arena.weekly.held_prices import find_held_spans
-from bellwether.arena.weekly.venue import find_last_prices
 from bellwether.errors import SchemaError
 from bellwether.lake.sql import sql_text
 from bellwether.tables import table
