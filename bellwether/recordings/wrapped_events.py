@@ -107,7 +107,7 @@ class _MessageBuilder:
             return orjson.dumps(payload)
         channel, number = _channel(event), _number(event)
         if number is not None and (channel not in self.sids or number <= self.last[channel]):
-            self.sids[channel] = self.confirmed.pop(channel, None) or next(self.made_up)
+            self.sids[channel] = self.confirmed.pop(channel, 0) or next(self.made_up)
         sid = self.sids.get(channel, self.confirmed.get(channel))
         envelope: dict[str, Any] = {"type": kind} if sid is None else {"type": kind, "sid": sid}
         if number is not None:
