@@ -126,7 +126,8 @@ _TEXTS = {
 
 def _constants(kind: type[IntEnum]) -> Any:
     """Return the members of an enumeration as a named tuple of np.int64, which compiled code can read."""
-    return namedtuple(kind.__name__, kind.__members__)(*map(np.int64, kind))  # type: ignore[misc]
+    constants: Any = namedtuple(kind.__name__, kind.__members__)  # type: ignore[misc]
+    return constants(*map(np.int64, kind))
 
 
 TIF, STATUS, ROLE, QUEUE, TICKER_STATUS, REASON = map(_constants, (Tif, Status, Role, Queue, TickerStatus, Reason))
