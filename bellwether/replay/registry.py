@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,16 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
     return {name: entry for name, entry in agents(folder).items() if entry.language_model is None or entry.language_model in models}
 
 
-def find_agent(name: str, folder: Path | None = None, *, isolated: Limits | None = None) -> RegisteredAgent:
+def find_agent(
+    name: str, folder: Path | None = None, *, isolated: Limits | None = None, params: Mapping[str, Any] | None = None
+) -> RegisteredAgent:
     """Find an agent by its name in the registry, or as `file.py`, `file.py:Class` or `module:Class`.
 
     Args:
         name: Name or class; for `file.py` the only agent in the file.
         folder: Folder of the registry. Default: that of the settings.
-        isolated: Load an unregistered class in its own process with these limits. A class that fails there is named after itself.
+        isolated: Load an unregistered agent in its own process with these limits. A class that fails there is named after itself.
+        params: Parameters of the agent in that process.
 
     Raises:
         ConfigError: The agent is unknown or cannot be loaded.
@@ -99,7 +103,7 @@ def find_agent(name: str, folder: Path | None = None, *, isolated: Limits | None
     if name.endswith(".py"):
         name = f"{name}:{find_only_agent(Path(name))}"
     if ":" in name:
-        return _load_unregistered(name, isolated)
+        return _load_unregistered(name, isolated, params or {})
     registered = agents(folder)
     if name in registered:
         return registered[name]
@@ -119,16 +123,15 @@ def _parse_entry(entry: registry.Entry) -> RegisteredAgent:
     return agent.model_copy(update={"agent": f"{path.absolute()}:{name}"})
 
 
-def _load_unregistered(reference: str, isolated: Limits | None) -> RegisteredAgent:
+def _load_unregistered(reference: str, isolated: Limits | None, params: Mapping[str, Any]) -> RegisteredAgent:
     where, _, name = reference.rpartition(":")
     if not where or not name.isidentifier():
         raise ConfigError(f"no agent is called {reference!r:.80}; write my_file.py:MyAgent")
     if where.endswith(".py"):
         where = str(Path(where).absolute())
-    if isolated is not None:
-        from bellwether.replay.isolation.host import IsolatedAgent
+    found = f"{where}:{name}"
+    if isolated is None:
+        return RegisteredAgent(name=load_agent_class(found).name, agent=found)
+    from bellwether.replay.isolation.host import IsolatedAgent
 
-        loaded = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated).describe()
-        return RegisteredAgent(name=loaded.name, agent=f"{where}:{name}", description=loaded.about)
-    cls = load_agent_class(f"{where}:{name}")
-    return RegisteredAgent(name=cls.name, agent=f"{where}:{name}", description=(cls.__doc__ or "").strip().partition("\n")[0])
+    return RegisteredAgent(name=IsolatedAgent(AgentSource(found, params), isolated).find_name(), agent=found)

@@ -141,7 +141,7 @@ def _build_candidates(
     name: str, params: dict[str, Any], combinations: list[dict[str, Any]], isolated: Limits | None, cadence: float | None
 ) -> list[Candidate]:
     """Build a candidate per combination of an agent's parameters. isolated: limits of the process that loads it. cadence: of all candidates."""
-    entry = find_agent(name, isolated=isolated)
+    entry = find_agent(name, isolated=isolated, params={**params, **combinations[0]})
     own = entry.cadence if cadence is None else None
     return [
         Candidate(

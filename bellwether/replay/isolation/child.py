@@ -24,10 +24,10 @@ from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import describe_error, format_traceback
 from bellwether.replay.agents.limits import Limits
-from bellwether.replay.agents.loader import kind_of, load_agent_class
+from bellwether.replay.agents.loader import AgentSource, kind_of, load_agent_class
 from bellwether.replay.agents.port import store_tag
 from bellwether.replay.agents.runner import FRAMES, call_phase
-from bellwether.replay.isolation.wire import Channel, Plan
+from bellwether.replay.isolation.wire import Channel
 
 #: Part of numba's error message without a writable cache.
 _UNCACHED = "cannot cache function"
@@ -87,11 +87,11 @@ def _receive(channel: Channel) -> Any:
 def main(descriptor: int) -> NoReturn:
     """Run the agent process until it exits. descriptor: socket to the simulator."""
     channel = Channel(descriptor)
-    plan = _receive(channel)
-    _limit_resources(plan.limits)
+    source, limits = _receive(channel)
+    _limit_resources(limits)
     _send(channel, "ready")
     try:
-        _serve(channel, _load(channel, plan))
+        _serve(channel, _load(channel, source))
     except BaseException as error:
         kind, message = describe_error(error)
         _send(channel, "failed", kind, message, format_traceback(error, (*FRAMES, __file__)))
@@ -116,18 +116,15 @@ def _limit_resources(limits: Limits) -> None:
         resource.setrlimit(kind, (lower, lower))
 
 
-def _load(channel: Channel, plan: Plan) -> Agent:
+def _load(channel: Channel, source: AgentSource) -> Agent:
     """Load the agent and send its description to the simulator.
 
-    If only the class is described, and if the agent cannot be isolated, the process exits. Raises the errors of the agent's own code.
+    If the agent cannot be isolated, the process exits. Raises the errors of the agent's own code.
     """
-    reference = plan.source.reference
+    reference = source.reference
     try:
         cls = load_agent_class(reference)
-        if plan.class_alone:
-            _send(channel, "loaded", cls.name, (cls.__doc__ or "").strip().partition("\n")[0][:1000], kind_of(cls), "")
-            os._exit(0)
-        agent = plan.source.make()
+        agent = source.make()
         params = json.dumps(agent.params, sort_keys=True, default=str, ensure_ascii=False)
     except ConfigError as error:
         message, cause = describe_error(error)[1], error.__cause__

@@ -28,7 +28,7 @@ from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.port import News
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.isolation.bwrap import build_arguments, find_bwrap, interpreter
-from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, Plan, parse_message
+from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, parse_message
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
@@ -60,13 +60,11 @@ class AgentDescription:
     Attributes:
         name: Name of the agent.
         params: Parameters, parsed from JSON.
-        about: First line of the class docstring.
         callbacks: Callbacks that the agent defines.
     """
 
     name: str
     params: Mapping[str, Any]
-    about: str = ""
     callbacks: Callbacks = field(default_factory=Callbacks)
 
 
@@ -83,9 +81,9 @@ class IsolatedAgent:
         self._failure: Failure | None = None
 
     def __enter__(self) -> Self:
-        self._start(class_alone=False)
+        self._start()
         try:
-            self._load(class_alone=False)
+            self._load()
         except ConfigError as error:
             self._failure = Failure("ConfigError", sanitize_line(str(error)), -1, 0)
         except BaseException:
@@ -96,23 +94,21 @@ class IsolatedAgent:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stop()
 
-    def describe(self) -> AgentDescription:
-        """Load the agent's class in a process of its own and return the description. Raises `ConfigError` if this system cannot isolate
-        agents, and for agents that cannot be isolated.
+    def find_name(self) -> str:
+        """Load the agent in a process of its own and return its name. Raises `ConfigError` if this system cannot isolate agents, and for agents
+        that cannot be isolated or refuse their parameters.
         """
-        self._start(class_alone=True)
-        try:
-            self._load(class_alone=True)
-        finally:
-            self._stop()
-        return self.loaded
+        with self:
+            if self._failure is not None and self._failure.type == ConfigError.__name__:
+                raise ConfigError(self._failure.message)
+            return self.loaded.name
 
     # The process.
 
-    def _start(self, *, class_alone: bool) -> None:
+    def _start(self) -> None:
         """Start the process, and wait until it has limited itself; none of the agent's code runs before."""
         program, source = find_bwrap(), self._locate()
-        plan = self._encode_plan(Plan(source, self._limits, class_alone))
+        plan = self._encode_plan(source)
         options = "\0".join(build_arguments(source.reference)).encode()
         environment = {name: os.environ[name] for name in (_LIBRARIES,) if name in os.environ} | _ENVIRONMENT
         # An editable installation is found by a hook, which the process does not have.
@@ -156,9 +152,9 @@ class IsolatedAgent:
             raise ConfigError(f"loading the agent: the file {where} does not exist; correct its name")
         return replace(self._source, reference=f"{where}:{name}")
 
-    def _encode_plan(self, plan: Plan) -> bytes:
+    def _encode_plan(self, source: AgentSource) -> bytes:
         try:
-            return pickle.dumps(plan)
+            return pickle.dumps((source, self._limits))
         except Exception as error:
             raise ConfigError(
                 f"isolating the agent {self._source.reference}: its parameters {dict(self._source.params)!r:.200} cannot be sent to another "
@@ -184,15 +180,13 @@ class IsolatedAgent:
         self._socket.close()
         os.close(self._reading)
 
-    def _load(self, *, class_alone: bool) -> None:
-        """Receive the description of the loaded agent, or store the failure of loading. class_alone: only the class is loaded. Raises
-        `ConfigError` for agents that cannot be isolated.
-        """
+    def _load(self) -> None:
+        """Receive the description of the loaded agent, or store the failure of loading. Raises `ConfigError` for agents that cannot be isolated."""
         begun = time.monotonic()
         try:
             name, values = parse_message(self._channel.receive(begun + min(self._limits.decision, self._left)))
             if name == "loaded":
-                self.loaded = self._check_description(*values, class_alone=class_alone)
+                self.loaded = self._check_description(*values)
             elif name == "refused":
                 raise ConfigError(sanitize_line(values[0]))
             elif name == "failed":
@@ -204,13 +198,11 @@ class IsolatedAgent:
         finally:
             self._left -= time.monotonic() - begun
 
-    def _check_description(self, name: str, text: str, kind: str, callbacks: str, *, class_alone: bool) -> AgentDescription:
+    def _check_description(self, name: str, text: str, kind: str, callbacks: str) -> AgentDescription:
         reference = self._source.reference
         if not name or name != sanitize_line(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
         check_isolable(name, kind)
-        if class_alone:
-            return AgentDescription(name, {}, sanitize_line(text))
         try:
             params = orjson.loads(text)
         except orjson.JSONDecodeError:

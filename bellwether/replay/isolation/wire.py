@@ -10,15 +10,12 @@ import os
 import select
 import struct
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 
 from bellwether.replay.agents.arguments import LONGEST_TAG
-from bellwether.replay.agents.limits import Limits
-from bellwether.replay.agents.loader import AgentSource
 
 #: Maximum size of an agent's message, bytes; enough for a `place_many` of 100,000 orders.
 MOST_BYTES = 16 << 20
@@ -58,15 +55,6 @@ CALLS = {
 #: Numbers of texts in the other messages: the process is ready, the agent is loaded (name, parameters, kind, names of callbacks), cannot be loaded
 #: (reason) or failed (type, message, traceback), a phase is done.
 REPORTS = {"ready": 0, "loaded": 4, "refused": 1, "failed": 3, "done": 0}
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """First message of the simulator: the agent, its limits, and whether only its class is to be described."""
-
-    source: AgentSource
-    limits: Limits
-    class_alone: bool
 
 
 class MalformedMessage(Exception):
