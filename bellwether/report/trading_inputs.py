@@ -133,7 +133,7 @@ def read_tapes(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Ta
     tapes: dict[str, Tape] = {}
     for name, digest in busiest_episodes(backtests):
         if len(tapes) < MOST_BOOKS and (root / name / "metadata.json").is_file():
-            prepared = prepare(load(root / name, cache=cache), cache=cache)
+            prepared = prepare(load(root / name), cache=cache)
             if prepared.digest == digest:
                 tapes[name] = prepared.tape
     return tapes
