@@ -285,10 +285,13 @@ def test_a_command_and_the_ui_of_its_home_pull_the_same_days_at_once(tmp_path: P
             wait_until(lambda: ui.poll() is not None or instance.get_runs(started), "the UI's run has started")
             command = call(tmp_path, "pull", DAYS[0], DAYS[-1])
             text = finished(command)
-            assert command.returncode == 0, text
+            assert command.returncode == 0 or "the newer rows are kept" in text, text
             wait_until(lambda: all(run.is_finished for run in instance.get_runs()), "the UI's runs have ended", 300)
             runs = instance.get_runs(dg.RunsFilter(job_name="days"))
-        assert {(run.status.value, TAG in run.tags) for run in runs} == {("SUCCESS", False), ("SUCCESS", True)}
+        assert {TAG in run.tags for run in runs} == {False, True}
+        again = call(tmp_path, "pull", DAYS[0], DAYS[-1])
+        text = finished(again)
+        assert again.returncode == 0, text
         lake = Lake(str(tmp_path / "sandbox" / "lake"))
         assert {(day,) for day in DAYS} <= set(lake.manifests(table("clean/markets"))) and not verify(lake).damaged
     finally:
