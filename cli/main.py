@@ -17,7 +17,7 @@ from bellwether.places import failures
 from cli.lazy import Lazy
 
 #: Commands that need no home, or finish its restoration.
-_WITHOUT_HOME = frozenset({"restore", "sandbox", "score", "compat"})
+_WITHOUT_HOME = frozenset({"restore", "sandbox", "score"})
 
 SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     "Start": (
@@ -47,10 +47,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         LazyCommand("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
         LazyCommand("journal", "cli.journal:journal", "Show model calls: their states and costs."),
     ),
-    "Forecasts in files": (
-        LazyCommand("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),
-        LazyCommand("compat", "cli.score:compat", "Recompute and correct published KalshiBench results."),
-    ),
+    "Forecasts in files": (LazyCommand("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),
     "Replay": (
         LazyCommand("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
         LazyCommand("episode", "cli.episode:episode", "Build, import, list and check episodes."),

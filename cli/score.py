@@ -1,4 +1,4 @@
-"""`bellwether score` and `bellwether compat`: scores of forecasts and of KalshiBench results in files."""
+"""`bellwether score`: scores of forecasts in files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bellwether.calibration.inference import MIN_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
-from bellwether.kalshibench import examine, read_labels, read_results
-from bellwether.kalshibench.export import to_document
-from bellwether.kalshibench.text_tables import print_examination
 from bellwether.scoring.score import score as score_files
 from bellwether.scoring.text_tables import print_result
 from bellwether.untrusted_text import visible
@@ -136,63 +133,3 @@ def _progress() -> Iterator[Any]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda count, total, text: bar.update(task, completed=count, total=total or None, description=visible(text))
-
-
-@click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--labels", type=click.Path(path_type=Path), help="Outcomes of the entries, missing in KalshiBench's files: CSV, Parquet or JSON."
-)
-@click.option("--model", "models", multiple=True, help="Show all numbers of this model; repeatable.")
-@click.option(
-    "--clusters",
-    type=click.Choice(["family", "series"]),
-    default="family",
-    show_default=True,
-    help="Clusters of intervals and paired tests: families of events, or single series.",
-)
-@click.option(
-    "--replicates",
-    default=1_000,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Replicates of simulated distributions; 0 for no calibration test.",
-)
-@click.option("--seed", default=1950, show_default=True, help="Seed of simulated distributions.")
-@click.option(
-    "--figures", type=click.Path(file_okay=False, path_type=Path), help="Also draw the figures of docs/kalshibench.md into this folder."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def compat(
-    path: Path,
-    *,
-    labels: Path | None,
-    models: tuple[str, ...],
-    clusters: str,
-    replicates: int,
-    seed: int,
-    figures: Path | None,
-    as_json: bool,
-) -> None:
-    """Recompute and correct published KalshiBench results from their predictions.
-
-    Corrected means: each number read in agreement with its answer, each entry scored with its own outcome, p = 1 in a bin, ties averaged, with
-    95 % intervals and paired tests. docs/kalshibench.md explains. PATH is a result file or a folder, which may hold the folders of tiers;
-    Bellwether's own reports are read too. A file that cannot be read is skipped with a warning.
-    """
-    outcomes = None if labels is None else read_labels(labels)
-    results = read_results(path)
-    for sentence in results.damaged:
-        click.echo(f"Warning: a file is skipped: {sentence}", err=True)
-    examination = examine(results, outcomes, names=models, replicates=replicates, seed=seed, clusters=clusters)
-    if as_json:
-        emit(to_document(examination))
-    else:
-        print_examination(console(), examination, in_full=bool(models))
-    if figures is not None:
-        from bellwether.kalshibench.figures import write_figures
-
-        written, left_out = write_figures(examination, figures)
-        for sentence in left_out:
-            click.echo(f"Not drawn: {sentence}", err=True)
-        click.echo(f"wrote {', '.join(str(file) for file in written)}", err=True)

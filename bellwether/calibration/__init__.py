@@ -14,7 +14,7 @@
     comparison.pairs       # differences of Brier scores with their tests
     comparison.ranking     # shares ranked first, confidence set and significance groups
 
-The default rules are strict; `bellwether.calibration.compat` reproduces published KalshiBench numbers, including their defects.
+`bellwether.kalshibench` reproduces published KalshiBench numbers, including their defects.
 """
 
 from __future__ import annotations

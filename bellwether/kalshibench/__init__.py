@@ -1,18 +1,16 @@
-"""Examination of published KalshiBench results: exact recomputation of the numbers, and scores corrected for the defects.
+"""Recomputation of the numbers that KalshiBench (arXiv 2512.16030) published, from the predictions in its result files.
 
-    from bellwether.kalshibench import examine, read_labels, read_results
+    from bellwether.kalshibench import compare_numbers, read_labels, read_results
 
-    examination = examine(read_results("results/"), read_labels("labels.parquet"))
-    examination.summary()       # one row per model: published and corrected scores
-    examination.numbers()       # every published number, and the recomputed one
+    compare_numbers(read_results("results/"), read_labels("labels.parquet"))  # a row per published number
 
-docs/kalshibench.md lists the defects. The definitions that reproduce the published numbers are in `bellwether.calibration.compat`.
+`python -m bellwether.kalshibench` prints the comparison. docs/kalshibench.md describes files, labels and definitions.
 """
 
 from __future__ import annotations
 
-from bellwether.kalshibench.examination import Examination, ModelExamination, examine
-from bellwether.kalshibench.labels import Labels, read_labels
-from bellwether.kalshibench.results import ModelResult, Results, read_results
+from bellwether.kalshibench.comparison import compare_numbers
+from bellwether.kalshibench.labels import read_labels
+from bellwether.kalshibench.results import read_results
 
-__all__ = ["Examination", "Labels", "ModelExamination", "ModelResult", "Results", "examine", "read_labels", "read_results"]
+__all__ = ["compare_numbers", "read_labels", "read_results"]

@@ -66,7 +66,6 @@ OTHERS = {
     "arena admin close",
     "arena admin resolve",
     "backup",
-    "compat",
     "demo",
     "episode build",
     "episode import",

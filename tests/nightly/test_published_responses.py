@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bellwether.forecasting.parsing import compat, published, read_many
+from bellwether.forecasting.parsing import compat, read_many
 
 pytestmark = pytest.mark.real
 
@@ -36,12 +36,6 @@ def test_every_response_is_read_as_published(responses: pl.DataFrame) -> None:
 def test_every_answer_comes_from_the_published_place(responses: pl.DataFrame) -> None:
     paths = [compat.read(text).path.removeprefix("compat_") for text in responses["raw_output"]]
     assert paths == responses["answer_source"].to_list()
-
-
-def test_the_answer_consistent_reading_is_the_recovered_one(recordings: Path) -> None:
-    rows = pl.read_parquet(recordings / "kalshibench" / "predictions.parquet")
-    ours = [published.answer_consistent(*row) for row in rows.select("predicted_answer", "raw_confidence").rows()]
-    assert ours == rows["p_yes_answer_consistent"].to_list()
 
 
 def test_the_default_parser_reads_almost_every_tag_and_makes_no_answer_up(default: pl.DataFrame) -> None:

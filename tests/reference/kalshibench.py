@@ -63,7 +63,7 @@ class World:
                 "entry_index": index,
                 "question_id": one.id,
                 "category": one.category,
-                "ground_truth_true": one.outcome,
+                "ground_truth": one.outcome,
             }
             for cutoff in cutoffs
             for index, one in enumerate(self.samples[cutoff])

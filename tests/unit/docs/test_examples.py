@@ -10,7 +10,6 @@ from pathlib import Path
 from threading import Thread
 from types import ModuleType
 
-import polars as pl
 import pytest
 
 from bellwether.forecasting import prompt
@@ -23,7 +22,6 @@ from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.units import SECOND
 from tests.unit.forecasting.test_prompt import AS_OF, QUESTION
-from tests.unit.kalshibench.result_folders import labels, result, write_all
 from tests.unit.replay.episode.folders import Native
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -93,11 +91,3 @@ def test_the_endpoint_answers_a_forecast(tmp_path: Path) -> None:
         server.server_close()
     assert isinstance(answer, Answer)
     assert read(answer.content).p_yes == pytest.approx(own.probability(messages[-1]["content"]), abs=1e-4)
-
-
-def test_kalshibenchs_numbers_are_recomputed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_all(tmp_path / "results", {"tier1/test_model_20251217_020000.json": result()})
-    labels().write_csv(tmp_path / "labels.csv")
-    counts: pl.DataFrame = example("kalshibench").main(folder, tmp_path / "labels.csv").counts()
-    assert counts["differs"].item() == 0 < counts["equal"].item()
-    assert "Test-Model" in capsys.readouterr().out

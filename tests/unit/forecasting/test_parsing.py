@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bellwether.forecasting.parsing import PATHS, PROBLEMS, Reading, compat, parser, published, read, read_many
+from bellwether.forecasting.parsing import PATHS, PROBLEMS, Reading, compat, parser, read, read_many
 from tests.sizes import NIGHTLY
 
 
@@ -384,24 +384,6 @@ def test_floats_are_those_of_the_published_arithmetic() -> None:
 )
 def test_the_first_thought_is_kept(text: str, reasoning: str) -> None:
     assert compat.read(text).reasoning == reasoning
-
-
-@pytest.mark.parametrize(
-    ("answer", "number", "p_yes"),
-    [
-        ("yes", 70.0, 0.7),
-        ("yes", 20.0, 0.2),
-        ("no", 30.0, 0.3),
-        ("no", 50.0, 0.5),
-        ("no", 70.0, 1.0 - 0.7),
-        ("no", 0.2, 0.002),
-        ("no", None, 0.5),
-        (None, 70.0, None),
-        (None, None, None),
-    ],
-)
-def test_the_number_is_read_so_that_it_agrees_with_the_answer(answer: str, number: float, p_yes: float) -> None:
-    assert published.answer_consistent(answer, number) == p_yes  # type: ignore[arg-type]
 
 
 # --- any text ------------------------------------------------------------------------------------------------------

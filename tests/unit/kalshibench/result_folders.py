@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from bellwether.calibration import compat
 from bellwether.forecasting.parsing import compat as parser
+from bellwether.kalshibench.metrics import recompute
 
 #: (id, response, outcome of the entry). The last entry's outcome counts for an id, so the first KXDUP is scored with yes.
 ENTRIES = (
@@ -47,24 +47,29 @@ def predictions() -> list[dict[str, Any]]:
 def result(name: str = "Test-Model", **changes: Any) -> dict[str, Any]:
     """Return a result file with the numbers of its predictions."""
     rows = predictions()
-    frame = pl.DataFrame(rows).rename({"predicted_probability": "p_yes"})
-    truth = pl.Series("ground_truth", [outcome for *_, outcome in ENTRIES])
-    numbers = compat.recompute(frame.with_columns(truth, category=pl.Series(CATEGORIES)), prices=(3.0, 15.0))
-    scalars = dict(numbers.scalars)
+    frame = pl.DataFrame(rows).with_columns(
+        p_yes="predicted_probability",
+        ground_truth=pl.Series([outcome for *_, outcome in ENTRIES]),
+        category=pl.Series(CATEGORIES),
+    )
+    diagram: dict[str, dict[str, Any]] = {}
+    categories: dict[str, dict[str, Any]] = {}
+    scalars: dict[str, Any] = {}
+    for metric, value in recompute(frame, prices=(3.0, 15.0)).items():
+        group, _, rest = metric.partition("[")
+        if rest:
+            key, _, field = rest.partition("].")
+            (diagram if group == "reliability" else categories).setdefault(key, {})[field] = value
+        else:
+            scalars[metric] = value
     confusion = {cell: scalars.pop(cell) for cell in ("tp", "fp", "fn", "tn")}
     return {
         "model_name": name,
         "model_config": {"name": name, "price_per_1m_input": 3.0, "price_per_1m_output": 15.0, "knowledge_cutoff": "2025-04-01"},
         "timestamp": "2025-12-17T05:06:55",
         **scalars,
-        "reliability_diagram": [
-            {"bin": label, "avg_confidence": row.avg_confidence, "avg_accuracy": row.avg_accuracy, "count": row.count}
-            for label, row in numbers.reliability.items()
-        ],
-        "per_category": {
-            category: {"accuracy": row.accuracy, "brier_score": row.brier_score, "count": row.count}
-            for category, row in numbers.categories.items()
-        },
+        "reliability_diagram": [{"bin": label, **row} for label, row in diagram.items()],
+        "per_category": categories,
         "confusion_matrix": confusion,
         "predictions": rows,
     } | changes

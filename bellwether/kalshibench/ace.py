@@ -23,7 +23,7 @@ class AceRange:
         return self.varies and self.minimum - 1e-12 <= value <= self.maximum + 1e-12
 
 
-def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
+def compute_ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
     """Compute the ACE of forecasts `p` (N,) with outcomes `y` (N,): ⌊N/10⌋ forecasts per bin, the rest in the last.
 
     `stored` (N,): the bin of each forecast in the published sort. Without it the local, unstable sort decides ties. The mean of a bin is that
@@ -40,8 +40,8 @@ def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
     return float(sum(count * error for count, error in errors) / len(p))
 
 
-def ace_range(p: Floats, y: Floats) -> AceRange:
-    """Compute the minimum and maximum of `ace` over all orders of tied forecasts. p, y: forecasts and known outcomes, (N,) each.
+def compute_ace_range(p: Floats, y: Floats) -> AceRange:
+    """Compute the minimum and maximum of `compute_ace` over all orders of tied forecasts. p, y: forecasts and known outcomes, (N,) each.
 
     A bin contributes |sum of its forecasts - its count of yes| / N. Only a boundary within a tie can move a yes. So the minimum and maximum counts
     of yes up to each boundary, and the sizes of the bins in between, describe every order.
