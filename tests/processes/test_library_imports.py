@@ -12,7 +12,7 @@ import importlib, pkgutil, sys
 for package in ("bellwether.calibration", "bellwether.replay", "bellwether.scoring"):
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
         importlib.import_module(module.name)
-print(sorted({"dagster", "duckdb", "great_expectations", "litellm", "sqlalchemy", "assets", "orchestration"} & set(sys.modules)))
+print(sorted({"dagster", "duckdb", "great_expectations", "litellm", "assets", "orchestration"} & set(sys.modules)))
 """
 
 

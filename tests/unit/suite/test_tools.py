@@ -17,12 +17,12 @@ from tests.mutations import Mutation
 @pytest.mark.parametrize(
     ("folder", "seconds", "watch", "faults"),
     [
-        ("unit/lake", 3.0, Watch(longest_sleep=0.2), 0),
-        ("unit/lake", 3.1, Watch(), 1),
+        ("unit/lake", 4.0, Watch(longest_sleep=0.2), 0),
+        ("unit/lake", 4.1, Watch(), 1),
         ("unit/lake", 0.1, Watch(processes=["subprocess.Popen"]), 1),
         ("processes", 0.1, Watch(processes=["subprocess.Popen"]), 0),
         ("graph", 0.1, Watch(runs=1), 0),
-        ("cli", 4.0, Watch(runs=1, longest_sleep=0.3), 3),
+        ("cli", 4.1, Watch(runs=1, longest_sleep=0.3), 3),
     ],
 )
 def test_a_test_keeps_the_limits_of_its_folder(folder: str, seconds: float, watch: Watch, faults: int) -> None:
