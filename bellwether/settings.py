@@ -74,7 +74,7 @@ class Settings(BaseSettings):
     )
     postgres: SecretStr | None = Field(
         default=None,
-        description="Postgres URL of a fleet: Dagster's storage, the lock of publishers and, unless set separately, the journal",
+        description="Postgres URL of a fleet: Dagster's storage and, unless set separately, the journal and the lake's catalog",
     )
     broker: SecretStr | None = Field(default=None, description="Redis URL through which Celery distributes a fleet's runs")
     ui: str = Field(default="http://127.0.0.1:3000", description="address of the fleet's UI, to which commands submit their runs")

@@ -19,14 +19,13 @@ TEMPORARY = ".tmp-"
 class StorageEntry:
     """Stored file: name below the storage's root, size, and times (UTC) of the last write and of the last change of any kind.
 
-    A copy or move may keep `modified` of a local file, never `changed`. etag: version of an object; empty if the store has none.
+    A copy or move may keep `modified` of a local file, never `changed`.
     """
 
     name: str
     bytes: int
     modified: datetime
     changed: datetime
-    etag: str = ""
 
 
 @contextmanager

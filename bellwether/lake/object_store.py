@@ -80,7 +80,7 @@ class ObjectStore:
             modified = info.get("LastModified")
             if not isinstance(modified, datetime):
                 modified = self._fs.modified(path)
-            entries.append(StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified, str(info.get("ETag", ""))))
+            entries.append(StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified))
         return entries
 
     def _find(self, prefix: str) -> dict[str, Any]:
@@ -95,12 +95,6 @@ class ObjectStore:
 
     def prune(self, prefix: str) -> None:
         """Do nothing, because a store has no folders of its own."""
-
-    def touch(self, folder: str) -> None:
-        return None
-
-    def mark(self, folder: str) -> str | None:
-        return None
 
 
 class S3Store(ObjectStore):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -63,14 +62,6 @@ class Storage(Protocol):
 
     def prune(self, prefix: str) -> None:
         """Delete the empty folders below `prefix`, if the storage has folders."""
-
-    def touch(self, folder: str) -> None:
-        """Change the mark (see `mark`) of an existing folder. A power failure may undo this change."""
-
-    def mark(self, folder: str) -> str | None:
-        """Return the change mark of a folder, a text that differs after `touch` and after changes of its entries.
-        "" for a missing folder; None if the storage has no marks.
-        """
 
 
 def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:
@@ -193,17 +184,6 @@ class Folder:
         for folder, _, _ in os.walk(self._root / prefix, topdown=False):
             with suppress(OSError):
                 os.rmdir(folder)
-
-    def touch(self, folder: str) -> None:
-        # The kernel's timestamps have a resolution of milliseconds: two changes could look like one.
-        now = time.time_ns()
-        os.utime(self._root / folder, ns=(now, now))
-
-    def mark(self, folder: str) -> str | None:
-        try:
-            return str(os.stat(self._root / folder).st_mtime_ns)
-        except FileNotFoundError:
-            return ""
 
 
 def _reserve_name(target: Path) -> bool:
