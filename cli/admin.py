@@ -134,7 +134,8 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool)
     from bellwether.lake import rebuild as lake_rebuild
 
     config = settings()
-    lake, report = Lake.of(config), {"partitions": 0, "source": None}
+    lake = Lake.of(config)
+    report: dict[str, object] = {"partitions": 0, "source": None}
     if not lake.catalog.exists() or not lake.catalog.read():
         sources = []
         if backup is not None:

@@ -126,7 +126,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
         attempt = (step.step.key, step.previous_attempt_count)
         outputs = self._staged.setdefault(attempt, {})
         outputs[output] = staged
-        if outputs.keys() >= set(step.selected_output_names):
+        tables = step.assets_def.keys_by_output_name if step.assets_def else step.selected_output_names  # the others are results of checks
+        if outputs.keys() >= set(tables) & set(step.selected_output_names):
             self._commit([manifest for manifests in self._staged.pop(attempt).values() for manifest in manifests])
 
     def _commit(self, staged: Sequence[Manifest]) -> None:

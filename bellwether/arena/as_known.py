@@ -42,15 +42,13 @@ def read_as_known(
     rules: methodologies by name. cutoffs: from `load_cutoffs`. families: current families of the registry by name.
     """
     facts = Facts.load(lake).as_known(at)
-    known = {f"arena/{name}": getattr(facts, name) for name in Facts.__dataclass_fields__} | compute_results(
-        facts, rules, known_at=at
-    ).frames
+    known: dict[str, pl.DataFrame] = {f"arena/{name}": getattr(facts, name) for name in Facts.__dataclass_fields__}
+    known.update(compute_results(facts, rules, known_at=at).frames)
     ranked: dict[str, pl.DataFrame] = {}
 
     def read(declared: Table) -> pl.DataFrame:
         if declared.name in known:
-            rows: pl.DataFrame = known[declared.name]
-            return rows
+            return known[declared.name]
         if "known_at" in declared.names:
             return lake.slice(declared, missing="skip").read().filter(pl.col("known_at") <= at)
         if not ranked:

@@ -4,12 +4,12 @@ interventions of operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter
 
@@ -196,10 +196,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def encode_record(record: object) -> bytes:
     """Encode a record as JSON in UTF-8; equal records give equal bytes."""
-    return _adapter(type(record)).dump_json(record)
+    return _adapter(cast("Hashable", type(record))).dump_json(record)
 
 
 def decode_record(kind: type[R], body: bytes) -> R:
     """Decode a record that `encode_record` encoded."""
-    record: R = _adapter(kind).validate_json(body)
+    record: R = _adapter(cast("Hashable", kind)).validate_json(body)
     return record

@@ -89,10 +89,11 @@ def check_files(lake: Lake, table: Table) -> list[Manifest]:
     in_folder = lake.copies is None
     listed = {entry.name: entry for entry in lake.storage.files(table.name)} if stored and in_folder else {}
     for manifest in stored.values():
-        known = manifest.checked_at is not None and manifest.damage is None
-        if known and in_folder:
+        checked = manifest.checked_at
+        known = checked is not None and manifest.damage is None
+        if checked is not None and in_folder:
             entry = listed.get(manifest.file)
-            known = entry is not None and entry.bytes == manifest.bytes and entry.changed < manifest.checked_at - CLOCK_TOLERANCE
+            known &= entry is not None and entry.bytes == manifest.bytes and entry.changed < checked - CLOCK_TOLERANCE
         if manifest.version == table.version and not known:
             checks[manifest.number] = _find_damage(lake, table, manifest)
     lake.catalog.record_checks(checks, lake.clock())
