@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from bellwether.console import console
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import compare_numbers, read_labels, read_results
 from bellwether.kalshibench.__main__ import main
@@ -118,8 +120,16 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
             read_labels(tmp_path / name)
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("COLUMNS", "200")
+    console.cache_clear()
+    yield
+    console.cache_clear()
+
+
 def run(*arguments: str | Path) -> tuple[int, str]:
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(main, [*map(str, arguments)])
+    done = CliRunner().invoke(main, [*map(str, arguments)])
     return done.exit_code, done.output
 
 

@@ -21,7 +21,6 @@ from markdown_it import MarkdownIt
 
 from bellwether.errors import ConfigError
 from bellwether.formatting import interval, money, number, p_value, percent
-from bellwether.kalshibench import read_results
 from bellwether.pages.markdown import head, text, timestamp
 from bellwether.report.inputs import ReportInputs
 from bellwether.report.release_page import list_ranked_pairs
@@ -458,12 +457,3 @@ def test_a_release_without_a_leaderboard_and_rows_of_two_releases_are_errors(inp
         replace(inputs, leaderboard=inputs.leaderboard.clear())
     with pytest.raises(ConfigError, match="of the releases other, q"):
         replace(inputs, questions=inputs.questions.with_columns(release=pl.lit("other")))
-
-
-def test_the_published_folder_reader_reads_the_files(folder: Path) -> None:
-    results = read_results(folder)
-    assert {model.name for model in results.models} == {"wild", "good/model", "always-half"}
-    (wild,) = (model for model in results.models if model.name == "wild")
-    assert wild.predictions.height == 22
-    assert wild.predictions["ground_truth"].null_count() == 0
-    assert wild.published["brier_score"] == read(folder, "wild")["brier_score"]
