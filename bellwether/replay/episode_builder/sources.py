@@ -18,7 +18,7 @@ from bellwether.tables import Table, table
 class Sources:
     """Digests of the data in the lake from which an episode is built.
 
-    recording: SHA-256 of the stored frames. markets: SHA-256 of the pulled markets by UTC day.
+    recording: of the stored frames. markets: of the pulled markets by UTC day.
     """
 
     recording: str
@@ -28,7 +28,7 @@ class Sources:
     def of(cls, lake: Lake, recording: str) -> Sources:
         """Read the digests of the current sources of a recording's episodes. Raises `LakeError` if the lake lacks the recording."""
         frames = lake.slice(table("raw/recordings"), [(recording,)]).manifests[0]
-        return cls(frames.sha256, _digests(lake, table("raw/kalshi_markets")))
+        return cls(frames.digest, _digests(lake, table("raw/kalshi_markets")))
 
     def markets_digest(self, end: datetime) -> str:
         """Return the SHA-256, in hex, of the markets pulled on the days around `end` (of an episode), which may contain its settlements."""
@@ -77,5 +77,5 @@ def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
 
 
 def _digests(lake: Lake, declared: Table) -> dict[str, str]:
-    """Return the SHA-256 of each partition of a table."""
+    """Return the digest of the rows of each partition of a table."""
     return {partition[0]: manifest.digest for partition, manifest in lake.manifests(declared).items()}

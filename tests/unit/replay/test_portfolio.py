@@ -213,17 +213,18 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
         prepare([with_points("KXA", (1, 10.0), (3, 30.0)), with_points("KXB", (2, 20.0), (3, 40.0))])
 
 
-def test_the_example_of_the_page_trades_on_both_venues() -> None:
+def test_the_example_of_the_page_buys_favourites_on_both_venues() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "replay.md").read_text(encoding="utf-8")
     example, _ = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    cheap = quoted("poly", POLYMARKET_RULES)
-    dear: list[Event] = [(0, LEVEL, 0, YES, 560, 100 * CONTRACT), (0, LEVEL, 0, NO, 400, 100 * CONTRACT), (90, CLOSE, 0, 0, 0, 0)]
-    known: dict[str, Any] = {
-        "kalshi": quoted("KXA"),
-        "polymarket": replace(cheap, tape=replace(tape(*dear, end=90), tickers=cheap.tape.tickers)),
-    }
+    example, count = re.subn(r"^episodes = .*$", "", example, flags=re.MULTILINE)
+    assert count == 1, "the page loads episodes of the demo"
+    favourite: list[Event] = [(0, LEVEL, 0, YES, 560, 100 * CONTRACT), (0, LEVEL, 0, NO, 400, 100 * CONTRACT), (90, CLOSE, 0, 0, 0, 0)]
+    made = tape(*favourite, end=90)
+    both = [
+        replace(market, tape=replace(made, tickers=market.tape.tickers)) for market in (quoted("KXA"), quoted("poly", POLYMARKET_RULES))
+    ]
+    known: dict[str, Any] = {"episodes": [quoted("KXB"), *both]}
     exec(compile(example, "replay.md", "exec"), known)
     done = known["done"]
-    assert done.episode == "KXA+poly"
-    assert done.failure is None
-    assert done.fills.select("ticker", "side").rows() == [("KXA-M-0", "yes"), ("poly-M-0", "no")]
+    assert (done.episode, done.failure) == ("KXA+KXB+poly", None)
+    assert done.fills.select("ticker", "side").rows() == [("KXA-M-0", "yes"), ("poly-M-0", "yes")]

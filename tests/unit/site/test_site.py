@@ -26,6 +26,7 @@ from bellwether.lake.warehouse import publish, query
 from bellwether.pages import columns
 from bellwether.pages.render import POLICY, data_script
 from bellwether.pages.values import money, number, p_value, percent, price, slug, thin_indices
+from bellwether.settings import settings
 from bellwether.site import build, contents, read_site_state, read_warehouse_state, trading
 from bellwether.site.arena_paths import agent_path, cohort_path, decision_path, family_path, market_path
 from bellwether.site.data_pages import csv
@@ -469,10 +470,16 @@ def test_the_same_warehouse_gives_the_same_bytes_and_writes_nothing_again(site: 
     assert read_site_state(tmp_path / "fresh") == read_warehouse_state(warehouse) and read_site_state(tmp_path / "none") is None
 
 
+def copy_lake(place: Path, target: Path) -> None:
+    """Copy a lake with its catalog."""
+    shutil.copytree(place / "lake", target / "lake")
+    shutil.copy(place / "lake.catalog.db", target)
+
+
 @pytest.fixture
 def with_new_cohort(place: Path, site: Path, tmp_path: Path) -> Path:
     """A folder with the warehouse `w.duckdb` of one cohort more, and the former site."""
-    shutil.copytree(place / "lake", tmp_path / "lake")
+    copy_lake(place, tmp_path)
     shutil.copytree(site, tmp_path / "site")
     arena(Lake(str(tmp_path / "lake"), clock=lambda: NOW), replace(SMALL, cohorts=SMALL.cohorts + 1))
     publish(Lake(str(tmp_path / "lake")), tmp_path / "w.duckdb")
@@ -496,9 +503,11 @@ def test_a_new_cohort_writes_its_pages_and_few_others(with_new_cohort: Path) -> 
 
 
 @pytest.fixture
-def outdated(place: Path, tmp_path: Path) -> Path:
-    """The warehouse of a lake in which a rebuild failed."""
-    shutil.copytree(place / "lake", tmp_path / "lake")
+def outdated(warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The warehouse of the settings' lake, in which a rebuild failed."""
+    copy_lake(warehouse.parent, tmp_path)
+    monkeypatch.setenv("BELLWETHER_LAKE", str(tmp_path / "lake"))
+    settings.cache_clear()
     lake, board = Lake(str(tmp_path / "lake"), clock=lambda: NOW), table("arena/leaderboard")
     lake.write(board, (), lake.slice(board).read(), run_id="r", inputs={"arena/trades": "of rows before the last ones"})
     publish(lake, tmp_path / "w.duckdb")
