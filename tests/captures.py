@@ -1,4 +1,4 @@
-"""Recordings and episodes of captures of the real venue, built once for all processes of a test run."""
+"""Recordings and episodes of captures: those of the sandbox, and those of the real venue, built once for all processes of a test run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,18 @@ from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import Content, Episode, load, write
 from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids
+from bellwether.sandbox.replayer import CAPTURES
 from tests.unit.recordings.book_replay import BookCheck, check_books
 
 T = TypeVar("T")
+#: A game of two markets, a ladder of five with a gap of 90 seconds, and 15 minutes whose outcome contradicts the last price.
+GAME, LADDER, SHORT = "KXMLBGAME-26SEP282300NYYBOS", "KXHIGHNY-26SEP29", "KXBTC15M-26SEP301500"
+
+
+def import_event(root: Path, event: str) -> Recording:
+    """Import the sandbox's capture of an event as a recording below `root`; its name is the event's ticker."""
+    [recording] = import_captures(root, CAPTURES / f"{event}.json.gz")
+    return recording
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.settings import settings
 from cli.main import main
-from tests.captured_events import GAME
+from tests.captures import GAME
 from tests.shared import wait_until
 from tests.unit.recordings.frames import frames, recorded
 from tests.unit.venues.stream_peer import A, delta, snapshot

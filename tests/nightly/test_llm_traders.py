@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from bellwether.replay.agents.llm import Trajectory
 from bellwether.settings import settings
 from cli.main import main
-from tests.captured_events import LADDER, import_event
+from tests.captures import LADDER, import_event
 
 
 def run_command(*arguments: str) -> str:

@@ -24,7 +24,7 @@ from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
 from bellwether.worlds import Addresses
-from tests.captured_events import GAME, LADDER, SHORT
+from tests.captures import GAME, LADDER, SHORT
 from tests.unit.recordings.book_replay import check_books, parse_price, parse_size
 from tests.unit.recordings.stream_faults import Faults
 from tests.unit.venues.stream_peer import CREDENTIALS

@@ -22,7 +22,7 @@ from bellwether.replay.episode_builder import build_recording
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
 from bellwether.sandbox.replayer import CAPTURES, ERRORS, Replayer, load_events
 from tests.capture_generator import EVENTS, generate_capture
-from tests.captured_events import GAME, LADDER, SHORT, import_event
+from tests.captures import GAME, LADDER, SHORT, import_event
 from tests.unit.recordings.book_replay import RecordedBook, check_books
 
 START = datetime(2026, 10, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 
 from bellwether.recordings.recording import RecordingRequest
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.captured_events import GAME, import_event
+from tests.captures import GAME, import_event
 from tests.unit.replay.episode_builder.damage import ALL, WAYS, Damage, compare_books, damaged, truth, with_snapshots
 
 

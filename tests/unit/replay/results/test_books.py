@@ -18,7 +18,7 @@ from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books, sample_times
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
-from tests.captured_events import GAME, import_event
+from tests.captures import GAME, import_event
 from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.results.tapes import book, tape
 
