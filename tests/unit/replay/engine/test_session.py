@@ -79,6 +79,19 @@ def test_codes_that_do_not_exist_are_rejected_orders() -> None:
     assert all(reason.text for reason in reasons)
 
 
+@pytest.mark.parametrize(
+    ("action", "side", "price", "cost"), [(BUY, YES, 4_800, 4_800_000), (BUY, YES, 4_400, 4_400_000), (BUY, NO, 5_500, 5_500_000)]
+)
+def test_an_order_needs_its_price_to_the_last_micro_dollar(action: int, side: int, price: int, cost: int) -> None:
+    """Ten contracts, taken at the ask or resting below it, cost ten times their price, without fees."""
+    outcomes = []
+    for bankroll in (cost - 1, cost):
+        opened = session(tape(*BOOK, *ENDS), bankroll=bankroll)
+        order = opened.place(0, side, action, price, 1_000)
+        outcomes.append((Reason(opened.orders[order, O_REASON]), Status(opened.orders[order, O_STATUS]) is Status.REJECTED))
+    assert outcomes == [(Reason.INSUFFICIENT_CASH, True), (Reason(0), False)]
+
+
 def test_one_by_one_and_many_at_once_are_the_same() -> None:
     requests = np.array(
         [[0, side, action, price, 300, tif, 0] for side in (0, 1) for action in (0, 1) for price in (0, 4_300, 4_900) for tif in range(4)]
