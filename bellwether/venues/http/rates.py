@@ -6,16 +6,15 @@ A rate is the time until which its capacity is reserved (generic cell rate algor
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import struct
 import time
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from bellwether.files import writing
+from bellwether.files import locked, writing
 
-#: Longest wait in seconds that a file may demand. A later time is from before the last start of the machine, when its clock began anew.
+#: Longest wait in seconds that a file demands. A later time was stored before the machine restarted, which resets its monotonic clock.
 _LONGEST = 600.0
 
 
@@ -72,18 +71,18 @@ class TokenBucket:
     def _reserve(self, seconds: float, *, at_least: float = 0.0) -> float:
         """Reserve the next free `seconds` of the capacity, and at least the next `at_least`. Return the seconds from now until all of it ends."""
         if self._path is None:
-            now = time.monotonic()
-            self._reserved_until = max(self._reserved_until + seconds, now + seconds, now + at_least)
-            return self._reserved_until - now
-        with writing(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                now = time.monotonic()
-                file.seek(0)
-                stored = file.read(8)
-                until = min(struct.unpack("d", stored)[0], now + _LONGEST) if len(stored) == 8 else 0.0
-                until = max(until + seconds, now + seconds, now + at_least)
-                file.truncate(0)
-                file.write(struct.pack("d", until))
-                return until - now
+            self._reserved_until, lead = _extend(self._reserved_until, seconds, at_least)
+            return lead
+        with locked(self._path), writing(self._path):
+            stored = self._path.read_bytes()
+            reserved_until = min(struct.unpack("d", stored)[0], time.monotonic() + _LONGEST) if len(stored) == 8 else 0.0
+            until, lead = _extend(reserved_until, seconds, at_least)
+            self._path.write_bytes(struct.pack("d", until))
+            return lead
+
+
+def _extend(reserved_until: float, seconds: float, at_least: float) -> tuple[float, float]:
+    """Return until when the capacity is reserved, by the monotonic clock, and the seconds from now until then."""
+    now = time.monotonic()
+    until = max(reserved_until + seconds, now + seconds, now + at_least)
+    return until, until - now
