@@ -5,16 +5,17 @@ Other packages add commands with a domain (bellwether/domains).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from typing import Any
 
 import click
 import cloup
 
 from bellwether import __version__
-from bellwether.domains import LazyCommand, load_domains
+from bellwether.domains import LazyCommand, load_domains, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.places import failures
-from cli.lazy import Lazy
 
 #: Commands that need no home, or finish its restoration.
 _WITHOUT_HOME = frozenset({"restore", "sandbox", "score"})
@@ -61,6 +62,27 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         LazyCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
     ),
 }
+
+
+class Lazy(click.Command):
+    """Command that is imported only when it is called. declared: name, module, and line in the help."""
+
+    def __init__(self, declared: LazyCommand) -> None:
+        super().__init__(declared.name, short_help=declared.short_help)
+        self.declared = declared
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        command: click.Command = resolve_reference(self.declared.home)
+        return command
+
+    def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
+        """Import the command, and create its context.
+
+        Linear algebra gets one thread unless the environment states a number: its operands are small, and the last digit depends on the number.
+        """
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        return self.load().make_context(info_name, args, parent, **extra)
 
 
 class Commands(cloup.Group):

@@ -9,8 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.lazy import Lazy
-from cli.main import SECTIONS, main
+from cli.main import SECTIONS, Lazy, main
 
 #: Modules of Bellwether imported by the help, and the declaration of each domain.
 IMPORTED = [
@@ -18,7 +17,6 @@ IMPORTED = [
     *(f"bellwether.domains.{name}" for name in ("arena", "benchmark", "domain", "replay", "venues", "warehouse")),
     "bellwether.errors",
     "bellwether.places",
-    "cli.lazy",
     "cli.main",
 ]
 

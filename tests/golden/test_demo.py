@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.console import console
-from cli.lazy import Lazy
-from cli.main import main
+from cli.main import Lazy, main
 from tests.demo_home import EVENT, RELEASE, WEEKS, World, run_all
 from tests.golden.digests import EXPORTS, PRINTED, differences, digests, read
 from tests.graph.worlds import restrict_automation, tick

@@ -20,8 +20,7 @@ from bellwether.publish.dataset import SHARED
 from bellwether.questions import release
 from bellwether.report.results import NAMES as REPORT_NAMES
 from bellwether.settings import World
-from cli.lazy import Lazy
-from cli.main import main
+from cli.main import Lazy, main
 from tests import readme
 from tests.unit.publish.rows import questions
 from tests.unit.report.folders import write_example
