@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date, datetime
 from pathlib import Path
@@ -35,6 +36,7 @@ from orchestration.run_session import print_summary, require_venues, runner
 
 if TYPE_CHECKING:
     from bellwether.arena.records import Intervention
+    from bellwether.arena.weekly.context import WeekContext
 
 
 @click.group()
@@ -301,9 +303,7 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
     """Cancel MARKET (an id) and refund its positions at cost. This holds for all cohorts, bets are not scored. Irreversible."""
     from bellwether.arena.weekly.interventions import cancel_market
 
-    with open_arena() as world:
-        intervention = cancel_market(world, market, by, reason)
-    _finish_intervention(intervention, as_json)
+    _intervene(lambda world: cancel_market(world, market, by, reason), as_json)
 
 
 @admin.command()
@@ -347,9 +347,7 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
     """Close AGENT (COHORT/FAMILY): it decides no more. It keeps its positions until they are settled."""
     from bellwether.arena.weekly.interventions import close_agent as closed
 
-    with open_arena() as world:
-        intervention = closed(world, agent, by, reason)
-    _finish_intervention(intervention, as_json)
+    _intervene(lambda world: closed(world, agent, by, reason), as_json)
 
 
 @admin.command()
@@ -361,16 +359,16 @@ def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
     """Archive COHORT (its Sunday): it is closed and not ranked. Its positions are still settled."""
     from bellwether.arena.weekly.interventions import archive_cohort
 
-    with open_arena() as world:
-        intervention = archive_cohort(world, cohort.date(), by, reason)
-    _finish_intervention(intervention, as_json)
+    _intervene(lambda world: archive_cohort(world, cohort.date(), by, reason), as_json)
 
 
-def _finish_intervention(intervention: Intervention, as_json: bool) -> None:
-    """After an operator's intervention, update the tables that depend on it, publish, and print a summary."""
+def _intervene(act: Callable[[WeekContext], Intervention], as_json: bool) -> None:
+    """Record an operator's intervention, update the tables that depend on it, publish, and print a summary. act: records it."""
     from assets.arena.runs import apply_intervention
     from assets.warehouse.runs import publish
 
+    with open_arena() as world:
+        intervention = act(world)
     with runner() as work:
         apply_intervention(work, intervention)
         publish(work)
