@@ -121,8 +121,7 @@ class Lake:
         if not _RUN_ID.fullmatch(run_id):
             raise LakeError(f"writing {table.name}: {run_id!r} is not a valid name of a file; use letters, digits, '.', '_' and '-'")
         folder = partitions.partition_folder(table, partition)
-        self._require_catalog()
-        self.catalog.create()
+        self._create_catalog()
         facts: dict[str, Any] = {
             "table": table.name,
             "partition": partition,
@@ -151,9 +150,13 @@ class Lake:
 
     def record_inputs(self, table: Table, partition: Partition, *, run_id: str, inputs: Mapping[str, str]) -> None:
         """Record from which inputs files outside the lake, such as a report, were computed. inputs: digest of each input table."""
+        self._create_catalog()
+        self.commit([Manifest(table.name, partition, "", 0, 0, "", "", table.version, run_id, self.clock(), None, inputs)])
+
+    def _create_catalog(self) -> None:
+        """Create the catalog of a new lake."""
         self._require_catalog()
         self.catalog.create()
-        self.commit([Manifest(table.name, partition, "", 0, 0, "", "", table.version, run_id, self.clock(), None, inputs)])
 
     def _require_catalog(self) -> None:
         """Raise `LakeError` for a folder with files but without a catalog."""
