@@ -43,8 +43,10 @@ def worker_of(fleet: Fleet, runs: list[str]) -> Process:
     """Return a worker that executes one of the runs."""
     from celery import Celery
 
-    active = Celery(broker=fleet.redis.url).control.inspect(timeout=20).active() or {}
-    return next(worker for worker in fleet.workers if any(run in str(active.get(f"celery@{worker.folder.name}")) for run in runs))
+    # Named workers, since a request to all waits out its timeout, and the run ends meanwhile.
+    workers = {f"celery@{worker.folder.name}": worker for worker in fleet.workers}
+    active = Celery(broker=fleet.redis.url).control.inspect(destination=list(workers), timeout=20).active() or {}
+    return next(worker for name, worker in workers.items() if any(run in str(active.get(name)) for run in runs))
 
 
 def test_the_runs_of_a_killed_worker_are_finished_by_the_other(fleet: Fleet) -> None:
