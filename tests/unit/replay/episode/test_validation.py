@@ -183,6 +183,7 @@ JUNK = st.recursive(
 @given(st.data())
 def test_nothing_in_the_json_files_makes_validation_raise(tmp_path: Path, data: st.DataObject) -> None:
     native = Native()
+    folder = native.write(tmp_path)
     whole = {"metadata": native.metadata, "settlement": native.settlement}
     place = data.draw(st.sampled_from(sorted(whole)))
     target: Any = whole[place]
@@ -192,7 +193,6 @@ def test_nothing_in_the_json_files_makes_validation_raise(tmp_path: Path, data: 
             target[key] = data.draw(JUNK)
             break
         target = target[key]
-    folder = native.write(tmp_path)
     (folder / f"{place}.json").write_text(json.dumps(whole[place]))
     report = validate(folder)
     if report.is_valid:
