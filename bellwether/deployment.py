@@ -23,8 +23,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from bellwether.errors import BellwetherError, ConfigError
-from bellwether.journal.database_url import SETTING, convert_error, describe_url, parse_url
+from bellwether.database import convert_error, describe_url, parse_url
+from bellwether.errors import BellwetherError
 from bellwether.places import failures, is_stored, place
 from bellwether.settings import Fleet, Settings
 
@@ -60,7 +60,7 @@ def missing_settings(config: Settings) -> list[str]:
         )
     elif not config.shares_limits:
         missing.append(
-            f"{SETTING} is a file of one node: calls would be made and paid for once per node. Leave it out, or name a Postgres database"
+            "BELLWETHER_JOURNAL is a file of one node: calls would be made and paid for once per node. Leave it out, or name a Postgres database"
         )
     if config.store is None and config.lake is None:
         missing.append(
@@ -147,9 +147,10 @@ def _place(name: str, where: str, config: Settings) -> Finding:
 
 
 def _journal(config: Settings) -> Finding:
-    url = _read(config.journal_url, "BELLWETHER_POSTGRES" if config.journal is None else SETTING)
+    setting = "BELLWETHER_POSTGRES" if config.journal is None else "BELLWETHER_JOURNAL"
+    url = parse_url(config.journal_url, setting)
     if url.get_backend_name() != "sqlite":
-        return _database("journal", url, "BELLWETHER_POSTGRES" if config.journal is None else SETTING)
+        return _database("journal", url, setting)
     file = Path(url.database or "").absolute()
     if config.fleet is not None:
         return Finding("journal", "bad", f"{file} is SQLite", "leave BELLWETHER_JOURNAL out: a fleet's journal is in Postgres")
@@ -170,14 +171,7 @@ def _servers(config: Settings) -> dict[str, Callable[[Settings], Finding]]:
 
 def _postgres(config: Settings) -> Finding:
     stated = config.postgres.get_secret_value() if config.postgres else ""
-    return _database("postgres", _read(stated, "BELLWETHER_POSTGRES"), "BELLWETHER_POSTGRES")
-
-
-def _read(url: str, setting: str) -> URL:
-    try:
-        return parse_url(url)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace(SETTING, setting)) from None
+    return _database("postgres", parse_url(stated, "BELLWETHER_POSTGRES"), "BELLWETHER_POSTGRES")
 
 
 def _database(name: str, url: URL, setting: str) -> Finding:
@@ -188,7 +182,7 @@ def _database(name: str, url: URL, setting: str) -> Finding:
         with engine.connect() as connection:
             version, writable = connection.execute(text(question)).one()
     except SQLAlchemyError as error:
-        reason = str(convert_error(f"connecting to {describe_url(url)}", error, url.password)).replace(SETTING, setting)
+        reason = str(convert_error(f"connecting to {describe_url(url)}", error, setting, password=url.password))
         return Finding(name, "bad", reason.partition("\n")[0], f"check {setting}, and that the server runs")
     server = f"{describe_url(url)}, Postgres {version}"
     if not writable:

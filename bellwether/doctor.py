@@ -22,14 +22,14 @@ import httpx
 
 from bellwether.arena.lineup import require_registered
 from bellwether.backup.backup import journal_path
+from bellwether.database import verify_file
 from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
 from bellwether.journal import Journal
-from bellwether.journal.schema import journal_version
-from bellwether.journal.verification import verify_file
-from bellwether.lake.catalog import catalog_version
+from bellwether.journal.schema import SCHEMA as JOURNAL
+from bellwether.lake.catalog import SCHEMA as CATALOG
 from bellwether.lake.warehouse import publication_time, query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
 from bellwether.questions import releases
@@ -107,10 +107,10 @@ def _database_files(config: Settings) -> Iterator[Finding]:
     """Check the contents of journal and catalog in SQLite. Postgres verifies its own files."""
     if config.shares_limits:
         return
-    for name, path, marker in (("journal", journal_path(config), journal_version), ("catalog", Path(config.catalog), catalog_version)):
+    for schema, path in ((JOURNAL, journal_path(config)), (CATALOG, Path(config.catalog))):
         if path.is_file():
-            verify_file(path, f"reading the {name} {path}", marker.name, immutable=not os.access(path.parent, os.W_OK))
-            yield Finding(f"{name} file", "ok", f"{path} is intact")
+            verify_file(path, schema, f"reading the {schema.name} {path}", immutable=not os.access(path.parent, os.W_OK))
+            yield Finding(f"{schema.name} file", "ok", f"{path} is intact")
 
 
 def _responses(config: Settings) -> Iterator[Finding]:

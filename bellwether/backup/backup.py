@@ -14,14 +14,13 @@ from urllib.parse import quote
 from bellwether import __version__
 from bellwether.backup.manifest import FILE, FORMAT, BackupManifest, backup_name, backup_time, list_files
 from bellwether.backup.retention import select_expired
+from bellwether.database import DatabaseSchema, convert_driver_error, open_read_only, parse_url, verify_file
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
-from bellwether.journal.database_url import convert_driver_error, parse_url
 from bellwether.journal.journal import Journal, require_no_answers
-from bellwether.journal.schema import journal_version
-from bellwether.journal.verification import open_read_only, verify_file
+from bellwether.journal.schema import SCHEMA as JOURNAL_SCHEMA
 from bellwether.lake import Lake
-from bellwether.lake.catalog import catalog_version
+from bellwether.lake.catalog import SCHEMA as CATALOG_SCHEMA
 from bellwether.lake.storage import TEMPORARY
 from bellwether.places import is_stored
 from bellwether.recordings.recording import DONE, LOCK
@@ -77,8 +76,7 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
         _copy_lake(lake, draft / LAKE)
         if journal.is_file():
             doing = f"backing up the journal {journal}"
-            _copy_sqlite(journal, draft / JOURNAL, doing)
-            verify_file(draft / JOURNAL, doing, journal_version.name, immutable=True)
+            _copy_sqlite(journal, draft / JOURNAL, JOURNAL_SCHEMA, doing)
             with Journal(f"sqlite:///{quote(str(draft / JOURNAL))}") as copied_journal:
                 copied_journal.verify()
         for name, source in copied.items():
@@ -102,7 +100,7 @@ def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: in
 
 def journal_path(config: Settings) -> Path:
     """Return the file of the journal. Raises `ConfigError` for a journal in Postgres, which has backups of its own."""
-    url = parse_url(config.journal_url)
+    url = parse_url(config.journal_url, JOURNAL_SCHEMA.setting)
     if url.get_backend_name() != "sqlite":
         raise ConfigError("backing up: the journal is in PostgreSQL; back it up with pg_dump, and its lake with the tools of its storage")
     return Path(url.database or "").absolute()
@@ -122,8 +120,7 @@ def _copy_lake(source: Lake, target: Path) -> None:
     target.mkdir()
     if source.catalog.path is not None and source.catalog.exists():
         copied_catalog, doing = target.with_name(CATALOG), f"backing up the catalog {source.catalog.where}"
-        _copy_sqlite(source.catalog.path, copied_catalog, doing)
-        verify_file(copied_catalog, doing, catalog_version.name, immutable=True)
+        _copy_sqlite(source.catalog.path, copied_catalog, CATALOG_SCHEMA, doing)
     copied = Lake(str(target), catalog=target.with_name(CATALOG))
     for manifest in copied.catalog.read():
         if manifest.file:
@@ -152,20 +149,21 @@ def _copy_recordings(source: Path, target: Path) -> None:
         shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns(".*", LOCK, *unfinished))
 
 
-def _copy_sqlite(source: Path, target: Path, doing: str) -> None:
-    """Copy an SQLite file while it is in use, by SQLite's online backup. The copy is readable by its owner only. doing: for errors."""
+def _copy_sqlite(source: Path, target: Path, schema: DatabaseSchema, doing: str) -> None:
+    """Copy an SQLite file while it is in use, by SQLite's online backup, and verify the copy, which only its owner can read. doing: for errors."""
     target.touch(mode=0o600)
     try:
         _copy_database(source, target)
     except sqlite3.Error as error:
         if not isinstance(error, sqlite3.OperationalError) or os.access(source.parent, os.W_OK):
-            raise convert_driver_error(doing, error, None) from None
+            raise convert_driver_error(doing, error, schema.setting, repair=schema.repair) from None
         # SQLite shares the index of its log in a file next to the database. If it cannot be created and does not exist, no process has it open.
         with TemporaryDirectory(dir=target.parent) as place:
             for path in (source, source.with_name(f"{source.name}-wal")):
                 if path.is_file():
                     shutil.copyfile(path, Path(place) / path.name)
             _copy_database(Path(place) / source.name, target)
+    verify_file(target, schema, doing, immutable=True)
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from bellwether.database import Transaction
 from bellwether.errors import BellwetherError
-from bellwether.journal.database import Transaction
 from bellwether.journal.holders import is_gone
 from bellwether.journal.request import require_natural
 from bellwether.journal.schema import attempts, calls

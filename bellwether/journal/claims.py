@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from bellwether.database import Database, Transaction
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import rows
 from bellwether.journal.budget import Budget, require_budgets, reserve_estimate
-from bellwether.journal.database import Database, Transaction
 from bellwether.journal.request import CallKey, Request, require_natural
 from bellwether.journal.values import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
 from bellwether.untrusted_text import redact

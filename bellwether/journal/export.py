@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 import sqlalchemy as sa
 
+from bellwether.database import Transaction
 from bellwether.errors import ConfigError
 from bellwether.journal.budget import Scope, spending_columns, spending_parameters, sum_column
-from bellwether.journal.database import Transaction
 from bellwether.journal.schema import Utc, attempts, calls, records, reopenings, responses
 
 _DTYPES: dict[type, pl.DataType] = {

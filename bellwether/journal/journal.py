@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 import sqlalchemy as sa
 
+from bellwether.database import Transaction
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import rows
 from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, has_others, read_spending
 from bellwether.journal.claims import Attempt, Claim, adopt_late_answer, require_estimate
-from bellwether.journal.database import Database, Transaction
+from bellwether.journal.database import JournalDatabase
 from bellwether.journal.export import count_calls, export_tables, summarize_usage
 from bellwether.journal.holders import is_gone, this_process
 from bellwether.journal.request import CallKey, Request, require_short_text
@@ -51,7 +52,7 @@ class Journal:
     """
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
-        self.database = Database(url, clock=clock, patience=patience)
+        self.database = JournalDatabase(url, clock=clock, patience=patience)
 
     @classmethod
     def of(cls, config: Settings) -> Journal:

@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from bellwether.database import Transaction
 from bellwether.errors import BellwetherError
-from bellwether.journal.database import Transaction
 from bellwether.journal.holders import is_gone, this_process
 from bellwether.journal.journal import Journal
 from bellwether.journal.request import Request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -10,12 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from bellwether.database import Transaction
 from bellwether.errors import LakeError
-from bellwether.journal.database import Transaction
 from bellwether.journal.request import CallKey
 from bellwether.journal.schema import attempts, calls, reopenings, responses
 from bellwether.journal.values import Answered, CallStatus, CostSource, Outcome, Reply, Served, State, Usage
-from bellwether.journal.verification import hash_response
 
 _CLAIM_FIELDS = ("state", "holder", "lease_token", "lease_expires_at", "finished_at", "answer", "outcome", "reason")
 
@@ -232,3 +232,11 @@ def read_last_reopening(transaction: Transaction, key: str) -> tuple[str, str] |
     columns = (reopenings.c.reopened_by, reopenings.c.note)
     row = transaction.row(sa.select(*columns).where(reopenings.c.key == key).order_by(reopenings.c.number.desc()).limit(1))
     return None if row is None else (row.reopened_by, row.note)
+
+
+def hash_response(body: bytes, *texts: str | None) -> str:
+    """Return the SHA-256 of a response, in hex. texts: content, reasoning and reason of the end, which were parsed from the body."""
+    digest = hashlib.sha256(body)
+    for text in texts:
+        digest.update(b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

@@ -1,18 +1,14 @@
-"""Tables of the journal, with the same columns on SQLite and Postgres, and two column types, for times and for text.
+"""Tables of the journal, with the same columns on SQLite and Postgres, and a column type for text.
 
 Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` contains the state of each call.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
-    DateTime,
     Dialect,
     ForeignKey,
     ForeignKeyConstraint,
@@ -26,39 +22,13 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-from bellwether.errors import ConfigError
+from bellwether.database import DatabaseSchema, Utc
 from bellwether.journal.values import CostSource, Outcome, State
 
 #: Version of these tables and of the contents of records. Journals of other versions are rejected.
 VERSION = 3
 
 _ESCAPE = "\x1a"
-
-
-class Utc(TypeDecorator[datetime]):
-    """Column type for aware UTC times to the microsecond: `timestamptz` on Postgres, text of fixed width on SQLite, which sorts by time."""
-
-    impl = DateTime
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> Any:
-        """Return a timestamp with time zone on PostgreSQL, text elsewhere."""
-        return dialect.type_descriptor(DateTime(timezone=True) if dialect.name == "postgresql" else String(32))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Convert a time for storage. Raises `ConfigError` for a time without a zone."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ConfigError(f"the journal: the time {value.isoformat()} has no zone; give aware times")
-        instant = value.astimezone(UTC)
-        return instant if dialect.name == "postgresql" else instant.isoformat(" ", "microseconds")
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Convert a stored value to an aware time, UTC."""
-        if value is None:
-            return None
-        return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
 
 
 class AnyText(TypeDecorator[str]):
@@ -114,6 +84,9 @@ journal_version = Table(
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("created_at", Utc, nullable=False),
 )
+
+#: What `bellwether.database` needs to know of the journal.
+SCHEMA = DatabaseSchema("journal", "BELLWETHER_JOURNAL", metadata, journal_version, VERSION, private=True)
 
 #: One row per call: its request, its holder, and its end.
 calls = Table(
@@ -194,7 +167,7 @@ Index(
     *(attempts.c[name] for name in ("run", "model", "outcome", "estimate_microdollars", "cost_microdollars")),
 )
 
-#: One row per response body, verbatim, also of failures. sha256: of body and texts (`bellwether.journal.verification.hash_response`).
+#: One row per response body, verbatim, also of failures. sha256: of body and texts (`bellwether.journal.rows.hash_response`).
 responses = Table(
     "responses",
     metadata,

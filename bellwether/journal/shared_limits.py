@@ -15,8 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bellwether.database import convert_driver_error, describe_url
 from bellwether.errors import BellwetherError
-from bellwether.journal.database_url import convert_driver_error, describe_url
+from bellwether.journal.schema import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -129,7 +130,7 @@ class SharedLimits:
                 self._disconnect()
                 if not (self._ready and isinstance(error, psycopg.OperationalError)) or time.monotonic() >= until:
                     doing = f"sharing limits through the journal {describe_url(self._address)}"
-                    raise convert_driver_error(doing, error, self._address.password) from None
+                    raise convert_driver_error(doing, error, SCHEMA.setting, password=self._address.password) from None
             time.sleep(random.uniform(0.02, 0.2))
 
     def _connect(self) -> psycopg.Connection[Any]:

@@ -215,7 +215,7 @@ def test_without_a_clock_of_the_tests_leases_run_on_the_databases(url: str) -> N
 
 
 def test_on_postgres_the_servers_clock_counts_and_not_this_machines(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import bellwether.journal.database as database
+    import bellwether.database as database
 
     class Wrong(database.datetime):
         @classmethod

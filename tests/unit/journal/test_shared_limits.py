@@ -11,13 +11,13 @@ import sqlalchemy as sa
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
-from bellwether.journal.database import Database
+from bellwether.journal.database import JournalDatabase
 from bellwether.journal.shared_limits import SharedLimits
 
 
 @pytest.fixture
 def limits(postgres_url: str) -> Iterator[SharedLimits]:
-    opened = Database(postgres_url).shared_limits()
+    opened = JournalDatabase(postgres_url).shared_limits()
     assert opened is not None
     yield opened
     opened.close()
@@ -25,7 +25,7 @@ def limits(postgres_url: str) -> Iterator[SharedLimits]:
 
 def test_processes_reserve_one_after_the_other_and_wait_as_long_as_a_venue_asks(limits: SharedLimits, postgres_url: str) -> None:
     """A lead is the time from now until the end of the reservation."""
-    other = Database(postgres_url).shared_limits()
+    other = JournalDatabase(postgres_url).shared_limits()
     assert other is not None
     leads = [one.reserve("kalshi", 100.0).result() for one in (limits, other, limits)]
     assert leads == pytest.approx([100, 200, 300], abs=5)
@@ -48,7 +48,7 @@ async def test_a_lost_connection_is_replaced_and_keeps_its_slots(limits: SharedL
         ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%%advisory%%'"
         assert connection.exec_driver_sql(ended).all()
     await limits.limiter("venue", 10, 1).acquire()
-    other = Database(postgres_url).shared_limits()
+    other = JournalDatabase(postgres_url).shared_limits()
     assert other is not None
     assert await asyncio.wrap_future(other.take("model", 1)) is None
     limits.slots("model", 1).give_back(slot)
@@ -58,7 +58,7 @@ async def test_a_lost_connection_is_replaced_and_keeps_its_slots(limits: SharedL
 
 
 async def test_a_server_that_does_not_answer_is_an_error_at_once(tmp_path: Path) -> None:
-    opened = Database(f"postgresql://bellwether:s3cr3t@/postgres?host={tmp_path}").shared_limits()
+    opened = JournalDatabase(f"postgresql://bellwether:s3cr3t@/postgres?host={tmp_path}").shared_limits()
     assert opened is not None
     with pytest.raises(ConfigError, match="check BELLWETHER_JOURNAL") as error:
         await opened.limiter("venue", 10, 1).acquire()
@@ -79,7 +79,7 @@ async def test_a_cancelled_caller_leaves_no_slot_taken(limits: SharedLimits) -> 
 
 
 async def test_a_slot_of_one_holder_is_refused_to_others_until_it_is_free(limits: SharedLimits, postgres_url: str) -> None:
-    other = Database(postgres_url).shared_limits()
+    other = JournalDatabase(postgres_url).shared_limits()
     assert other is not None
     slots = [await limits.slots("model", 2).take() for _ in range(2)]
     assert await asyncio.wrap_future(other.take("model", 2)) is None

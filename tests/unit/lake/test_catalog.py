@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.errors import LakeError
+from bellwether.errors import BellwetherError, LakeError
 from bellwether.lake import Lake
 from bellwether.lake.catalog import OutrunError
 from tests.unit.lake.frames import PRICES, SERIES, prices, series
@@ -96,18 +96,18 @@ def test_files_without_a_catalog_are_refused_until_it_is_restored(tmp_path: Path
 def test_a_catalog_of_another_version_and_a_damaged_one_are_one_clear_error(tmp_path: Path, damage: str) -> None:
     lake, file = Lake(str(tmp_path / "lake")), tmp_path / "lake.catalog.db"
     lake.write(PRICES, DAY, prices(), run_id="r")
-    expected = "its tables have version 2, this Bellwether reads version 1; use the Bellwether that made it"
+    expected = "its tables have version 3, this Bellwether reads version 2; use the Bellwether that made it"
     if damage == "version":
         with sqlite3.connect(file) as connection:
-            connection.execute("UPDATE catalog_version SET version = 2")
+            connection.execute("UPDATE catalog_version SET version = 3")
     elif damage == "content":
         file.write_bytes(b"no database")
-        expected = "file is not a database; the file is damaged; restore a backup"
+        expected = "the file is damaged or not SQLite.s; it was left as it is. Restore a backup, or rebuild it"
     else:
         file.unlink()
         sqlite3.connect(file).execute("CREATE TABLE other (a)").connection.commit()
-        expected = "its tables have version None"
-    with pytest.raises(LakeError, match=expected):
+        expected = "the database is not a catalog, it contains the table .other."
+    with pytest.raises(BellwetherError, match=expected):
         Lake(str(tmp_path / "lake")).manifests(PRICES)
 
 

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bellwether.database
 import bellwether.lake
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, partitions, warehouse
@@ -167,7 +168,7 @@ def test_a_stream_that_fails_leaves_the_partition_and_raises_its_own_error(lake:
 
 @contextmanager
 def at_every_line(check: Callable[[], None]) -> Iterator[list[int]]:
-    """Call `check` before each executed line of the lake's code. Yields a list with the number of calls."""
+    """Call `check` before each executed line of the code of the lake and its catalog. Yields a list with the number of calls."""
     calls, checking = [0], [False]
 
     def trace(frame, event, arg):  # type: ignore[no-untyped-def]
@@ -327,7 +328,7 @@ def test_a_disk_that_is_full_at_any_step_leaves_the_partition(tmp_path: Path, mo
         assert lake.slice(PRICES).read().equals(prices(seed=1))
 
 
-LAKE_CODE = str(Path(bellwether.lake.__file__).parent)
+LAKE_CODE = (str(Path(bellwether.lake.__file__).parent), bellwether.database.__file__)
 
 
 def test_rows_that_were_known_before_the_stored_ones_are_refused(lake: Lake) -> None:
