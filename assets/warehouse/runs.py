@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from assets.warehouse import jobs
 from bellwether.errors import BellwetherError
-from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
+from bellwether.lake.warehouse import publication_time, tables_written_since
 from bellwether.settings import settings
 from bellwether.site import read_site_state, read_warehouse_state
 from orchestration.checks import OPERATIONS
 from orchestration.runner import Runner
 
-if TYPE_CHECKING:
-    from bellwether.lake import Lake
-
 
 def publish(work: Runner) -> None:
     """Publish the warehouse if it is out of date. A site that was built before is rebuilt if it is out of date."""
     database = work.resource("warehouse").database
-    if not publication_time(database) or not _is_current(database, work.lake):
+    if tables_written_since(work.lake, database):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"vacuum": False}}}})
     else:
         work.stats.fresh += 1
@@ -36,12 +31,6 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     else:
         work.stats.fresh += 1
     return {}
-
-
-def _is_current(path: str, lake: Lake) -> bool:
-    """Return True if a published warehouse contains the current files of the lake. path: of the warehouse."""
-    written = tables_written_since(lake, path)
-    return not written or current_files(lake, written) == published_files(path, written)
 
 
 def _are_data_docs_outdated(database: str) -> bool:

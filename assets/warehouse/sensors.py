@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 
 import dagster as dg
 
 from assets.warehouse.jobs import DATA_DOCS, PUBLISH, SITE
 from bellwether.errors import LakeError
-from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
+from bellwether.lake.warehouse import publication_time, tables_written_since
 from bellwether.settings import settings
-from bellwether.tables import TABLES
 from orchestration.orphaned_runs import is_in_progress, running_commands
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource, WarehouseResource
@@ -21,14 +19,6 @@ from resources import LakeResource, WarehouseResource
 _OFTEN = timedelta(hours=1)
 #: Names this process in the publisher's cursor.
 _PROCESS = secrets.token_hex(4)
-
-
-def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
-    """Return a digest of the lake's current file names; None if exactly these files are published.
-
-    Every write of a partition has a new file name, so equal names mean equal contents.
-    """
-    return None if current == published else sha256("\n".join(sorted(current)).encode()).hexdigest()[:16]
 
 
 @dg.sensor(
@@ -40,26 +30,21 @@ def publication_key(current: frozenset[str], published: frozenset[str]) -> str |
 def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """Request a publication if the lake has changed since the latest one.
 
-    A tick checks the tables written since the publication; the first tick of a day and of a process checks all tables, and its run removes superseded
-    files. A failed publication is retried the next day, or after a change.
+    The first run of a day and of a process removes superseded files. A failed publication is retried the next day, or after a change.
     """
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     first = context.cursor != f"{today} {_PROCESS}"
     published_at = publication_time(warehouse.database)
     written = tables_written_since(lake.lake, warehouse.database)
-    if not first and not written:
+    if not written:
+        context.update_cursor(f"{today} {_PROCESS}")
         return dg.SkipReason("the warehouse is up to date")
     if not first and all(declared.often for declared in written) and _time_since(published_at) < _OFTEN:
         return dg.SkipReason("only frequently written tables have changed; they are published once an hour")
-    checked = list(TABLES.values()) if first else written
-    key = publication_key(current_files(lake.lake, checked), published_files(warehouse.database, checked))
-    if key is None:
-        context.update_cursor(f"{today} {_PROCESS}")
-        return dg.SkipReason("the warehouse is up to date")
     if why := _wait_reason(context.instance, PUBLISH.name, published_at):
         return dg.SkipReason(why)
     config = {"ops": {"summary__warehouse": {"config": {"vacuum": first}}}}
-    return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
+    return dg.RunRequest(run_key=f"{lake.lake.catalog.head()}@{today}", run_config=config, tags=AUTOMATIC)
 
 
 @dg.sensor(

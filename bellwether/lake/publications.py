@@ -28,7 +28,7 @@ from bellwether.settings import settings
 
 #: Object that names the latest publication of a store.
 POINTER = "pointer.json"
-#: Retention of a superseded publication on a store.
+#: Retention of an object of a store after its upload. A reader whose download is interrupted by a deletion reads the pointer again.
 GRACE = timedelta(days=1)
 _TRIES = 4
 _POLL_SECONDS = 0.05
@@ -130,14 +130,13 @@ class FilePlace:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Contents of the pointer object in a store: the latest publication, and when each object in `superseded` was replaced."""
+    """Contents of the pointer object in a store: the latest publication."""
 
     object: str
     size: int
     sha256: str
     published_at: datetime
     state: build.BuildState | None
-    superseded: Mapping[str, datetime]
 
     def dump(self) -> bytes:
         """Serialize as JSON."""
@@ -153,7 +152,6 @@ class Pointer:
             sha256=str(stored["sha256"]),
             published_at=datetime.fromisoformat(stored["published_at"]),
             state=_parse_state(stored["state"]),
-            superseded={name: datetime.fromisoformat(value) for name, value in stored["superseded"].items()},
         )
 
 
@@ -164,7 +162,7 @@ class StorePlace:
         self.name = store.uri
         self._store = store
         self._cache = settings().cache_path / "warehouse" / hashlib.sha256(self.name.encode()).hexdigest()[:16]
-        self._replaced: tuple[Pointer | None, str | None] = (None, None)
+        self._replaced: str | None = None
 
     def state(self) -> build.BuildState | None:
         pointer, _ = self._read_pointer()
@@ -195,32 +193,28 @@ class StorePlace:
 
     def draft(self) -> Path:
         self.remove_drafts()
-        self._replaced = self._read_pointer()
+        _, self._replaced = self._read_pointer()
         return self._cache / f"draft{TEMPORARY}{secrets.token_hex(4)}"
 
     def remove_drafts(self) -> None:
         _remove_files(self._cache, f"draft{TEMPORARY}*")
 
     def replace(self, draft: Path, built: build.BuildResult) -> bool:
-        pointer, etag = self._replaced
         build.stamp_publication(draft, built.published_at)
-        now = datetime.now(UTC)
-        superseded = {**pointer.superseded, pointer.object: now} if pointer else {}
         new = Pointer(
             object=f"{built.published_at:%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(8)}.duckdb",
             size=draft.stat().st_size,
             sha256=checksum(draft),
             published_at=built.published_at,
             state=build.read_state(draft),
-            superseded={name: at for name, at in superseded.items() if now - at < GRACE},
         )
         self._store.publish(draft, new.object)  # names are random: an existing object is this upload, retried
-        if not self._switch_pointer(new, etag):
+        if not self._switch_pointer(new, self._replaced):
             return False
         with suppress(OSError):
             os.replace(draft, self._cache / new.object)
         self._remove_unused(new.object)
-        self._vacuum(new, superseded)
+        self._vacuum(new)
         return True
 
     def _switch_pointer(self, new: Pointer, etag: str | None) -> bool:
@@ -232,20 +226,19 @@ class StorePlace:
         except OSError as error:
             failure = error
         pointer, current = self._read_pointer()
-        if pointer and (pointer.object == new.object or new.object in pointer.superseded):
+        if pointer and pointer.object == new.object:
             return True
         if failure and current == etag:
             raise LakeError(f"writing {self.name}/{POINTER}: {failure}. The previous publication stays; publish again") from failure
         return False
 
-    def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime]) -> None:
-        """Delete objects whose grace period is over, and old uploads that were never published."""
-        old, current = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
+    def _vacuum(self, pointer: Pointer) -> None:
+        """Delete objects other than the pointer's whose grace period is over, also uploads that were never published."""
+        since = datetime.now(UTC) - GRACE
         with suppress(LakeError):  # deleted by the next publication
-            since = datetime.now(UTC) - GRACE
-            old |= {entry.name for entry in self._store.files("") if entry.name.endswith(".duckdb") and entry.modified < since} - current
-            for name in sorted(old):
-                self._store.delete(name)
+            for entry in self._store.files(""):
+                if entry.name.endswith(".duckdb") and entry.modified < since and entry.name != pointer.object:
+                    self._store.delete(entry.name)
 
     def _read_pointer(self) -> tuple[Pointer | None, str | None]:
         """Return the pointer and its ETag, or None for both if nothing is published."""

@@ -117,9 +117,7 @@ def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
         try:
             connection.execute(f"ATTACH {literal(str(file))} AS {DATABASE} (READ_ONLY)")
             connection.execute(f"USE {DATABASE}")
-            remote = any(
-                duckdb_connection.is_s3(file) for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()
-            )
+            remote = any(map(duckdb_connection.is_s3, _listed_files(connection)))
         except duckdb.Error as error:
             raise LakeError(f"opening the warehouse {file}: {error}; {PUBLISH_AGAIN}") from error
         if remote and duckdb_connection.find_httpfs():
@@ -152,7 +150,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
         try:
             query_access.require_read_only(connection, sql)
             query_access.require_parameters(connection, sql, params or {})
-            files = [file for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()]
+            files = _listed_files(connection)
             if any(map(duckdb_connection.is_s3, files)) and duckdb_connection.find_httpfs():
                 _choose_requests(connection, sql)
             query_access.restrict_access(connection, files)
@@ -194,27 +192,19 @@ def publication_time(path: Path | str) -> int:
     return open_place(path).modified()
 
 
-def covered_files(path: Path | str, tables: Iterable[Table] | None = None) -> frozenset[str]:
+def covered_files(path: Path | str) -> frozenset[str]:
     """Return the locations of the lake's files that a published warehouse lists, including damaged files whose rows were left out.
-    tables: default all.
 
     Empty without a warehouse.
     """
     if not publication_time(path):
         return frozenset()
     with _connect(path) as connection:
-        rows = connection.execute(
-            sql_text("meta/files"), {"tables": None if tables is None else [table.sql_name for table in tables]}
-        ).fetchall()
-    return frozenset(file for (file,) in rows)
+        return frozenset(_listed_files(connection))
 
 
-def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]:
-    """Return `covered_files`, or no files if the warehouse cannot be read or another version of the code published it."""
-    try:
-        return covered_files(path, tables)
-    except LakeError:
-        return frozenset()
+def _listed_files(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    return [file for (file,) in connection.execute(sql_text("meta/files")).fetchall()]
 
 
 def describe_unpublished(lake: Lake, path: Path | str, tables: Iterable[Table]) -> str:
@@ -224,21 +214,14 @@ def describe_unpublished(lake: Lake, path: Path | str, tables: Iterable[Table]) 
     state = open_place(path).state()
     if state is None or state.lake != lake.uri:
         return ""
-    written = tables_written_since(lake, path, [table for table in tables if not table.often])
-    late = [table.name for table in written if current_files(lake, [table]) != published_files(path, [table])]
+    late = [table.name for table in tables_written_since(lake, path, tables) if not table.often]
     return f"The warehouse of {state.published_at:%Y-%m-%d %H:%M} UTC lacks later rows of {', '.join(late)}." if late else ""
 
 
-def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
-    """Return the locations of the lake's files that a warehouse published now would list."""
-    stored = (manifest for table in tables for manifest in lake.manifests(table).values() if manifest.version == table.version)
-    return frozenset(lake.storage.location(manifest.file) for manifest in stored)
-
-
 def tables_written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(TABLES.values())) -> list[Table]:
-    """Return the tables that were written since the warehouse was published."""
-    state = open_place(path).state()
-    if state is None or state.lake != lake.uri:
+    """Return the tables that were written since the warehouse was published: all of them if nothing of this lake is published."""
+    state, heads = open_place(path).state(), lake.catalog.heads()
+    # A restored or rebuilt catalog begins with lower numbers.
+    if state is None or state.lake != lake.uri or max(heads.values(), default=0) < state.number:
         return list(tables)
-    heads = lake.catalog.heads()
     return [table for table in tables if heads.get(table.name, 0) > state.number]

@@ -156,9 +156,6 @@ def test_two_machines_publish_at_once_and_nothing_is_lost(
     assert [one.wait(timeout=300) for one in both] == [0, 0]
     names = {f"{name}{n}" for name in ("a", "b") for n in range(count)}
     assert set(query(warehouse, "SELECT DISTINCT forecaster FROM benchmark.forecasts")["forecaster"]) == names
-    state = pointer(warehouse)
-    assert len(state["superseded"]) == 2 * count - 1
-    assert state["object"] > max(state["superseded"]), "the latest one, by its time"
 
 
 @pytest.mark.parametrize("stage", ["build", "upload", "switch", "after"])
@@ -203,4 +200,3 @@ def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connectio
     monkeypatch.setattr(build, "check_files", during)
     publish(lake, warehouse, tables=CHOSEN)
     assert attempts == [1, 2]
-    assert len(pointer(warehouse)["superseded"]) == 1, "both were published, one after the other"
