@@ -20,8 +20,8 @@ from scipy.special import expit, logit, ndtr, ndtri
 from bellwether.arena.rankings.estimates import compute_mean_scores, compute_return
 from bellwether.arena.rankings.pairs import compare_pairs
 from bellwether.arena.rankings.possible_outcomes import RELATIVE, profit_outcomes, score_outcomes
+from bellwether.calibration.bootstrap import Inference
 from bellwether.calibration.forecasts import Floats
-from bellwether.calibration.inference import Inference
 from bellwether.formatting import markdown_table
 
 REPLICATES = 200

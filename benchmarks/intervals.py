@@ -19,9 +19,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtr
 
 from bellwether.calibration import evaluate
-from bellwether.calibration.bootstrap import Statistic, bootstrap
+from bellwether.calibration.bootstrap import Inference, Statistic, bootstrap
 from bellwether.calibration.clusters import Clusters, Grouping
-from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import ESTIMATED, NO_INTERVAL
 from bellwether.formatting import markdown_table
 

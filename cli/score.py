@@ -13,7 +13,7 @@ import cloup
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bellwether.calibration.inference import MIN_REPLICATES
+from bellwether.calibration.bootstrap import MIN_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.scoring.score import score as score_files
@@ -67,9 +67,6 @@ from cli.options import AS_JSON
         "--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="Loss of paired comparisons."
     ),
     cloup.option(
-        "--bins", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Bins of calibration errors and reliability."
-    ),
-    cloup.option(
         "--level",
         default=0.95,
         show_default=True,
@@ -87,11 +84,10 @@ from cli.options import AS_JSON
 )
 @cloup.option_group(
     "Results",
-    cloup.option("--figures", type=click.Path(file_okay=False, path_type=Path), help="Also draw figures (PNG) into this folder."),
     cloup.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one page with interactive diagrams."),
 )
 @AS_JSON
-def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, as_json: bool, **options: Any) -> None:
+def score(files: tuple[Path, ...], *, html: Path | None, as_json: bool, **options: Any) -> None:
     """Score forecasts in CSV, Parquet or JSON-lines files.
 
     Columns are recognised by common names (probability, outcome, model, question_id, series, weight, market_price ...) or named by options. docs/scoring.md
@@ -106,13 +102,9 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
         emit(result.to_dict())
     else:
         print_result(console(), result)
-    with _progress() as tell:
-        written = [] if figures is None else result.write_figures(figures, tell)
-        if html is not None:
-            result.write_html(html, tell)
-            written.append(html)
-    if written:
-        click.echo(f"wrote {', '.join(map(str, written))}", err=True)
+    if html is not None:
+        result.write_html(html)
+        click.echo(f"wrote {html}", err=True)
 
 
 def _require_no_overwrite(files: tuple[Path, ...], outcomes: Path | None, html: Path | None) -> None:

@@ -21,8 +21,10 @@ import numpy as np
 
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import Floats, Ints
-from bellwether.calibration.inference import Inference
+from bellwether.errors import ScoringError
 
+#: Minimum number of replicates of a test of calibration; fewer do not resolve a tail.
+MIN_REPLICATES = 200
 #: Minimum number of clusters of an interval.
 MIN_CLUSTERS = 3
 #: Reason for a missing skill, ratio or rank.
@@ -46,6 +48,29 @@ _WEIGHT_UNIT, _WEIGHT_BITS = 2.0**-12, 6
 _ROUNDING = 1e-12
 #: Maximum number of multiplications for which OpenBLAS uses one thread.
 _ONE_THREAD = 250_000
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """Settings of intervals and tests. Equal settings give equal numbers in every process.
+
+    Attributes:
+        level: mass of the intervals.
+        replicates: of calibration errors under calibration, at most 1,000 are used; 0 disables these tests.
+        seed: of the generators (PCG64), also of the draws of intervals and paired tests.
+    """
+
+    level: float = 0.95
+    replicates: int = 1_000
+    seed: int = 1950
+
+    def __post_init__(self) -> None:
+        if self.replicates != 0 and self.replicates < MIN_REPLICATES:
+            raise ScoringError(
+                f"inference: replicates is {self.replicates}; give at least {MIN_REPLICATES}, or 0 for no simulated distribution"
+            )
+        if not 0 < self.level < 1:
+            raise ScoringError(f"inference: level is {self.level}; give a mass between 0 and 1, such as 0.95")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,18 +8,18 @@ residuals. Then outcomes are also drawn from the forecasts, with correlation one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether.calibration.bootstrap import Inference
 from bellwether.calibration.clusters import Clusters, Grouping
-from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
-from bellwether.calibration.inference import BLOCK, Inference
+from bellwether.calibration.forecasts import Floats, Forecasts, Ints, bin_index
 from bellwether.calibration.metrics import TESTED
 from bellwether.calibration.smooth_calibration import Smoother
-from bellwether.calibration.sorted_forecasts import SortedForecasts, shares
+from bellwether.calibration.sorted_forecasts import SortedForecasts
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -32,6 +32,9 @@ _FEW_CLUSTERS, _FEW_FORECASTS = 100, 5_000
 
 #: Maximum number of replicates.
 _REPLICATES = 1_000
+
+#: Number of floats in one block of replicates, about 16 MB.
+_BLOCK = 2_000_000
 
 #: Correlation of the Gaussian variables of one cluster, from which outcomes are drawn.
 _CORRELATION = 0.5
@@ -50,7 +53,7 @@ class NullDistribution:
     p: float
 
 
-def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference, bins: Bins) -> dict[str, NullDistribution]:
+def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference) -> dict[str, NullDistribution]:
     """Test calibration with each error in `TESTED`; return its null distribution by name. Empty with too few clusters, no replicates or no
     forecasts.
 
@@ -58,7 +61,7 @@ def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference,
     """
     if not len(forecasts) or not plan.replicates or clusters.count < MIN_TEST_CLUSTERS:
         return {}
-    errors = _Errors.of(forecasts, bins)
+    errors = _Errors.of(forecasts)
     observed = errors.of_features(errors.features(errors.residual[None]))
     rows = min(plan.replicates, _REPLICATES)
     distributions: dict[str, NullDistribution] = {}
@@ -81,8 +84,8 @@ class _Errors:
 
     order: intp (N,), positions of the forecasts. residual: float64 (N,), weight (y - p).
     weight: sum of all weights. bin_weight: weights of the non-empty bins.
-    matrix: sparse (N, width), sums of residuals by bin, by equal-mass bin, by cell of the smoother's grid and by group of forecasts.
-    ends: end of each of these four blocks of columns.
+    matrix: sparse (N, width), sums of residuals by bin, by cell of the smoother's grid and by group of forecasts.
+    ends: ends of the first two of these blocks of columns.
     p, mass: float64 (groups,), forecast and weight of the groups in isotonic regression.
     """
 
@@ -91,47 +94,38 @@ class _Errors:
     weight: float
     bin_weight: Floats
     matrix: csr_array
-    ends: tuple[int, int, int]
+    ends: tuple[int, int]
     smoother: Smoother
     p: Floats
     mass: Floats
 
     @classmethod
-    def of(cls, forecasts: Forecasts, bins: Bins) -> _Errors:
+    def of(cls, forecasts: Forecasts) -> _Errors:
         from scipy.sparse import csr_array, hstack
 
         ordered = SortedForecasts.of(forecasts)
         size, weight = len(forecasts), float(ordered.weight.sum())
         p, positions = forecasts.p[ordered.order], np.arange(size)
-        group = np.repeat(np.arange(len(ordered.p)), np.diff(ordered.group_ends, prepend=-1))
+        group = np.repeat(np.arange(len(ordered.p)), np.diff(ordered.starts, append=size))
         # The error under calibration is at least about the standard deviation of the mean residual, which the smoother must resolve.
         smoother = Smoother.resolving(ordered.p, 2 * float(np.sqrt(np.square(ordered.gap).sum())) / weight)
-        occupied, index = np.unique(bins.index(p), return_inverse=True)
+        upper, cells = smoother.share[group], np.concatenate([smoother.lower[group], smoother.upper[group]])
+        occupied, index = np.unique(bin_index(p), return_inverse=True)
         merged = Grouping.of(group * _GROUPS // max(len(ordered.p), _GROUPS))
         mass = merged.sums(ordered.weight)
-        masses = [(rows, np.full(len(rows), column), share) for column, (rows, share) in enumerate(shares(ordered, bins.count))]
         parts = [
             csr_array((np.ones(size), (positions, index)), (size, len(occupied))),
-            csr_array(_entries(masses), (size, bins.count)),
-            csr_array(
-                _entries(
-                    [
-                        (positions, smoother.lower[group], 1 - smoother.share[group]),
-                        (positions, smoother.upper[group], smoother.share[group]),
-                    ]
-                ),
-                (size, smoother.cells),
-            ),
+            csr_array((np.concatenate([1 - upper, upper]), (np.tile(positions, 2), cells)), (size, smoother.cells)),
             csr_array((np.ones(size), (positions, merged.index)), (size, merged.count)),
         ]
-        first, second, third = np.cumsum([part.shape[1] for part in parts])[:3]
+        first, second = np.cumsum([part.shape[1] for part in parts])[:2]
         return cls(
             order=ordered.order,
             residual=-ordered.gap,
             weight=weight,
             bin_weight=Grouping(index, len(occupied)).sums(ordered.weight),
             matrix=csr_array(hstack(parts, format="csr")),
-            ends=(int(first), int(second), int(third)),
+            ends=(int(first), int(second)),
             smoother=smoother,
             p=merged.sums(ordered.weight * p) / mass,
             mass=mass,
@@ -141,28 +135,19 @@ class _Errors:
         """Convert rows of residuals (R, N), dense or sparse, to features: sums from which all errors follow, float64 (R, features)."""
         sums = residuals @ self.matrix
         dense = np.asarray(sums if isinstance(sums, np.ndarray) else sums.toarray())
-        _, start, end = self.ends
+        start, end = self.ends
         return np.concatenate([dense[:, :start], self.smoother.coefficients(dense[:, start:end]), dense[:, end:]], axis=1)
 
     def of_features(self, features: Floats) -> dict[str, Floats]:
         """Compute every error in `TESTED` by name from the features (R, features), float64 (R,) each."""
-        first, second, _ = self.ends
-        third = second + self.smoother.modes
-        gap = np.abs(features[:, :first])
+        start, end = self.ends[0], self.ends[0] + self.smoother.modes
+        gap = np.abs(features[:, :start])
         return {
             "ece": gap.sum(axis=1) / self.weight,
-            "mce": (gap / self.bin_weight).max(axis=1),
-            "ace": np.abs(features[:, first:second]).sum(axis=1) / self.weight,
-            "smece": self.smoother.error(features[:, second:third] / self.weight),
+            "smece": self.smoother.error(features[:, start:end] / self.weight),
             "murphy_reliability": (np.square(gap) / self.bin_weight).sum(axis=1) / self.weight,
-            "corp_miscalibration": _miscalibration(self.p, self.mass, features[:, third:]),
+            "corp_miscalibration": _miscalibration(self.p, self.mass, features[:, end:]),
         }
-
-
-def _entries(parts: list[tuple[Ints, Ints, Floats]]) -> tuple[Floats, tuple[Ints, Ints]]:
-    """Concatenate parts (rows, columns, values) of a sparse matrix to (values, (rows, columns)), as scipy.sparse constructors take them."""
-    rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return values, (rows, columns)
 
 
 def _sign_flip_errors(errors: _Errors, grouping: Grouping, plan: Inference, rows: int, stream: int) -> dict[str, Floats]:
@@ -170,7 +155,13 @@ def _sign_flip_errors(errors: _Errors, grouping: Grouping, plan: Inference, rows
     number of the random sequence.
     """
     features = _cluster_features(errors, grouping)
-    return _join_blocks([errors.of_features(signs @ features) for signs in plan.signs(grouping.count, rows, stream)])
+    generator = np.random.Generator(np.random.PCG64([plan.seed, stream]))
+    block = max(1, _BLOCK // grouping.count)
+    blocks = []
+    for start in range(0, rows, block):
+        heads = generator.integers(0, 2, size=(min(block, rows - start), grouping.count), dtype=np.int8)
+        blocks.append(errors.of_features((1.0 - 2.0 * heads) @ features))
+    return _join_blocks(blocks)
 
 
 def _cluster_features(errors: _Errors, grouping: Grouping) -> Floats:
@@ -179,7 +170,7 @@ def _cluster_features(errors: _Errors, grouping: Grouping) -> Floats:
 
     size = len(errors.residual)
     members = csr_array((errors.residual, (grouping.index[errors.order], np.arange(size))), (grouping.count, size))
-    step = max(1, BLOCK // errors.matrix.shape[1])
+    step = max(1, _BLOCK // errors.matrix.shape[1])
     return np.concatenate([errors.features(members[first : first + step]) for first in range(0, grouping.count, step)])
 
 
@@ -194,27 +185,19 @@ def _resampled_errors(
     return _join_blocks([errors.of_features(errors.features(weight * (y - p))) for y in drawn])
 
 
-def calibrated_outcomes(
-    p: Floats, grouping: Grouping, rows: int, bits: np.random.BitGenerator, *, dtype: type[np.float32 | np.float64] = np.float64
-) -> Iterator[Floats]:
+def calibrated_outcomes(p: Floats, grouping: Grouping, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
     """Draw outcomes for which the forecasts `p` (N,) are calibrated, correlated inside clusters (a Gaussian copula). Yields `rows` draws in
     blocks (block, N). bits: random generator.
-
-    dtype: of the Gaussian variables; float32 is twice as fast and changes the probability of an outcome by less than 10^-7.
     """
     from scipy.special import ndtri
 
-    generator = np.random.Generator(bits)
-    threshold = ndtri(p).astype(dtype)
-    shared_by, own_by = dtype(np.sqrt(_CORRELATION)), dtype(np.sqrt(1 - _CORRELATION))
-    block = max(1, BLOCK // len(p))
+    generator, threshold = np.random.Generator(bits), ndtri(p)
+    block = max(1, _BLOCK // len(p))
     for start in range(0, rows, block):
         size = min(block, rows - start)
-        latent = (shared_by * generator.standard_normal((size, grouping.count), dtype=dtype))[:, grouping.index]
-        own = generator.standard_normal((size, len(p)), dtype=dtype)
-        own *= own_by
-        latent += own
-        yield (latent < threshold).astype(np.float64)
+        shared = generator.standard_normal((size, grouping.count))[:, grouping.index]
+        own = generator.standard_normal((size, len(p)))
+        yield (np.sqrt(_CORRELATION) * shared + np.sqrt(1 - _CORRELATION) * own < threshold).astype(np.float64)
 
 
 def _miscalibration(p: Floats, mass: Floats, residual: Floats) -> Floats:
@@ -232,6 +215,6 @@ def _miscalibration(p: Floats, mass: Floats, residual: Floats) -> Floats:
     return np.asarray(np.maximum(saved @ mass / mass.sum(), 0.0))
 
 
-def _join_blocks(parts: list[Mapping[str, Floats]] | list[dict[str, Floats]]) -> dict[str, Floats]:
+def _join_blocks(parts: Sequence[dict[str, Floats]]) -> dict[str, Floats]:
     """Concatenate the errors of several blocks of replicates, by name."""
     return {name: np.concatenate([part[name] for part in parts]) for name in TESTED}

@@ -44,11 +44,6 @@ class Grouping:
         """Sum the values (N,) of each group, float64 (count,)."""
         return np.asarray(np.bincount(self.index, values, self.count), dtype=np.float64)
 
-    def bin_sums(self, bins: Ints, count: int, values: Floats) -> Floats:
-        """Sum the values (N,) by group and bin, float64 (groups, count). bins: bin of each forecast, intp (N,). count: number of bins."""
-        cells = np.bincount(self.index * count + bins, values, self.count * count)
-        return np.asarray(cells, dtype=np.float64).reshape(self.count, count)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:

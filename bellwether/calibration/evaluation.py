@@ -2,32 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from bellwether.calibration import formulas
 from bellwether.calibration.bootstrap import (
     FEW_CLUSTERS,
     MIN_CLUSTERS,
     NO_CLUSTERS,
     UNDEFINED,
     Bounds,
+    Inference,
     Statistic,
     bootstrap,
     explain_few_clusters,
 )
 from bellwether.calibration.calibration_test import calibration_tests
-from bellwether.calibration.categories import evaluate_categories
 from bellwether.calibration.clusters import Clusters, Labels
-from bellwether.calibration.estimates import Estimate, Scores
-from bellwether.calibration.forecasts import BINS, Bins, Bools, Floats, Forecasts
-from bellwether.calibration.inference import Inference
-from bellwether.calibration.metrics import ESTIMATED, METRICS, NO_INTERVAL, SKILLS
-from bellwether.calibration.sufficient_statistics import log_loss
+from bellwether.calibration.forecasts import Bools, Floats, Forecasts
+from bellwether.calibration.formulas import compute_metrics, metric_terms
+from bellwether.calibration.metrics import METRICS, NO_INTERVAL, SKILLS
 from bellwether.errors import ScoringError
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Value of a metric with its interval; fields are None if undefined.
+
+    lower, upper: the interval. reason: cause of a missing interval.
+    expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
+    """
+
+    value: float | None
+    lower: float | None = None
+    upper: float | None = None
+    reason: str | None = None
+    expected: float | None = None
+    p_calibrated: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores(Mapping[str, Estimate]):
+    """All metrics of one forecaster by name, over `n` forecasts from `n_clusters` clusters (0 without clusters)."""
+
+    n: int
+    n_clusters: int
+    estimates: Mapping[str, Estimate]
+
+    def __getitem__(self, metric: str) -> Estimate:
+        try:
+            return self.estimates[metric]
+        except KeyError:
+            near = difflib.get_close_matches(metric, self.estimates, n=1)
+            raise KeyError(f"no metric is called {metric!r}{f'; did you mean {near[0]!r}?' if near else ''}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per metric: metric, value, lower, upper, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
+        rows = [
+            {
+                "metric": name,
+                **asdict(estimate),
+                "n": self.n,
+                "n_clusters": self.n_clusters,
+                "better": METRICS[name].better.value,
+                "meaning": METRICS[name].meaning,
+            }
+            for name, estimate in self.items()
+        ]
+        floats = dict.fromkeys(("value", "lower", "upper", "expected", "p_calibrated"), pl.Float64)
+        return pl.DataFrame(rows, schema_overrides=floats | {"reason": pl.String}, infer_schema_length=None)
 
 
 def evaluate(
@@ -38,7 +92,6 @@ def evaluate(
     answer: Sequence[Any] | NDArray[Any] | None = None,
     market: ArrayLike | None = None,
     weights: ArrayLike | None = None,
-    bins: int | ArrayLike = BINS,
     asked: int | None = None,
     level: float = Inference().level,
     replicates: int = Inference().replicates,
@@ -47,23 +100,19 @@ def evaluate(
     """Score forecasts `p` of yes against outcomes `y`: `evaluate([0.8, 0.3], [1, 0])["brier"].value`.
 
     Args:
-        p: probabilities of yes, (N,), in [0, 1]; or of K categories, (N, K), each row adding up to 1.
-        y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; for categories their index from 0 to K - 1.
+        p: probabilities of yes, (N,), in [0, 1].
+        y: outcomes, (N,), 1 for yes and 0 for no, or a share in between.
         clusters: label of the cluster (series, event) of each forecast, required for intervals; two columns of labels for two-way clusters, as a
             tuple, a mapping or a frame. Give `range(N)` for independent forecasts.
         answer: "yes", "no" or None per forecast; without an answer the decision is p >= 0.5.
         market: the market's price of yes per forecast for `skill_vs_market`, NaN without a price.
         weights: weight of each forecast, (N,), positive.
-        bins: number of bins of the calibration errors, or edges from 0 to 1.
         asked: total number of questions, for `coverage`; N by default.
         level, replicates, seed: as in `Inference`.
 
-    Categories have only the scores `brier`, `log_loss` and `ranked_probability` (the last for ordered categories). Raises `ScoringError` with the
-    column, the index and the value of the first invalid entry.
+    Raises `ScoringError` with the column, the index and the value of the first invalid entry.
     """
-    plan, binning = Inference(level, replicates, seed), Bins.of(bins)
-    if np.ndim(p) > 1:
-        return evaluate_categories(p, y, clusters, weights=weights, plan=plan)
+    plan = Inference(level, replicates, seed)
     forecasts = Forecasts.of(p, y, answer=answer, market=market, weights=weights)
     size = len(forecasts)
     if asked is not None and asked < size:
@@ -71,18 +120,19 @@ def evaluate(
             f"scoring: asked is {asked} with {size} forecasts; give the total number of questions, at least one per forecast"
         )
     grouped = None if clusters is None else Clusters.of(clusters, size)
-    return evaluate_forecasts(forecasts, grouped, size if asked is None else asked, plan, binning)
+    return evaluate_forecasts(forecasts, grouped, size if asked is None else asked, plan)
 
 
-def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None) -> Scores:
+def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference) -> Scores:
     """Score validated forecasts as `evaluate` does. asked: total number of questions."""
-    binning = bins or Bins.of(BINS)
-    values = formulas.compute_metrics(forecasts, clusters, binning)
+    values = {name: None if np.isnan(value) else value for name, value in compute_metrics(forecasts, clusters).items()}
     bounds = {} if clusters is None else _intervals(forecasts, clusters, plan)
-    tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, binning)
+    tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan)
+    size = len(forecasts)
+    values["coverage"] = size / asked if asked else None
     estimates: dict[str, Estimate] = {}
-    for name in ESTIMATED:
-        value, bound, test = None if np.isnan(values[name]) else values[name], bounds.get(name), tests.get(name)
+    for name in METRICS:
+        value, bound, test = values[name], bounds.get(name), tests.get(name)
         if name in SKILLS and value is not None and _count_clusters(name, forecasts, clusters) < MIN_CLUSTERS:
             estimates[name] = Estimate(None, reason=FEW_CLUSTERS)
         elif bound is not None:
@@ -92,16 +142,12 @@ def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: i
             estimates[name] = Estimate(
                 value, reason=reason, expected=test.expected if test else None, p_calibrated=test.p if test else None
             )
-    size, error = len(forecasts), np.square(forecasts.p - forecasts.y)
-    reason = NO_CLUSTERS if clusters is None else NO_INTERVAL["coverage"]
-    estimates["coverage"] = Estimate(size / asked if asked else None, reason=reason)
-    losses = {"squared_error": error, "log_loss": log_loss(forecasts.p, forecasts.y), "absolute_error": np.abs(forecasts.p - forecasts.y)}
-    return Scores(size, 0 if clusters is None else clusters.count, {name: estimates[name] for name in METRICS}, losses)
+    return Scores(size, 0 if clusters is None else clusters.count, estimates)
 
 
 def _intervals(forecasts: Forecasts, clusters: Clusters, plan: Inference) -> dict[str, Bounds]:
     """Compute the interval of every metric that has one and is defined on these forecasts, by name."""
-    terms = [formulas.metric_terms(forecasts, y) for y in (forecasts.y, *possible_outcomes(forecasts))]
+    terms = [metric_terms(forecasts, y) for y in (forecasts.y, *_possible_outcomes(forecasts))]
     statistics = {
         name: _statistic(terms, (name,), coefficient=-1.0 if name in SKILLS else 1.0, offset=1.0 if name in SKILLS else 0.0)
         for name in terms[0]
@@ -118,7 +164,7 @@ def _intervals(forecasts: Forecasts, clusters: Clusters, plan: Inference) -> dic
     return bounds
 
 
-def possible_outcomes(forecasts: Forecasts) -> tuple[Floats, ...]:
+def _possible_outcomes(forecasts: Forecasts) -> tuple[Floats, ...]:
     """Return the outcomes at which scores are extreme, (N,) each: all no and all yes; with fractional outcomes also those equal to the forecasts."""
     size = len(forecasts)
     ends = np.zeros(size), np.ones(size)

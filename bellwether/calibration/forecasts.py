@@ -131,46 +131,15 @@ def _decide(p: Floats, answer: Sequence[Any] | NDArray[Any] | None) -> Bools:
     return yes | (none & leaning)
 
 
-#: Default number of equal-width bins, and of equal-mass bins of the adaptive calibration error.
+#: Number of bins of equal width.
 BINS = 10
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bins:
-    """Bins of [0, 1] between ascending `edges`, float64 (K + 1,). Every bin includes its left edge, and only the last bin its right edge."""
-
-    edges: Floats
-
-    @classmethod
-    def of(cls, bins: int | ArrayLike = BINS) -> Bins:
-        """Build `bins` bins of equal width, or bins between the given edges from 0 to 1. Raises `ScoringError` for anything else.
-
-        The edges of equal-width bins are the literal floats of `numpy.linspace(0, 1, K + 1)`. With ten bins, 0.3 and 0.7 differ from 3/10 and
-        7/10 in the last bit, which matters for forecasts at these values.
-        """
-        if isinstance(bins, int | np.integer):
-            if bins < 1:
-                raise ScoringError(f"binning: bins is {bins}; give a positive number, or edges from 0 to 1")
-            return cls(np.linspace(0.0, 1.0, int(bins) + 1))
-        try:
-            edges = np.asarray(bins, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ScoringError(f"binning: bins is {bins!r}; give a number, or edges from 0 to 1") from None
-        if edges.ndim != 1 or len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
-            raise ScoringError(f"binning: the edges are {edges.tolist()}; give ascending edges from 0 to 1")
-        return cls(edges)
-
-    @property
-    def count(self) -> int:
-        """Number of bins."""
-        return len(self.edges) - 1
-
-    def index(self, p: Floats) -> Ints:
-        """Return the number of the bin of each probability, from 0: intp of the shape of `p`."""
-        return np.minimum(np.searchsorted(self.edges, p, side="right") - 1, self.count - 1)
+#: Edges of the bins: the literal floats of `numpy.linspace`. 0.3 and 0.7 differ from 3/10 and 7/10 in the last bit, which matters for forecasts at
+#: these values.
+EDGES: Floats = np.linspace(0.0, 1.0, BINS + 1)
+EDGES.flags.writeable = False
 
 
-#: Ten bins of equal width.
-DECILES = Bins.of(BINS)
-DECILES.edges.flags.writeable = False
-EDGES: Floats = DECILES.edges
+def bin_index(p: Floats) -> Ints:
+    """Return the bin of each probability, from 0: intp of the shape of `p`. A bin includes its left edge, and the last one also 1."""
+    return np.minimum(np.searchsorted(EDGES, p, side="right") - 1, BINS - 1)

@@ -1,43 +1,59 @@
-"""Formulas of the metrics. Undefined metrics are NaN."""
+"""Formulas of the metrics. Undefined metrics are NaN.
+
+Two decompositions of the Brier score: Murphy's over the ten bins (J. Appl. Meteorol. 12, 1973), and CORP (Dimitriadis, Gneiting & Jordan, PNAS
+118, 2021), which has the forecasts' own isotonic recalibration in place of bins and adds up exactly:
+
+    brier = corp_miscalibration - corp_discrimination + uncertainty
+
+Murphy's reliability and resolution are biased upwards: chance alone makes them positive. Ferro and Fricker (Q. J. R. Meteorol. Soc. 138, 2012)
+subtract the variance of independent outcomes. Here the squares of the bins are averaged over pairs of forecasts from different clusters instead.
+This leaves no bias, whatever the dependence inside clusters. It equals their estimate if each forecast is a cluster and the forecasts of a bin
+are equal.
+
+ROC-AUC is the probability that a question resolved yes had a higher forecast than one resolved no, with ties counted half. Average precision
+is the sum over thresholds of the gain in recall times the precision, as in scikit-learn, without interpolation.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.decomposition import corp_terms, debiased_terms, murphy_terms, variance_of_outcomes, yates_terms
-from bellwether.calibration.discrimination import discrimination
-from bellwether.calibration.forecasts import DECILES, Bins, Bools, Floats, Forecasts
+from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.forecasts import BINS, Bools, Floats, Forecasts, Ints, bin_index
 from bellwether.calibration.metrics import ESTIMATED, SKILLS
 from bellwether.calibration.smooth_calibration import smooth_error
-from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, sum_explained_squares
-from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, log_loss, ratio, total_sums
+from bellwether.calibration.sorted_forecasts import SortedForecasts, sum_explained_squares
+
+#: Distance from 0 and 1 to which probabilities are clipped in a logarithm.
+CLIP = 1e-15
+
+#: Maximum of a variance that is 0 except for rounding.
+_ROUNDING = 1e-12
 
 
-def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:
+def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None) -> dict[str, float]:
     """Compute every metric of `ESTIMATED`; NaN where undefined. clusters: used by debiased terms only."""
-    ordered = SortedForecasts.of(forecasts)
-    sums = total_sums(forecasts, bins)
-    ranks = discrimination(ordered, is_binary=forecasts.is_binary)
-    rates = {name: _ratio_of_sums(*terms, forecasts.weight) for name, terms in metric_terms(forecasts, forecasts.y).items()}
-    values: dict[str, Any] = {
-        **dict.fromkeys(ESTIMATED, np.nan),
-        **{name: rate if name not in SKILLS else 1 - rate for name, rate in rates.items()},
-        "macro_f1": (rates.get("f1_yes", np.nan) + rates.get("f1_no", np.nan)) / 2,
-        **_binned_errors(sums),
-        "uncertainty": variance_of_outcomes(sums),
-        **murphy_terms(sums),
-        **debiased_terms(forecasts, clusters, bins),
-        **corp_terms(sums, sum_explained_squares(*ordered.tally())),
-        **yates_terms(sums),
-        "roc_auc": ranks.roc_auc,
-        "average_precision": ranks.average_precision,
-        "ace": ace(ordered, bins.count),
-        "smece": smooth_error(ordered),
-    }
-    return {name: float(values[name]) for name in ESTIMATED}
+    values = dict.fromkeys(ESTIMATED, float("nan"))
+    if not len(forecasts):
+        return values
+    ordered, sums, weight = SortedForecasts.of(forecasts), sum_bins(forecasts), forecasts.weight
+    for name, (numerator, denominator) in metric_terms(forecasts, forecasts.y).items():
+        whole = (weight * denominator).sum()
+        if whole > 0:
+            rate = (weight * numerator).sum() / whole
+            values[name] = float(1 - rate if name in SKILLS else rate)
+    values["macro_f1"] = (values["f1_yes"] + values["f1_no"]) / 2
+    values["ece"] = float(np.abs(sums.p - sums.yes).sum() / weight.sum())
+    values["smece"] = smooth_error(ordered)
+    return (
+        values
+        | _ranks(ordered, forecasts)
+        | _corp_terms(ordered, forecasts)
+        | _murphy_terms(sums)
+        | _debiased_terms(sums, forecasts, clusters)
+    )
 
 
 def metric_terms(forecasts: Forecasts, y: Floats) -> dict[str, tuple[Floats | Bools, Floats | Bools]]:
@@ -78,17 +94,116 @@ def metric_terms(forecasts: Forecasts, y: Floats) -> dict[str, tuple[Floats | Bo
         "brier_no": (error * ~yes, ~yes),
         "confidence_when_correct": (confidence * right, right),
         "confidence_when_wrong": (confidence * ~right, ~right),
-        **{f"overconfidence_{name}": ((confidence > at) & ~right, confidence > at) for name, at in THRESHOLDS.items()},
     }
 
 
-def _ratio_of_sums(numerator: Floats | Bools, denominator: Floats | Bools, weight: Floats) -> float:
-    whole = float((weight * denominator).sum())
-    return float((weight * numerator).sum()) / whole if whole > 0 else float("nan")
+def log_loss(p: Floats, y: Floats) -> Floats:
+    """Return the logarithmic loss of each forecast, in nats, p clipped to [1e-15, 1 - 1e-15]."""
+    yes, no = (-np.log(np.clip(probability, CLIP, 1 - CLIP)) for probability in (p, 1 - p))
+    return np.where(y == 1, yes, np.where(y == 0, no, y * yes + (1 - y) * no))
 
 
-def _binned_errors(sums: Sums) -> dict[str, Floats]:
-    count, gap = sums["bin_n"], np.abs(sums["bin_p"] - sums["bin_yes"])
-    # An empty bin has a gap of 0, which does not change the maximum over non-empty bins.
-    widest = np.divide(gap, count, out=np.zeros_like(gap), where=count > 0).max(axis=-1)
-    return {"ece": ratio(gap.sum(axis=-1), sums["n"]), "mce": np.where(sums["n"] > 0, widest, np.nan)}
+@dataclass(frozen=True, slots=True, eq=False)
+class BinSums:
+    """Weighted sums by bin, float64 (BINS,) each: of 1 (`n`), of the forecasts (`p`) and of the outcomes (`yes`)."""
+
+    n: Floats
+    p: Floats
+    yes: Floats
+
+
+def sum_bins(forecasts: Forecasts) -> BinSums:
+    """Sum the forecasts of each bin."""
+    index, weight = bin_index(forecasts.p), forecasts.weight
+    return BinSums(*(np.bincount(index, weight * column, BINS) for column in (np.ones(len(weight)), forecasts.p, forecasts.y)))
+
+
+def _ranks(ordered: SortedForecasts, forecasts: Forecasts) -> dict[str, float]:
+    """Compute ROC-AUC and average precision; NaN if outcomes are fractional or all agree."""
+    mass, yes = ordered.tally()
+    no = mass - yes
+    pairs = yes.sum() * no.sum()
+    ranks = dict.fromkeys(("roc_auc", "average_precision"), float("nan"))
+    if not forecasts.is_binary:
+        return ranks
+    if pairs:
+        ranks["roc_auc"] = float((yes * (np.cumsum(no) - no + no / 2)).sum() / pairs)
+    if yes.sum():
+        mass, yes = mass[::-1], yes[::-1]
+        ranks["average_precision"] = float((yes * np.cumsum(yes) / np.cumsum(mass)).sum() / yes.sum())
+    return ranks
+
+
+def _corp_terms(ordered: SortedForecasts, forecasts: Forecasts) -> dict[str, float]:
+    """Compute CORP's terms: uncertainty is the variance of the outcomes; the Brier score of the recalibrated forecasts is (sum of y^2 -
+    explained) / n.
+    """
+    p, y, weight = forecasts.p, forecasts.y, forecasts.weight
+    n, explained = weight.sum(), sum_explained_squares(*ordered.tally())
+    squares, base_rate = (weight * np.square(y)).sum(), (weight * y).sum() / n
+    variance = squares / n - np.square(base_rate)
+    # Only rounding makes a term negative.
+    return {
+        "uncertainty": 0.0 if abs(variance) <= _ROUNDING else float(variance),
+        "corp_miscalibration": max(float(((weight * np.square(p - y)).sum() - squares + explained) / n), 0.0),
+        "corp_discrimination": max(float(explained / n - np.square(base_rate)), 0.0),
+    }
+
+
+def _murphy_terms(sums: BinSums) -> dict[str, float]:
+    """Compute Murphy's reliability and resolution."""
+    n, forecast, yes = sums.n.sum(), *(np.divide(part, sums.n, out=np.zeros(BINS), where=sums.n > 0) for part in (sums.p, sums.yes))
+    return {
+        "murphy_reliability": float((sums.n * np.square(forecast - yes)).sum() / n),
+        "murphy_resolution": float((sums.n * np.square(yes - sums.yes.sum() / n)).sum() / n),
+    }
+
+
+def _debiased_terms(sums: BinSums, forecasts: Forecasts, clusters: Clusters | None) -> dict[str, float]:
+    """Compute Murphy's reliability and resolution without their upward bias; NaN if no bin has forecasts of two clusters.
+
+    The squared mean of a bin is the mean product over pairs of its forecasts from different clusters. Two-way clusters exclude pairs that share
+    either. Without clusters each forecast is one.
+    """
+    n = forecasts.weight.sum()
+    base_rate = (forecasts.weight * forecasts.y).sum() / n
+    gap, deviation = sums.p - sums.yes, sums.yes - base_rate * sums.n
+    parts = _dependent_sums(forecasts, clusters, base_rate)
+    pairs = np.square(sums.n) - parts["n"]
+    # A bin with one cluster has no pairs, whatever remains by rounding.
+    has_pairs = pairs > _ROUNDING * np.square(sums.n)
+    if not has_pairs.any():
+        return dict.fromkeys(("murphy_reliability_debiased", "murphy_resolution_debiased"), float("nan"))
+    weight = np.where(has_pairs, sums.n, 0.0)
+    reliability, resolution = (
+        float((weight * np.divide(np.square(whole) - part, pairs, out=np.zeros(BINS), where=has_pairs)).sum() / n)
+        for whole, part in ((gap, parts["gap"]), (deviation, parts["apart"]))
+    )
+    return {"murphy_reliability_debiased": reliability, "murphy_resolution_debiased": resolution + float(parts["base_rate"])}
+
+
+def _dependent_sums(forecasts: Forecasts, clusters: Clusters | None, base_rate: float) -> dict[str, Floats]:
+    """Return by bin the sums over pairs of forecasts from the same cluster (a forecast also pairs with itself), and the variance of the
+    base rate.
+    """
+    single = Grouping(np.arange(len(forecasts)), len(forecasts))
+    ways = [(1.0, way) for way in ([single] if clusters is None else clusters.ways)]
+    if clusters is not None and clusters.both is not None:
+        ways.append((-1.0, clusters.both))
+    weight, index = forecasts.weight, bin_index(forecasts.p)
+    terms = {"n": weight, "gap": weight * (forecasts.p - forecasts.y), "apart": weight * (forecasts.y - base_rate)}
+    totals = {name: np.zeros(BINS) for name in terms} | {"base_rate": np.zeros(())}
+    for sign, way in ways:
+        for name, term in terms.items():
+            totals[name] += sign * _squared_sums(term, way, index)
+        share, residual = way.sums(weight) / weight.sum(), way.sums(terms["apart"]) / weight.sum()
+        totals["base_rate"] += sign * (np.square(residual) / np.where(share < 1, 1 - share, np.inf)).sum()
+    return totals
+
+
+def _squared_sums(term: Floats, way: Grouping, index: Ints) -> Floats:
+    """Sum `term` by cluster and bin; return for each bin the sum of the squares, float64 (BINS,). index: bin of each forecast."""
+    if way.count == len(term):  # a table of clusters by bins would be large
+        return Grouping(index, BINS).sums(np.square(term))
+    cells = np.bincount(way.index * BINS + index, term, way.count * BINS)
+    return np.asarray(np.square(cells.reshape(way.count, BINS)).sum(axis=0))

@@ -10,20 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, ClusterUnit, combine_samples, common_scopes, own_scopes
-from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS
+from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, ClusterUnit, common_scopes, own_scopes
+from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, Inference
 from bellwether.calibration.clusters import Clusters, Grouping
-from bellwether.calibration.comparison import Comparison, compare_panel
-from bellwether.calibration.comparison_pairs import Loss, Panel
-from bellwether.calibration.estimates import Scores
-from bellwether.calibration.evaluation import evaluate_forecasts
+from bellwether.calibration.comparison import Comparison, Loss, Panel, compare_panel
+from bellwether.calibration.evaluation import Scores, evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.inference import Inference
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
-from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, RELIABILITY, SCORES
-
-__all__ = ["RULES", "combine_samples", "compare_forecasters", "comparison_table", "failures", "leaderboard", "reliability", "score"]
+from bellwether.tables.benchmark import COMPARISONS, LEADERBOARD, RELIABILITY, SCORES
 
 #: Version of the scoring rules; raise it with every change of a number on the same forecasts.
 RULES = "strict/4"
@@ -84,32 +79,17 @@ def reliability(
     return RELIABILITY.validate(RELIABILITY.frame(rows).sort(RELIABILITY.order))
 
 
-def failures(forecasts: pl.DataFrame) -> pl.DataFrame:
-    """Count the kinds of failure behind missing forecasts, by forecaster: columns forecaster, failure, n (rows), questions.
-
-    `forecasts` are rows of benchmark/forecasts. A row without a kind counts as "other".
-    """
-    missing = FORECASTS.validate(forecasts).filter(pl.col("p_yes").is_null())
-    return (
-        missing.group_by("forecaster", pl.col("failure").fill_null("other"))
-        .agg(n=pl.len().cast(pl.Int64), questions=pl.col("question_id").n_unique().cast(pl.Int64))
-        .sort("forecaster", "failure")
-    )
-
-
 def compare_forecasters(
     forecasts: pl.DataFrame,
     questions: pl.DataFrame,
     *,
     clusters: ClusterUnit = "cluster",
-    loss: Loss | str = Loss.BRIER,
-    coverage_floor: float = COVERAGE_FLOOR,
     seed: int = Inference().seed,
 ) -> Comparison:
     """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
 
-    Holm's correction covers all pairs. Only forecasters at or above the coverage floor, with forecasts in at least three clusters, take part in the ranking, that is in the
-    confidence set and the groups. Arguments and errors as in `score` and `compare`.
+    The loss is the Brier score. Holm's correction covers all pairs. Only forecasters at or above the coverage floor, with forecasts in at least
+    three clusters, take part in the ranking, that is in the confidence set and the groups. Arguments and errors as in `score` and `compare`.
     """
     answers = Answers.of(forecasts, questions, clusters)
     compared = answers.questions
@@ -122,9 +102,9 @@ def compare_forecasters(
         p[at, column], right[at, column] = scored.p, scored.decision == (scored.y == 1)
     clustered, present = _clusters(compared), ~np.isnan(p)
     enough = np.array([clustered.take(column).count >= MIN_CLUSTERS for column in present.T], dtype=bool)
-    ranked = enough & (present.mean(axis=0) >= coverage_floor) if compared.height else np.zeros(size[1], dtype=bool)
+    ranked = enough & (present.mean(axis=0) >= COVERAGE_FLOOR) if compared.height else np.zeros(size[1], dtype=bool)
     panel = Panel(tuple(answers.names), p, right, compared["y"].cast(pl.Float64).to_numpy(), np.ones(compared.height), clustered)
-    return compare_panel(panel, ranked, loss=Loss(loss), plan=Inference(seed=seed))
+    return compare_panel(panel, ranked, loss=Loss.BRIER, plan=Inference(seed=seed))
 
 
 def comparison_table(comparison: Comparison, *, release: str, known_at: datetime) -> pl.DataFrame:
@@ -140,7 +120,6 @@ def leaderboard(
     kinds: Mapping[str, str],
     *,
     comparison: Comparison | None = None,
-    coverage_floor: float = COVERAGE_FLOOR,
     questions_digest: str | None = None,
 ) -> pl.DataFrame:
     """Rank forecasters by Brier score over the questions that they could not have known: table benchmark/leaderboard.
@@ -169,7 +148,7 @@ def leaderboard(
         "standing": _rank_certainty(comparison),
     }
     parameters = {
-        "floor": coverage_floor,
+        "floor": COVERAGE_FLOOR,
         "min_clusters": MIN_CLUSTERS,
         "few_clusters": FEW_CLUSTERS,
         "questions_digest": questions_digest,

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bellwether.calibration.forecasts import Floats, Forecasts, Ints
+from bellwether.calibration.forecasts import Floats, Ints
 from bellwether.calibration.sorted_forecasts import SortedForecasts
 
 #: Cosines of the point estimate, and their minimum and maximum for its distribution; resolved bandwidths go down to 0.0003 and 0.003.
@@ -39,15 +38,6 @@ _STEPS, _START, _STILL = 16, 0.05, 1e-16
 _SLICE = 32_768
 
 
-def smooth_ece(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> float | None:
-    """Compute the smooth calibration error of forecasts `p` of yes on outcomes `y`, in [0, 1]; None without a forecast.
-
-    Raises `ScoringError` for invalid input.
-    """
-    error = smooth_error(SortedForecasts.of(Forecasts.of(p, y, weights=weights)))
-    return None if np.isnan(error) else error
-
-
 def smooth_error(ordered: SortedForecasts) -> float:
     """Compute the smECE of sorted forecasts; NaN without a forecast."""
     if not len(ordered.p):
@@ -55,8 +45,7 @@ def smooth_error(ordered: SortedForecasts) -> float:
     mass, yes = ordered.tally()
     smoother = Smoother.on(ordered.p, _MODES)
     residual = (mass * ordered.p - yes) / mass.sum()
-    to_upper = residual * smoother.share
-    grid = np.zeros((1, smoother.cells))
+    grid, to_upper = np.zeros((1, smoother.cells)), residual * smoother.share
     np.add.at(grid[0], smoother.lower, residual - to_upper)
     np.add.at(grid[0], smoother.upper, to_upper)
     return float(smoother.error(smoother.coefficients(grid))[0])

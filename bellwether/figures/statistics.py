@@ -7,11 +7,11 @@ import re
 import polars as pl
 
 from bellwether.calibration.answers import combine_samples
+from bellwether.calibration.bootstrap import Inference
 from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.reliability import corp_curve, reliability_bands
 
 
 def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:

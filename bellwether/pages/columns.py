@@ -19,7 +19,7 @@ from bellwether.tables.schema import Column
 
 #: Spelling of words of column names.
 _WORDS = {
-    **{one: one.upper() for one in ("auc", "ece", "id", "mce", "ace", "corp", "f1", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
+    **{one: one.upper() for one in ("auc", "ece", "id", "corp", "f1", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
     "pnl": "P&L", "brier": "Brier", "sharpe": "Sharpe", "kalshi": "Kalshi", "polymarket": "Polymarket", "smece": "smooth ECE",
 }  # fmt: skip
 #: Titles that differ from the name.

@@ -51,8 +51,6 @@ _COMPARISONS = (
             "skill_vs_market": "Skill vs market",
             "log_loss": "Log loss",
             "ece": "ECE",
-            "mce": "MCE",
-            "ace": "ACE",
             "smece": "smECE",
         },
     ),
@@ -63,37 +61,21 @@ _COMPARISONS = (
             "average_confidence": "Mean",
             "confidence_when_correct": "When right",
             "confidence_when_wrong": "When wrong",
-            "overconfidence_70": "Wrong above 70 %",
-            "overconfidence_80": "Wrong above 80 %",
-            "overconfidence_90": "Wrong above 90 %",
         },
     ),
     (
         "Decompositions of the Brier score",
-        "Murphy, over ten bins: Brier = reliability - resolution + uncertainty + variance within bins - covariance within bins.",
+        "Murphy, over ten bins: Brier = reliability - resolution + uncertainty, apart from differences within bins.",
         {
             "murphy_reliability": "Reliability",
             "murphy_resolution": "Resolution",
             "uncertainty": "Uncertainty",
-            "within_bin_variance": "Variance within bins",
-            "within_bin_covariance": "Covariance within bins",
         },
     ),
     (
         "",
         "CORP, without bins: Brier = miscalibration - discrimination + uncertainty.",
         {"corp_miscalibration": "Miscalibration", "corp_discrimination": "Discrimination", "uncertainty": "Uncertainty"},
-    ),
-    (
-        "",
-        "Yates: Brier = uncertainty + minimum variance + excess variance + bias² - 2 covariance.",
-        {
-            "uncertainty": "Uncertainty",
-            "yates_min_variance": "Least variance",
-            "yates_excess_variance": "Excess variance",
-            "yates_bias_squared": "Bias²",
-            "yates_covariance": "Covariance",
-        },
     ),
 )
 

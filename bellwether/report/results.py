@@ -23,18 +23,14 @@ NAMES = {
     **{name: name for name in ("accuracy", "precision_yes", "recall_yes", "f1_yes", "precision_no", "recall_no", "f1_no", "macro_f1")},
     "brier_score": "brier",
     "brier_skill_score": "brier_skill",
-    **{name: name for name in ("ece", "mce", "ace", "log_loss")},
+    **{name: name for name in ("ece", "log_loss")},
     "avg_confidence": "average_confidence",
     "avg_confidence_when_correct": "confidence_when_correct",
     "avg_confidence_when_wrong": "confidence_when_wrong",
-    **{f"overconfidence_rate_{percent}": f"overconfidence_{percent}" for percent in (70, 80, 90)},
 }
 
 #: Fields of each model in KalshiBench's summary.
-_SUMMARY = (
-    *("accuracy", "macro_f1", "brier_score", "brier_skill_score", "ece", "mce", "log_loss"),
-    *("avg_confidence", "overconfidence_rate_80"),
-)
+_SUMMARY = (*("accuracy", "macro_f1", "brier_score", "brier_skill_score", "ece", "log_loss", "avg_confidence"),)
 
 #: Packages whose version may change a result.
 PACKAGES = ("numpy", "polars", "scipy", "litellm", "duckdb")

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.comparison_pairs import Panel
+from bellwether.calibration.comparison import Panel
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.scoring.columns import ColumnRoles
 from bellwether.scoring.table import ForecastTable

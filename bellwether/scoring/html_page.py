@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bellwether.calibration import METRICS, Better
+from bellwether.calibration import METRICS, Better, corp_curve, reliability_bands
 from bellwether.figures.canvas import Rows, chart_rows, distinct_labels, palette
 from bellwether.figures.reliability import diagram_rows
 from bellwether.formatting import floor_percent, p_value
@@ -16,12 +16,11 @@ from bellwether.pages import charts, render
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, PageTable, Part, Section
 from bellwether.pages.values import NONE, text
 from bellwether.scoring.forecast_sheet import MARKET
-from bellwether.scoring.plotting import bands_and_curves
 from bellwether.scoring.result import LOSSES, format_metric
 from bellwether.scoring.text_tables import describe_data, explain_missing, format_group, format_number, group_metrics
 
 if TYPE_CHECKING:
-    from bellwether.scoring.result import Progress, ScoreTables
+    from bellwether.scoring.result import ScoreResult
 
 #: Number of forecasters shown in a diagram at first.
 _SHOWN = 3
@@ -31,13 +30,12 @@ _ERRORS = ("ece", "smece")
 _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_half", "roc_auc", "accuracy")
 
 
-def write_page(result: ScoreTables, path: Path, progress: Progress | None = None) -> None:
+def write_page(result: ScoreResult, path: Path) -> None:
     """Write the page of a result as one self-contained file, atomically."""
-    bands_and_curves(result, progress)
     render.write_page(render_page(result), path)
 
 
-def render_page(result: ScoreTables) -> Page:
+def render_page(result: ScoreResult) -> Page:
     """Build the page of a result. Names and labels are escaped; equal results give equal pages."""
     counts, columns = describe_data(result)
     facts = Section("The data", [Facts([(role, text(names)) for role, names in columns])])
@@ -45,8 +43,8 @@ def render_page(result: ScoreTables) -> Page:
     return Page("", f"Scores of {', '.join(result.sources)}", counts, [*_sections(result), facts, *([notes] if notes.parts else [])])
 
 
-def _sections(result: ScoreTables) -> Iterator[Section]:
-    level, (bands, curves) = f"{100 * result.plan.level:.4g} %", bands_and_curves(result)
+def _sections(result: ScoreResult) -> Iterator[Section]:
+    level = f"{100 * result.plan.level:.4g} %"
     colours = dict(palette(result.forecasters))
     note = (
         f"In brackets: {level} intervals; clusters: {result.clusters}. Brier score and log loss: lower is better. Skill is 1 minus the ratio of Brier "
@@ -58,9 +56,7 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
         "By chance: average for calibrated forecasts; p: p-value of a calibration test. Reliability and resolution: parts "
         "of the Brier score, without bias; a reliability of 0 is calibrated."
     )
-    bins = result.reliability.filter(pl.col("n") > 0)
-    bins = bins.join(bands.rename({"lower": "low", "upper": "high"}), on=["forecaster", "bin"], how="left", maintain_order="left")
-    curve = curves.select("forecast", "recalibrated", "n", "lower", "upper", name="forecaster")
+    bins, curve = _reliability(result)
     first = result.forecasters[:_SHOWN]
     yield Section(
         "Calibration",
@@ -84,6 +80,24 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
     yield Section("All metrics", [_metrics(name, metrics) for name, metrics in group_metrics(result.scores)])
 
 
+def _reliability(result: ScoreResult) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the reliability bins with their consistency bands, and the CORP curves, of all forecasters."""
+    bands, curves = [], []
+    for name in result.forecasters:
+        # The draws of a band follow the order of the rows, which shall not matter.
+        rows = (
+            result.forecasts.filter(pl.col("forecaster") == name)
+            .drop_nulls("probability")
+            .sort("probability", "outcome", "weight", "question")
+        )
+        p, y, weights, clusters = rows["probability"], rows["outcome"], rows["weight"], rows.select("^cluster_.$")
+        label, seed = pl.lit(name).alias("forecaster"), result.plan.seed
+        bands.append(reliability_bands(p, clusters, weights=weights, seed=seed).select(label, "bin", low="lower", high="upper"))
+        curves.append(corp_curve(p, y, clusters, weights=weights, seed=seed).with_columns(name=pl.lit(name)))
+    bins = result.reliability.filter(pl.col("n") > 0).join(pl.concat(bands), on=["forecaster", "bin"], how="left", maintain_order="left")
+    return bins, pl.concat(curves)
+
+
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int = 1) -> PageTable:
     """Build a table whose first `texts` columns are text and whose other columns are numbers."""
     return PageTable(caption, [Head(name, number=place >= texts) for place, name in enumerate(heads)], rows)
@@ -96,7 +110,7 @@ def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:
     return Cell(format_number(row["value"], sign, digits) + ends, row["value"], title=row["reason"] or "")
 
 
-def _headline(result: ScoreTables) -> PageTable:
+def _headline(result: ScoreResult) -> PageTable:
     letters = dict(result.ranking.select("forecaster", "group").iter_rows())
     rows = []
     for name, metrics in group_metrics(result.scores):
@@ -115,7 +129,7 @@ def _score(name: str, metrics: dict[str, dict[str, Any]], metric: str) -> Cell:
     return _interval(metrics[metric], 3, "+" if "skill" in metric else "")
 
 
-def _calibration(result: ScoreTables) -> PageTable:
+def _calibration(result: ScoreResult) -> PageTable:
     rows = []
     for name, metrics in group_metrics(result.scores):
         cells = [text(name)]
@@ -129,7 +143,7 @@ def _calibration(result: ScoreTables) -> PageTable:
     return _table("Calibration", ("forecaster", *errors, "reliability", "resolution"), rows)
 
 
-def _pairs(result: ScoreTables) -> PageTable:
+def _pairs(result: ScoreResult) -> PageTable:
     rows = []
     for row in result.pairs.iter_rows(named=True):
         difference = _interval({**row, "value": row["difference"]}, 4, "+")
@@ -175,7 +189,7 @@ def _count(value: int) -> Cell:
     return Cell(str(value), value)
 
 
-def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
+def _scores(result: ScoreResult, colours: dict[str, str]) -> Iterator[Part]:
     """Yield a chart for each metric: values and intervals of all forecasters, best first. colours: by forecaster."""
     for metric in _CHOICES:
         rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
@@ -188,7 +202,7 @@ def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
             )
 
 
-def _differences(result: ScoreTables) -> Part:
+def _differences(result: ScoreResult) -> Part:
     defined = result.pairs.filter(pl.col("difference").is_not_null())
     short = distinct_labels([*defined["forecaster"], *defined["other"]], 32)
     rows: Rows = [

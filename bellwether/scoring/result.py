@@ -1,16 +1,16 @@
-"""Tables of scored forecasts, for display as text, figures and pages."""
+"""Result of scoring: tables, and their forms as text, JSON and page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from bellwether.calibration.comparison_pairs import Loss
-from bellwether.calibration.forecasts import Bins
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.bootstrap import Inference
+from bellwether.calibration.comparison import Loss
 from bellwether.scoring.columns import ColumnRoles
 
 #: Callback for progress: number of finished steps, total number of steps, and description of the next step.
@@ -26,15 +26,23 @@ _READABLE = {
     "skill_vs_half": "skill over 0.5",
     "roc_auc": "ROC-AUC",
     "ece": "ECE",
-    "mce": "MCE",
-    "ace": "ACE",
     "smece": "smECE",
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class ScoreTables:
-    """Tables and settings of a result. Base class of `ScoreResult`, for the modules that display results."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreResult:
+    """Result of `score`, as Polars frames.
+
+    scores: one row per forecaster and metric, with the column forecaster and the columns of `Scores.frame`; the market is a forecaster if there are
+        prices.
+    groups: the same per group, after the columns `by` and `group` (null for rows without a group); empty without `by`.
+    pairs, ranking: as in `Comparison`.
+    reliability: one row per forecaster and bin, with the column forecaster and the columns of `reliability_bins`.
+    forecasts: one row per forecaster and question: forecaster, question, probability, outcome, market, weight, cluster_0 and, two-way, cluster_1,
+        squared_error and log_loss.
+    sources: names of the files. columns: roles of the columns. clusters: description of the clusters. notes: remarks for readers.
+    """
 
     scores: pl.DataFrame
     groups: pl.DataFrame
@@ -48,7 +56,18 @@ class ScoreTables:
     notes: tuple[str, ...]
     loss: Loss
     plan: Inference
-    bins: Bins = field(repr=False)
+
+    def __str__(self) -> str:
+        """Return the tables as text, like the output of `bellwether score`."""
+        from bellwether.scoring.text_tables import format_tables
+
+        return format_tables(self)
+
+    def write_html(self, path: Path | str) -> None:
+        """Write one self-contained page with the tables and interactive reliability diagrams, atomically."""
+        from bellwether.scoring.html_page import write_page
+
+        write_page(self, Path(path))
 
     @property
     def forecasters(self) -> list[str]:

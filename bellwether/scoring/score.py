@@ -9,55 +9,21 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
 
-from bellwether.calibration.comparison import Comparison, compare_panel
-from bellwether.calibration.comparison_pairs import Loss, Panel
+from bellwether.calibration.bootstrap import Inference
+from bellwether.calibration.comparison import Comparison, Loss, Panel, compare_panel
 from bellwether.calibration.evaluation import evaluate_forecasts
-from bellwether.calibration.forecasts import BINS, Bins, Bools
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.forecasts import Bools
+from bellwether.calibration.formulas import log_loss
 from bellwether.calibration.reliability import bins_of
 from bellwether.calibration.scores import COVERAGE_FLOOR
-from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.scoring.columns import ColumnRoles, Role
 from bellwether.scoring.files import build_table, read_table
 from bellwether.scoring.forecast_sheet import MARKET, Sheet, build_arrays
 from bellwether.scoring.loading import LoadOptions, read_sheet
-from bellwether.scoring.plotting import write_figures
 from bellwether.scoring.repeated_forecasts import Keep
-from bellwether.scoring.result import Progress, ScoreTables
+from bellwether.scoring.result import Progress, ScoreResult
 from bellwether.scoring.table import ForecastTable
-from bellwether.scoring.text_tables import format_tables
-
-
-class ScoreResult(ScoreTables):
-    """Result of `score`, as Polars frames.
-
-    scores: one row per forecaster and metric, with the column forecaster and the columns of `Scores.frame`; the market is a forecaster if there are
-        prices.
-    groups: the same per group, after the columns `by` and `group` (null for rows without a group); empty without `by`.
-    pairs, ranking: as in `Comparison`.
-    reliability: one row per forecaster and bin, with the column forecaster and the columns of `reliability_bins`.
-    forecasts: one row per forecaster and question: forecaster, question, probability, outcome, market, weight, cluster_0 and, two-way, cluster_1,
-        squared_error and log_loss.
-    sources: names of the files. columns: roles of the columns. clusters: description of the clusters. notes: remarks for readers.
-    """
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        """Return the tables as text, like the output of `bellwether score`."""
-        return format_tables(self)
-
-    def write_figures(self, folder: Path | str, progress: Progress | None = None) -> list[Path]:
-        """Write reliability.png, scores.png and, for several forecasters, differences.png into a folder. Returns their paths."""
-        return write_figures(self, Path(folder), progress)
-
-    def write_html(self, path: Path | str, progress: Progress | None = None) -> None:
-        """Write one self-contained page with the tables and interactive reliability diagrams."""
-        from bellwether.scoring.html_page import write_page
-
-        write_page(self, Path(path), progress)
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -81,7 +47,6 @@ class ScoreOptions(TypedDict, total=False):
     skip_unresolved: bool
     independent: bool
     loss: Loss | str
-    bins: int | ArrayLike
     level: float
     replicates: int
     seed: int
@@ -109,7 +74,7 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
             skip_unresolved: leave out rows without an outcome.
             independent: treat questions as independent even if there is a column of clusters.
             loss: loss for comparing pairs, "brier" or "log_loss".
-            bins, level, replicates, seed: as in `evaluate`.
+            level, replicates, seed: as in `evaluate`.
 
     Raises `ScoringError` with the file, line, column, value and remedy.
     """
@@ -117,7 +82,7 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
         raise TypeError(f"score() got an unexpected keyword argument {unknown[0]!r}")
     default = Inference()
     plan = Inference(options.get("level", default.level), options.get("replicates", default.replicates), options.get("seed", default.seed))
-    chosen_loss, binning = Loss(options.get("loss", Loss.BRIER)), Bins.of(options.get("bins", BINS))
+    chosen_loss = Loss(options.get("loss", Loss.BRIER))
     report = progress or (lambda done, of, what: None)
     report(0, 0, "reading")
     paths = (
@@ -125,7 +90,7 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
     )
     tables = [_load_table(item) for item in (data if paths else [data])]
     sheet = read_sheet(tables, _build_load_options(options), None if outcomes is None else _load_table(outcomes))
-    return _score_sheet(sheet, plan, chosen_loss, binning, report)
+    return _score_sheet(sheet, plan, chosen_loss, report)
 
 
 def _build_load_options(options: Mapping[str, Any]) -> LoadOptions:
@@ -164,7 +129,7 @@ class _ScoreGroup:
         return self.forecaster if self.by is None else f"{self.forecaster}, {self.by} {self.group}"
 
 
-def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: Progress) -> ScoreResult:
+def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, report: Progress) -> ScoreResult:
     """Score every forecaster and group of a sheet, and compare the forecasters."""
     parts = list(_split_groups(sheet))
     frames: list[pl.DataFrame] = []
@@ -172,11 +137,11 @@ def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: 
     for finished, part in enumerate(parts):
         report(finished, len(parts) + 1, f"scoring {part.title}")
         forecasts, clusters = build_arrays(part.rows)
-        frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins).frame()
+        frame = evaluate_forecasts(forecasts, clusters, part.asked, plan).frame()
         first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
         frames.append(frame.select(*(pl.lit(value, pl.String).alias(name) for name, value in first.items()), pl.all()))
         if part.by is None:
-            rows = bins_of(forecasts, clusters, bins, plan)
+            rows = bins_of(forecasts, clusters, plan)
             reliability.append(rows.select(pl.lit(part.forecaster).alias("forecaster"), pl.all()))
     report(len(parts), len(parts) + 1, "scoring pairs")
     panel = sheet.panel()
@@ -197,7 +162,6 @@ def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: 
         (*sheet.notes, *unranked, *_comparison_notes(sheet, comparison)),
         loss,
         plan,
-        bins,
     )
 
 

@@ -20,20 +20,20 @@ from bellwether.scoring.result import LOSSES, format_metric
 from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:
-    from bellwether.scoring.result import ScoreTables
+    from bellwether.scoring.result import ScoreResult
 
 _WIDTH = 80
 _LARGE = 1000
 
 
-def format_tables(result: ScoreTables) -> str:
+def format_tables(result: ScoreResult) -> str:
     """Format the tables as text 80 characters wide."""
     text = io.StringIO()
     print_result(Console(file=text, width=_WIDTH, highlight=False), result)
     return text.getvalue().rstrip()
 
 
-def print_result(console: Console, result: ScoreTables) -> None:
+def print_result(console: Console, result: ScoreResult) -> None:
     """Print the tables of a result on the console."""
     counts, columns = describe_data(result)
     console.print(Text(visible(counts)))
@@ -45,7 +45,7 @@ def print_result(console: Console, result: ScoreTables) -> None:
         console.print(Text(f"- {visible(note)}"))
 
 
-def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
+def describe_data(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
     """Describe the scored data: a sentence with its size, and (role, column names) for each role."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
@@ -53,7 +53,7 @@ def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
     return f"{text}: {result.clusters}", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
 
 
-def _scores(result: ScoreTables) -> TextTable:
+def _scores(result: ScoreResult) -> TextTable:
     letters = dict(zip(result.ranking["forecaster"], result.ranking["group"], strict=True))
     grouped = len(result.forecasters) > 1
     table = TextTable(
@@ -68,7 +68,7 @@ def _scores(result: ScoreTables) -> TextTable:
     return table
 
 
-def _skill(result: ScoreTables) -> TextTable:
+def _skill(result: ScoreResult) -> TextTable:
     priced = result.scores.filter(pl.col("metric") == "skill_vs_market")["value"].count() > 0
     columns = ("forecaster", "over base rate", *(["over market"] if priced else []), "accuracy", "cov.")
     caption = "Skill: 1 minus the ratio of Brier scores; above 0 is better than the reference.\ncov.: share of questions with a forecast."
@@ -81,7 +81,7 @@ def _skill(result: ScoreTables) -> TextTable:
     return table
 
 
-def _calibration(result: ScoreTables) -> TextTable:
+def _calibration(result: ScoreResult) -> TextTable:
     table = TextTable(
         "Calibration",
         ("forecaster", "ECE", "by\nchance", "p", "smECE", "by\nchance", "p", "relia-\nbility", "reso-\nlution"),
@@ -100,7 +100,7 @@ def _calibration(result: ScoreTables) -> TextTable:
     return table
 
 
-def _pairs(result: ScoreTables) -> Iterator[TextTable]:
+def _pairs(result: ScoreResult) -> Iterator[TextTable]:
     if not result.pairs.height:
         return
     best = [name for name, among in result.ranking.select("forecaster", "in_mcs").iter_rows() if among]
@@ -121,7 +121,7 @@ def _pairs(result: ScoreTables) -> Iterator[TextTable]:
     yield table
 
 
-def _groups(result: ScoreTables) -> Iterator[TextTable]:
+def _groups(result: ScoreResult) -> Iterator[TextTable]:
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
         table = TextTable(f"By {by}", (f"{visible(str(by))} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
         for (group,), rows in groups.partition_by("group", as_dict=True, maintain_order=True).items():
@@ -138,7 +138,7 @@ def format_group(group: object) -> str:
     return "(none)" if group is None else str(group)
 
 
-def explain_missing(result: ScoreTables) -> Iterator[str]:
+def explain_missing(result: ScoreResult) -> Iterator[str]:
     """Yield a note for each reason why intervals or tests are missing."""
     is_shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.calibration import Comparison, compare, corp, murphy, smooth_ece
+from bellwether.calibration import Comparison, Scores, compare, evaluate
 
 pytestmark = pytest.mark.real
 CLAUDE = "Claude-Opus-4.5"
@@ -108,27 +108,30 @@ def columns(predictions: pl.DataFrame, model: str, *, corrected: bool = False) -
     return rows[probability].to_numpy(), (rows[label] == "yes").to_numpy()
 
 
+def rounded(scores: Scores, *metrics: str) -> tuple[float, ...]:
+    """Return metrics with four decimals."""
+    return tuple(round(scores[metric].value or 0, 4) for metric in metrics)
+
+
 @pytest.mark.parametrize("model", AS_PUBLISHED)
 def test_murphy_terms_as_published(answered: pl.DataFrame, model: str) -> None:
-    terms = murphy(*columns(answered, model))
-    assert (round(terms.reliability or 0, 4), round(terms.resolution or 0, 4)) == AS_PUBLISHED[model]
-    assert round(terms.uncertainty or 0, 4) == 0.2407
+    scores = evaluate(*columns(answered, model))
+    assert rounded(scores, "murphy_reliability", "murphy_resolution", "uncertainty") == (*AS_PUBLISHED[model], 0.2407)
 
 
 @pytest.mark.parametrize("model", CORRECTED)
 def test_murphy_terms_corrected(answered: pl.DataFrame, model: str) -> None:
-    terms = murphy(*columns(answered, model, corrected=True))
-    assert (round(terms.reliability or 0, 4), round(terms.resolution or 0, 4)) == CORRECTED[model]
+    scores = evaluate(*columns(answered, model, corrected=True))
+    assert rounded(scores, "murphy_reliability", "murphy_resolution") == CORRECTED[model]
 
 
 def test_corp_terms_are_the_known_ones(answered: pl.DataFrame) -> None:
-    terms = corp(*columns(answered, "Claude-Opus-4.5"))
-    known = (terms.miscalibration, terms.discrimination, terms.uncertainty)
-    assert tuple(round(term or 0, 4) for term in known) == (0.0232, 0.0369, 0.2407)
+    scores = evaluate(*columns(answered, "Claude-Opus-4.5"))
+    assert rounded(scores, "corp_miscalibration", "corp_discrimination", "uncertainty") == (0.0232, 0.0369, 0.2407)
 
 
 def test_smooth_ece_is_the_known_one(answered: pl.DataFrame) -> None:
-    assert smooth_ece(*columns(answered, "Claude-Opus-4.5")) == pytest.approx(0.0985, abs=5e-4)
+    assert evaluate(*columns(answered, "Claude-Opus-4.5"))["smece"].value == pytest.approx(0.0985, abs=5e-4)
 
 
 def test_every_model_agrees_with_the_libraries(answered: pl.DataFrame) -> None:
@@ -138,6 +141,8 @@ def test_every_model_agrees_with_the_libraries(answered: pl.DataFrame) -> None:
     for model in answered["model"].unique().sort():
         p, y = columns(answered, model, corrected=True)
         theirs = decompose(y.astype(float), p, scoring_function=SquaredError()).row(0, named=True)
-        ours = corp(p, y)
-        assert (ours.miscalibration, ours.discrimination) == pytest.approx((theirs["miscalibration"], theirs["discrimination"]), abs=1e-12)
-        assert smooth_ece(p, y) == pytest.approx(relplot.smECE(p, y.astype(float)), abs=2e-3)
+        ours = evaluate(p, y)
+        assert (ours["corp_miscalibration"].value, ours["corp_discrimination"].value) == pytest.approx(
+            (theirs["miscalibration"], theirs["discrimination"]), abs=1e-12
+        )
+        assert ours["smece"].value == pytest.approx(relplot.smECE(p, y.astype(float)), abs=2e-3)

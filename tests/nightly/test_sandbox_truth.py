@@ -38,7 +38,7 @@ def compared(truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str,
     return compare(stated, y, series)
 
 
-CALIBRATION_ERRORS = ("ece", "ace", "smece", "murphy_reliability", "corp_miscalibration")
+CALIBRATION_ERRORS = ("ece", "smece", "murphy_reliability", "corp_miscalibration")
 
 
 def test_the_calibrated_one_passes_every_test_of_calibration(scores: dict[str, Scores]) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.calibration import consistency, corp_curve, evaluate, reliability_bands, reliability_bins
+from bellwether.calibration import corp_curve, evaluate, reliability, reliability_bands, reliability_bins
+from bellwether.calibration.bootstrap import Inference
 from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
 from bellwether.calibration.clusters import Clusters, Grouping
-from bellwether.calibration.forecasts import DECILES, Bins, Forecasts
+from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.formulas import compute_metrics
-from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import TESTED
 
 
@@ -31,13 +31,12 @@ def drawn(
     return truth, y.astype(float), cluster
 
 
-@pytest.mark.parametrize("bins", [DECILES, Bins.of([0, 0.3, 0.35, 1])])
-def test_the_errors_of_the_observed_residuals_are_the_metrics(bins: Bins) -> None:
+def test_the_errors_of_the_observed_residuals_are_the_metrics() -> None:
     p, y, _ = drawn(1, 40)
     weight = np.random.default_rng(2).random(len(p)) + 0.5
     forecasts = Forecasts.of(np.round(p, 2), y, weights=weight)
-    values = compute_metrics(forecasts, bins=bins)
-    errors = _Errors.of(forecasts, bins)
+    values = compute_metrics(forecasts)
+    errors = _Errors.of(forecasts)
     observed = errors.of_features(errors.features(errors.residual[None]))
     for name in TESTED:
         assert observed[name][0] == pytest.approx(values[name], abs=2e-3 if name == "smece" else 1e-9), name
@@ -81,7 +80,7 @@ def test_calibrated_forecasters_are_rejected_as_rarely_as_the_level_says(
     sets, rejected = 120, dict.fromkeys(TESTED, 0)
     for seed in range(sets):
         p, y, cluster = drawn(1_000 + seed, clusters, size, correlation, shared)
-        found = calibration_tests(Forecasts.of(p, y), Clusters.of(cluster, len(p)), Inference(replicates=300), DECILES)
+        found = calibration_tests(Forecasts.of(p, y), Clusters.of(cluster, len(p)), Inference(replicates=300))
         assert found.keys() == rejected.keys()
         for name, null in found.items():
             rejected[name] += null.p <= 0.05
@@ -99,7 +98,7 @@ def test_the_curve_is_the_isotonic_regression_of_the_outcomes() -> None:
     from sklearn.isotonic import IsotonicRegression
 
     p, y = calibrated(200, seed=1)
-    curve = corp_curve(p, y, resamples=10)
+    curve = corp_curve(p, y)
     expected = IsotonicRegression().fit(p, y).predict(curve["forecast"].to_numpy())
     assert curve["recalibrated"].to_numpy() == pytest.approx(expected, abs=1e-12)
     assert curve["n"].sum() == 200
@@ -131,14 +130,10 @@ def test_dependent_outcomes_have_a_wider_band() -> None:
         assert widths[0] > 1.1 * widths[1]
 
 
-def test_a_seed_fixes_the_band_whatever_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_fixes_the_band() -> None:
     p, y = calibrated(80, seed=4)
-    curve, bands = corp_curve(p, y), reliability_bands(p)
-    assert not corp_curve(p, y, seed=2).equals(curve)
-    monkeypatch.setattr(consistency, "_BLOCK", 5_000)
-    assert reliability_bands(p).equals(bands)
-    for name in curve.columns:
-        assert corp_curve(p, y)[name].to_numpy() == pytest.approx(curve[name].to_numpy(), abs=1e-9)
+    assert corp_curve(p, y).equals(corp_curve(p, y)) and not corp_curve(p, y, seed=2).equals(corp_curve(p, y))
+    assert reliability_bands(p).equals(reliability_bands(p))
 
 
 @pytest.mark.filterwarnings("error")
@@ -154,8 +149,8 @@ def test_bands_of_a_large_sample_are_nearly_those_of_many_resamples(monkeypatch:
     p = generator.random(4_000)
     y, cluster = generator.random(4_000) < p, np.arange(4_000) // 10
     exact = [reliability_bands(p, cluster), corp_curve(p, y, cluster)]
-    monkeypatch.setattr(consistency, "_MAX_OUTCOMES", 0)
-    monkeypatch.setattr(consistency, "_CELLS", 500)
+    monkeypatch.setattr(reliability, "_MAX_OUTCOMES", 0)
+    monkeypatch.setattr(reliability, "_CELLS", 500)
     for whole, few in zip(exact, [reliability_bands(p, cluster), corp_curve(p, y, cluster)], strict=True):
         width = (whole["upper"] - whole["lower"]).mean()
         assert (few["upper"] - few["lower"]).mean() == pytest.approx(width, rel=0.1)
@@ -170,12 +165,3 @@ def test_weighted_forecasts_have_weighted_bands() -> None:
     error = np.sqrt((np.square(weights) * p * (1 - p)).sum()) / weights.sum()
     assert band["upper"] - band["lower"] == pytest.approx(2 * 1.96 * error, rel=0.1)
     assert (band["upper"] + band["lower"]) / 2 == pytest.approx(0.174, abs=0.1 * error * 2)
-
-
-def test_bands_and_curve_from_the_same_resamples_are_those_of_each() -> None:
-    p, y = calibrated(120, seed=9)
-    cluster = np.arange(120) // 4
-    forecasts = Forecasts.of(p, y)
-    bands, curve = consistency.bands_and_curve(forecasts, Clusters.of(cluster, 120), Bins.of(5), level=0.9, resamples=300, seed=4)
-    assert bands.equals(reliability_bands(p, cluster, bins=5, level=0.9, resamples=300, seed=4))
-    assert curve.equals(corp_curve(p, y, cluster, level=0.9, resamples=300, seed=4))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.calibration import compare, evaluate
-from bellwether.calibration.comparison_pairs import NO_COMMON, holm
+from bellwether.calibration.comparison import NO_COMMON, holm
 from bellwether.calibration.ranking import group_letters, letters
 
 N = 120

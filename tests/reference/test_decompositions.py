@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bellwether.calibration import corp, murphy, yates
-from bellwether.calibration.forecasts import DECILES
+from bellwether.calibration import evaluate
+from bellwether.calibration.forecasts import Forecasts, bin_index
+from bellwether.calibration.formulas import compute_metrics
 
 STATED = st.one_of(st.integers(0, 100).map(lambda c: c / 100), st.integers(0, 100).map(lambda c: 1 - c / 100), st.floats(0, 1))
 ROWS = st.lists(st.tuples(STATED, st.booleans()), min_size=1, max_size=60)
@@ -19,41 +22,25 @@ def columns(rows: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(ROWS)
-def test_every_decomposition_adds_up_to_the_brier_score(rows: list[tuple[float, bool]]) -> None:
+def test_corp_adds_up_to_the_brier_score(rows: list[tuple[float, bool]]) -> None:
     p, y = columns(rows)
+    ours = compute_metrics(Forecasts.of(p, y))
     brier = float(np.mean(np.square(p - y)))
-    m, c, v = murphy(p, y), corp(p, y), yates(p, y)
-    assert m.reliability - m.resolution + m.uncertainty + m.within_bin_variance - m.within_bin_covariance == pytest.approx(brier, abs=1e-12)  # type: ignore[operator]
-    assert c.miscalibration - c.discrimination + c.uncertainty == pytest.approx(brier, abs=1e-12)  # type: ignore[operator]
-    assert v.uncertainty + v.bias_squared + v.min_variance + v.excess_variance - 2 * v.covariance == pytest.approx(brier, abs=1e-12)  # type: ignore[operator]
-    assert m.brier == c.brier == v.brier == pytest.approx(brier, abs=1e-12)
-    assert m.uncertainty == c.uncertainty == v.uncertainty
+    assert ours["corp_miscalibration"] - ours["corp_discrimination"] + ours["uncertainty"] == pytest.approx(brier, abs=1e-12)
 
 
 @given(ROWS)
 def test_murphy_equals_its_definition_bin_by_bin(rows: list[tuple[float, bool]]) -> None:
     p, y = columns(rows)
-    terms = dict.fromkeys(("reliability", "resolution", "within_bin_variance", "within_bin_covariance"), 0.0)
+    terms = dict.fromkeys(("murphy_reliability", "murphy_resolution"), 0.0)
     for index in range(10):
-        inside = DECILES.index(p) == index
+        inside = bin_index(p) == index
         if inside.any():
             p_in, y_in = p[inside], y[inside].astype(float)
-            terms["reliability"] += len(p_in) * (p_in.mean() - y_in.mean()) ** 2
-            terms["resolution"] += len(p_in) * (y_in.mean() - y.mean()) ** 2
-            terms["within_bin_variance"] += np.sum((p_in - p_in.mean()) ** 2)
-            terms["within_bin_covariance"] += 2 * np.sum((p_in - p_in.mean()) * (y_in - y_in.mean()))
-    ours = murphy(p, y)
-    assert {name: getattr(ours, name) for name in terms} == pytest.approx({name: one / len(p) for name, one in terms.items()}, abs=1e-12)
-
-
-@given(ROWS)
-def test_yates_equals_the_moments(rows: list[tuple[float, bool]]) -> None:
-    p, y = columns(rows)
-    ours = yates(p, y)
-    assert ours.bias_squared == pytest.approx((p.mean() - y.mean()) ** 2, abs=1e-12)
-    assert ours.covariance == pytest.approx(float(np.cov(p, y, bias=True)[0, 1]) if len(p) > 1 else 0.0, abs=1e-12)
-    within = sum(np.var(p[y == which]) * np.mean(y == which) for which in (False, True) if (y == which).any())
-    assert ours.excess_variance == pytest.approx(within, abs=1e-12)
+            terms["murphy_reliability"] += len(p_in) * (p_in.mean() - y_in.mean()) ** 2
+            terms["murphy_resolution"] += len(p_in) * (y_in.mean() - y.mean()) ** 2
+    ours = compute_metrics(Forecasts.of(p, y))
+    assert {name: ours[name] for name in terms} == pytest.approx({name: one / len(p) for name, one in terms.items()}, abs=1e-12)
 
 
 @given(st.lists(st.tuples(STATED, st.booleans()), min_size=2, max_size=60))
@@ -63,10 +50,19 @@ def test_corp_agrees_with_model_diagnostics(rows: list[tuple[float, bool]]) -> N
     p, y = columns(rows)
     assume(0 < y.sum() < len(y))  # the library returns NaN for a single class
     theirs = decompose(y.astype(float), p, scoring_function=SquaredError())
-    ours = corp(p, y)
+    ours = compute_metrics(Forecasts.of(p, y))
     assume(theirs["miscalibration"].is_finite().all())  # nor does it merge forecasts that differ by rounding
-    for name in ("miscalibration", "discrimination", "uncertainty"):
-        assert getattr(ours, name) == pytest.approx(theirs[name].item(), abs=1e-12)
+    for name, term in (
+        ("corp_miscalibration", "miscalibration"),
+        ("corp_discrimination", "discrimination"),
+        ("uncertainty", "uncertainty"),
+    ):
+        assert ours[name] == pytest.approx(theirs[term].item(), abs=1e-12)
+
+
+def reliability(p: Any, y: Any, clusters: Any = None, weights: Any = None) -> float | None:
+    """Return the debiased reliability."""
+    return evaluate(p, y, clusters, weights=weights, replicates=0)["murphy_reliability_debiased"].value
 
 
 DEPENDENT = {
@@ -87,8 +83,8 @@ def test_debiased_reliability_is_zero_on_average_under_dependence(kind: str) -> 
         p = generator.random(60)[cluster] if shared else generator.random(len(cluster))
         shock = np.sqrt(correlation) * generator.standard_normal(60)[cluster]
         y = shock + np.sqrt(1 - correlation) * generator.standard_normal(len(cluster)) < ndtri(p)
-        found.append(murphy(p, y, cluster).reliability_debiased)
-        naive.append(murphy(p, y).reliability_debiased)
+        found.append(reliability(p, y, cluster))
+        naive.append(reliability(p, y))
     error = np.std(found) / np.sqrt(len(found))
     assert abs(np.mean(found)) < 3 * error
     if shared:
@@ -107,9 +103,9 @@ def test_debiased_terms_of_single_equal_forecasts_are_those_of_ferro_and_fricker
             noise = rate * (1 - rate) / (n - 1)
             reliability += n / 80 * ((value - rate) ** 2 - noise)
             resolution += n / 80 * ((rate - y.mean()) ** 2 - noise)
-    ours = murphy(p, y)
-    assert ours.reliability_debiased == pytest.approx(reliability, abs=1e-12)
-    assert ours.resolution_debiased == pytest.approx(resolution, abs=1e-12)
+    ours = evaluate(p, y)
+    assert ours["murphy_reliability_debiased"].value == pytest.approx(reliability, abs=1e-12)
+    assert ours["murphy_resolution_debiased"].value == pytest.approx(resolution, abs=1e-12)
 
 
 def test_debiased_reliability_is_the_mean_over_pairs_of_different_clusters() -> None:
@@ -119,19 +115,14 @@ def test_debiased_reliability_is_the_mean_over_pairs_of_different_clusters() -> 
     for clusters, apart in ((first, first[:, None] != first), ((first, second), (first[:, None] != first) & (second[:, None] != second))):
         expected = 0.0
         for index in range(10):
-            inside = np.flatnonzero(DECILES.index(p) == index)
+            inside = np.flatnonzero(bin_index(p) == index)
             pairs = [(i, j) for i in inside for j in inside if i != j and apart[i, j]]
             if pairs:
                 products = sum(weight[i] * weight[j] * (p[i] - y[i]) * (p[j] - y[j]) for i, j in pairs)
                 expected += weight[inside].sum() / weight.sum() * products / sum(weight[i] * weight[j] for i, j in pairs)
-        assert murphy(p, y, clusters, weights=weight).reliability_debiased == pytest.approx(expected, abs=1e-12)
+        assert reliability(p, y, clusters, weights=weight) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_bin_of_one_forecast_has_no_debiased_term() -> None:
-    assert murphy([0.05, 0.95], [0, 0]).reliability_debiased is None
-    assert murphy([0.05, 0.95, 0.95], [0, 0, 1]).reliability_debiased == pytest.approx((0.45**2 - 0.25) * 2 / 3)
-
-
-def test_without_a_forecast_no_term_is_defined() -> None:
-    for one in (murphy([], []), yates([], []), corp([], [])):
-        assert {getattr(one, name) for name in type(one).__slots__} == {None}
+    assert reliability([0.05, 0.95], [0, 0]) is None
+    assert reliability([0.05, 0.95, 0.95], [0, 0, 1]) == pytest.approx((0.45**2 - 0.25) * 2 / 3)

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bellwether.calibration import evaluate, smooth_ece
-from bellwether.calibration.forecasts import DECILES, EDGES, Forecasts
+from bellwether.calibration import evaluate
+from bellwether.calibration.forecasts import EDGES, Forecasts, bin_index
 from bellwether.calibration.formulas import compute_metrics
 from bellwether.calibration.metrics import ESTIMATED
-from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, isotonic_fit, shares, sum_explained_squares
-from tests.reference.numpy_only import scoringrules
+from bellwether.calibration.sorted_forecasts import isotonic_fit, sum_explained_squares
 
 #: Multiples of 1/256 have exact complements. Only 0.5 is a threshold or an inner edge.
 DYADIC = st.integers(1, 255).map(lambda k: k / 256)
@@ -71,7 +70,6 @@ def test_binned_errors_equal_their_definition_bin_by_bin(one: Forecasts) -> None
             sizes.append(inside.sum())
     ours = compute_metrics(one)
     assert close(ours["ece"], float(np.dot(gaps, sizes) / len(one)))
-    assert close(ours["mce"], float(max(gaps)))
 
 
 @given(forecasts_of(STATED, least=2), st.randoms(use_true_random=False))
@@ -86,10 +84,9 @@ def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: obje
 def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Forecasts) -> None:
     opposite = Forecasts(1 - one.p, 1 - one.y, ~one.decision, 1 - one.market, one.weight)
     before, after = compute_metrics(one), compute_metrics(opposite)
-    same = ("accuracy", "macro_f1", "brier", "brier_skill", "skill_vs_market", "log_loss", "ace", "average_confidence")
+    same = ("accuracy", "macro_f1", "brier", "brier_skill", "skill_vs_market", "log_loss", "average_confidence")
     same += ("skill_vs_half", "uncertainty", "smece", "corp_miscalibration", "corp_discrimination")
-    same += ("yates_bias_squared", "yates_min_variance", "yates_excess_variance", "yates_covariance")
-    same += ("confidence_when_correct", "confidence_when_wrong", "overconfidence_70", "overconfidence_80", "overconfidence_90")
+    same += ("confidence_when_correct", "confidence_when_wrong")
     assert all(close(before[name], after[name], 1e-9) for name in same)
     for metric in ("precision", "recall", "f1"):
         assert close(before[f"{metric}_yes"], after[f"{metric}_no"])
@@ -115,12 +112,9 @@ def test_a_hand_computed_sample() -> None:
         "skill_vs_market": 1 - 0.05 / 0.05,
         "log_loss": -(math.log(0.9) + math.log(0.25) + math.log(0.8) + math.log(0.65)) / 4,
         "ece": (0.1 + 0.75 + 0.2 + 0.35) / 4,
-        "mce": 0.75,
         "average_confidence": (0.9 + 0.75 + 0.8 + 0.65) / 4,
         "confidence_when_correct": (0.9 + 0.8) / 2,
         "confidence_when_wrong": (0.75 + 0.65) / 2,
-        "overconfidence_70": 1 / 3,
-        "overconfidence_80": 0.0,
         "base_rate": 0.5,
     }
     assert {name: ours[name] for name in expected} == pytest.approx(expected, abs=1e-12)
@@ -141,7 +135,7 @@ def test_the_answer_decides_where_one_was_given_and_else_half_is_a_yes() -> None
         ([0.2, 0.35], [1, 0], None, {"precision_yes"}),
         ([0.8, 0.9], [1, 0], None, {"precision_no"}),
         ([0.8, 0.9], [1, 1], None, {"precision_no", "recall_no", "f1_no", "macro_f1", "brier_skill", "brier_no", "confidence_when_wrong"}),
-        ([0.6, 0.4], [1, 1], None, {"recall_no", "brier_skill", "brier_no", "overconfidence_70", "overconfidence_80", "overconfidence_90"}),
+        ([0.6, 0.4], [1, 1], None, {"recall_no", "brier_skill", "brier_no"}),
     ],
 )
 def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer: None, undefined: set[str]) -> None:
@@ -150,10 +144,7 @@ def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer:
     one_class |= {"average_precision"} if not any(y) else set()
     ours = compute_metrics(Forecasts.of(p, y, answer=answer))
     missing = {name for name, value in ours.items() if math.isnan(value)}
-    assert missing - {f"overconfidence_{t}" for t in (70, 80, 90)} == (undefined | always | one_class) - {
-        f"overconfidence_{t}" for t in (70, 80, 90)
-    }
-    assert {name for name in undefined if name.startswith("over")} <= missing
+    assert missing == undefined | always | one_class
 
 
 @pytest.mark.parametrize(
@@ -161,16 +152,7 @@ def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer:
     [(0.0, 0), (0.1, 1), (1 - 0.9, 0), (1 - 0.8, 1), (0.3, 2), (1 - 0.7, 3), (0.6, 5), (0.7, 6), (0.5, 5), (0.9, 9), (1.0, 9)],
 )
 def test_a_forecast_on_an_edge_falls_where_the_literal_edges_put_it(p: float, expected: int) -> None:
-    assert DECILES.index(np.array([p])).tolist() == [expected]
-
-
-@pytest.mark.parametrize("percent", [70, 80, 90])
-def test_a_forecast_exactly_at_a_threshold_is_not_above_it_on_either_side(percent: int) -> None:
-    at = percent / 100
-    ours = compute_metrics(Forecasts.of([at, 1 - at, (100 - percent) / 100], [1, 0, 0]))
-    assert math.isnan(ours[f"overconfidence_{percent}"])
-    above = compute_metrics(Forecasts.of([at + 0.005, 0.995 - at, at], [0, 0, 0]))
-    assert above[f"overconfidence_{percent}"] == 0.5
+    assert bin_index(np.array([p])).tolist() == [expected]
 
 
 RANKED = st.lists(st.tuples(st.integers(0, 10).map(lambda k: k / 10), st.booleans(), st.integers(1, 4)), min_size=2, max_size=60)
@@ -185,61 +167,6 @@ def test_both_are_those_of_scikit_learn_with_ties_and_weights(rows: list[tuple[f
     scores = evaluate(p, y, weights=weight)
     assert scores["roc_auc"].value == pytest.approx(roc_auc_score(y, p, sample_weight=weight))
     assert scores["average_precision"].value == pytest.approx(average_precision_score(y, p, sample_weight=weight))
-
-
-ROWS = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
-
-
-def by_copies(p: np.ndarray, y: np.ndarray) -> float:
-    """Compute the ACE of N forecasts from ten copies of each in ten bins of N, with tied outcomes replaced by their mean."""
-    mean_outcome = np.array([y[p == value].mean() for value in p])
-    order = np.argsort(p, kind="stable")
-    copies_p, copies_y = np.repeat(p[order], 10), np.repeat(mean_outcome[order], 10)
-    bins = [slice(index * len(p), (index + 1) * len(p)) for index in range(10)]
-    return float(np.mean([abs(copies_p[b].mean() - copies_y[b].mean()) for b in bins]))
-
-
-@given(ROWS)
-def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bool, int]]) -> None:
-    p, y = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
-    assert ace(SortedForecasts.of(Forecasts.of(p, y))) == pytest.approx(by_copies(p, y), abs=1e-12)
-
-
-@given(ROWS)
-def test_weights_of_ace_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> None:
-    p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
-    times = times + 1
-    weighted = ace(SortedForecasts.of(Forecasts.of(p, y, weights=times)))
-    repeated = ace(SortedForecasts.of(Forecasts.of(np.repeat(p, times), np.repeat(y, times))))
-    assert weighted == pytest.approx(repeated, abs=1e-12)
-
-
-@given(ROWS, st.integers(1, 12))
-def test_shares_of_bins_give_the_error_and_add_up_to_one(rows: list[tuple[float, bool, int]], bins: int) -> None:
-    p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
-    ordered = SortedForecasts.of(Forecasts.of(p, y, weights=times + 1))
-    parts = list(shares(ordered, bins))
-    total = np.zeros(len(p))
-    for rows_of_bin, share in parts:
-        total[rows_of_bin] += share
-    assert total == pytest.approx(np.ones(len(p)), abs=1e-9)
-    error = sum(abs((ordered.gap[rows_of_bin] * share).sum()) for rows_of_bin, share in parts) / ordered.weight.sum()
-    assert error == pytest.approx(ace(ordered, bins), abs=1e-12)
-
-
-def test_distinct_forecasts_whose_number_divides_by_ten_give_the_textbook_bins() -> None:
-    generator = np.random.default_rng(3)
-    p, y = generator.random(200), generator.random(200) < 0.4
-    order = np.argsort(p)
-    expected = np.mean([abs(p[part].mean() - y[part].mean()) for part in order.reshape(10, 20)])
-    assert ace(SortedForecasts.of(Forecasts.of(p, y))) == pytest.approx(float(expected), abs=1e-12)
-
-
-def test_ties_do_not_depend_on_the_order_in_which_they_came() -> None:
-    p = np.full(20, 0.3)
-    first, last = np.arange(20) < 6, np.arange(20) >= 14
-    assert ace(SortedForecasts.of(Forecasts.of(p, first))) == pytest.approx(0.0, abs=1e-12)
-    assert ace(SortedForecasts.of(Forecasts.of(p, last))) == pytest.approx(0.0, abs=1e-12)
 
 
 GROUP = st.integers(1, 4).flatmap(lambda mass: st.tuples(st.just(mass), st.integers(0, mass)))
@@ -299,7 +226,7 @@ def smooth_by_definition(p: np.ndarray, y: np.ndarray) -> float:
 def test_the_smooth_error_is_the_bandwidth_at_which_it_equals_itself(n: int) -> None:
     generator = np.random.default_rng(n)
     p, y = generator.random(n), generator.random(n) < 0.5
-    assert smooth_ece(p, y) == pytest.approx(smooth_by_definition(p, y), abs=1e-6)
+    assert evaluate(p, y)["smece"].value == pytest.approx(smooth_by_definition(p, y), abs=1e-6)
 
 
 @pytest.mark.parametrize(("n", "power"), [(30, 1.0), (300, 2.0), (3_000, 1.0)])
@@ -309,13 +236,13 @@ def test_smooth_error_agrees_with_relplot(n: int, power: float) -> None:
     generator = np.random.default_rng(1)
     p = np.round(generator.uniform(0.005, 0.995, n), 2)
     y = generator.random(n) < p**power
-    assert smooth_ece(p, y) == pytest.approx(relplot.smECE(p, y.astype(float)), abs=2e-3)
+    assert evaluate(p, y)["smece"].value == pytest.approx(relplot.smECE(p, y.astype(float)), abs=2e-3)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30))
 def test_smooth_error_is_between_the_bias_and_the_mean_error(rows: list[tuple[float, bool]]) -> None:
     p, y = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    error = smooth_ece(p, y)
+    error = evaluate(p, y)["smece"].value
     assert abs(np.mean(p - y)) - 1e-6 <= error <= np.mean(np.abs(p - y)) + 1e-6  # type: ignore[operator]
 
 
@@ -330,49 +257,4 @@ def test_smooth_error_is_between_the_bias_and_the_mean_error(rows: list[tuple[fl
     ],
 )
 def test_smooth_errors_without_smoothing_are_exact(p: list[float], y: list[int], expected: float | None) -> None:
-    assert smooth_ece(p, y) == (expected if expected is None else pytest.approx(expected, abs=1e-9))
-
-
-def draw_categories(seed: int, size: int = 80, count: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(seed)
-    p = generator.dirichlet(np.ones(count), size)
-    return p, np.array([generator.choice(count, p=row) for row in p])
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_brier_and_log_loss_are_those_of_scikit_learn(weighted: bool) -> None:
-    from sklearn.metrics import brier_score_loss, log_loss
-
-    p, y = draw_categories(1)
-    weight = np.random.default_rng(2).random(80) + 0.5 if weighted else None
-    scores = evaluate(p, y, weights=weight)
-    expected = brier_score_loss(y, p, sample_weight=weight, labels=range(4), scale_by_half=False)
-    assert scores["brier"].value == pytest.approx(expected)
-    assert scores["log_loss"].value == pytest.approx(log_loss(y, p, sample_weight=weight, labels=range(4)))
-
-
-def test_ranked_probability_is_that_of_scoringrules_over_the_categories_less_one() -> None:
-    p, y = draw_categories(3)
-    expected = np.array([scoringrules.rps_score(int(outcome) + 1, row) for outcome, row in zip(y, p, strict=True)])
-    scores = evaluate(p, y)
-    assert scores.losses["ranked_probability"] == pytest.approx(expected / 3)
-    assert scores["ranked_probability"].value == pytest.approx(expected.mean() / 3)
-
-
-def test_of_two_categories_they_are_the_binary_scores() -> None:
-    p, y = draw_categories(4, count=2)
-    both, one = evaluate(p, y, range(80)), evaluate(p[:, 1], y, range(80))
-    assert both["brier"].value == pytest.approx(2 * one["brier"].value)  # type: ignore[operator]
-    assert both["ranked_probability"].value == pytest.approx(one["brier"].value)
-    assert both["log_loss"].value == pytest.approx(one["log_loss"].value)
-    assert both["ranked_probability"].lower == pytest.approx(one["brier"].lower)
-
-
-def test_intervals_of_categories_need_clusters() -> None:
-    p, y = draw_categories(5)
-    assert evaluate(p, y)["brier"].reason == "no clusters were given"
-    one = evaluate(p, y, np.arange(80) // 4)["brier"]
-    assert one.lower < one.value < one.upper  # type: ignore[operator]
-    assert one.lower > 0 and one.upper < 2  # type: ignore[operator]
-    frame = evaluate(p, y, np.arange(80) // 4).frame()
-    assert frame["metric"].to_list() == ["brier", "log_loss", "ranked_probability"]
+    assert evaluate(p, y)["smece"].value == (expected if expected is None else pytest.approx(expected, abs=1e-9))

@@ -18,12 +18,10 @@ from bellwether.arena.rankings.possible_outcomes import (
     profit_outcomes,
     score_outcomes,
 )
-from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, UNDEFINED, Bounds, Statistic, bootstrap
+from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, MIN_REPLICATES, UNDEFINED, Bounds, Inference, Statistic, bootstrap
 from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.estimates import Estimate
-from bellwether.calibration.evaluation import evaluate_forecasts
+from bellwether.calibration.evaluation import Estimate, evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.inference import MIN_REPLICATES, Inference
 from bellwether.tables.arena_rankings import RANKED
 
 #: Minimum return: the initial cash is lost.

@@ -14,11 +14,9 @@ import numpy as np
 import polars as pl
 
 from bellwether.arena.rankings.possible_outcomes import SOLD, Questions, leave_out_interval, limit_ends
-from bellwether.calibration.bootstrap import CONSTANT, Bounds, Statistic, bootstrap
-from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.calibration.comparison_pairs import holm
+from bellwether.calibration.bootstrap import CONSTANT, Bounds, Inference, Statistic, bootstrap
+from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE, holm
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.inference import Inference
 from bellwether.calibration.ranking import confidence_set, group_letters
 
 NO_COMMON = "no cohort-week has both"

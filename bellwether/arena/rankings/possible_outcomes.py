@@ -14,7 +14,7 @@ import polars as pl
 from bellwether.calibration.bootstrap import Bounds
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import Floats, Ints
-from bellwether.calibration.sufficient_statistics import CLIP
+from bellwether.calibration.formulas import CLIP
 
 #: Brier score of stated probabilities minus that of the price, on the same questions.
 RELATIVE = "brier_vs_price"

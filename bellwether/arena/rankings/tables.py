@@ -22,9 +22,8 @@ from bellwether.arena.rankings.estimates import (
 from bellwether.arena.rankings.inputs import BASELINE, FAMILY, RankingInputs, explain_exclusions, explain_too_few_events
 from bellwether.arena.rankings.pairs import PairComparison, compare_pairs
 from bellwether.arena.rankings.possible_outcomes import profit_outcomes, score_outcomes
-from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS
-from bellwether.calibration.estimates import Estimate
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, Inference
+from bellwether.calibration.evaluation import Estimate
 from bellwether.calibration.reliability import reliability_bins
 from bellwether.tables.arena_rankings import CALIBRATION, EQUITY_BY_AGE, EQUITY_BY_DAY, GROUP, PAIRS, RANKINGS
 from bellwether.tables.schema import Table

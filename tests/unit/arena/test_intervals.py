@@ -12,7 +12,7 @@ import pytest
 from bellwether.arena.rankings.estimates import compute_bet_metrics, compute_forecast_metrics, compute_return
 from bellwether.arena.rankings.pairs import NO_COMMON, PairComparison, compare_pairs
 from bellwether.arena.rankings.possible_outcomes import SOLD, profit_outcomes, score_outcomes
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.bootstrap import Inference
 from tests.unit.arena.simulated_arena import Simulated
 
 PLAN = Inference(replicates=0)

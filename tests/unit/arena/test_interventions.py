@@ -22,7 +22,7 @@ from bellwether.arena.records import Intervention, InterventionKind, load_by_sub
 from bellwether.arena.results import Facts, newest_fact_time
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
 from bellwether.arena.weekly.queries import is_week_decided, query_agent, query_cohort
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.bootstrap import Inference
 from bellwether.errors import ConfigError
 from bellwether.journal.records import Records
 from bellwether.lake import Lake

@@ -12,7 +12,7 @@ import pytest
 
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.rankings.estimates import NO_TRADES, TRADED
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.bootstrap import Inference
 from bellwether.formatting import floor_percent, rounded_down, rounded_up
 from bellwether.tables import table
 from bellwether.tables.arena import PRICES

@@ -23,7 +23,7 @@ from bellwether.arena.rankings.possible_outcomes import SOLD
 from bellwether.arena.rankings.tables import mean_total
 from bellwether.arena.text_tables import render_standings
 from bellwether.calibration import evaluate
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.bootstrap import Inference
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query

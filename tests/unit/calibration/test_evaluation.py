@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.calibration import METRICS, Inference, compare, corp, corp_curve, evaluate, murphy, reliability_bands, yates
+from bellwether.calibration import METRICS, Inference, compare, evaluate
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.errors import ScoringError
@@ -20,13 +20,6 @@ def test_without_clusters_there_is_no_interval_and_a_reason() -> None:
     scores = evaluate([0.8, 0.3, 0.4], [1, 0, 1])
     assert all(one.lower is None and one.reason == "no clusters were given" for one in scores.values())
     assert scores.n_clusters == 0
-
-
-def test_losses_are_per_forecast_in_the_order_given() -> None:
-    scores = evaluate([0.8, 0.3], [1, 1])
-    assert scores.losses["squared_error"] == pytest.approx([0.04, 0.49])
-    assert scores.losses["log_loss"] == pytest.approx([-math.log(0.8), -math.log(0.3)])
-    assert scores.losses["absolute_error"] == pytest.approx([0.2, 0.7])
 
 
 def test_weights_count_as_repetitions() -> None:
@@ -45,21 +38,10 @@ def test_fractional_outcomes_have_the_scores_that_allow_them() -> None:
     expected = -np.mean([y * math.log(p) + (1 - y) * math.log(1 - p) for p, y in ((0.8, 0.9), (0.3, 0.25), (0.6, 0.5))])
     assert scores["log_loss"].value == pytest.approx(expected)
     assert scores["brier_skill"].value == pytest.approx(1 - (0.0225 / 3) / np.var([0.9, 0.25, 0.5]))
-    for name in ("ece", "smece", "murphy_reliability", "corp_miscalibration", "base_rate", "average_confidence", "yates_covariance"):
+    for name in ("ece", "smece", "murphy_reliability", "corp_miscalibration", "base_rate", "average_confidence"):
         assert scores[name].value is not None, name
-    for name in ("accuracy", "f1_yes", "macro_f1", "roc_auc", "brier_yes", "confidence_when_wrong", "overconfidence_70"):
+    for name in ("accuracy", "f1_yes", "macro_f1", "roc_auc", "brier_yes", "confidence_when_wrong"):
         assert scores[name].value is None, name
-
-
-@pytest.mark.parametrize("bins", [20, [0, 0.05, 0.2, 0.8, 1]])
-def test_the_bins_can_be_chosen(bins: Any) -> None:
-    generator = np.random.default_rng(5)
-    p = generator.random(300)
-    y = generator.random(300) < p**2
-    edges = np.linspace(0, 1, bins + 1) if isinstance(bins, int) else np.asarray(bins)
-    which = np.minimum(np.searchsorted(edges, p, side="right") - 1, len(edges) - 2)
-    gaps = [abs((p[which == index] - y[which == index]).sum()) for index in range(len(edges) - 1)]
-    assert evaluate(p, y, bins=bins)["ece"].value == pytest.approx(sum(gaps) / 300)
 
 
 @pytest.mark.filterwarnings("error")
@@ -122,33 +104,16 @@ def test_invalid_arguments_are_refused() -> None:
         with pytest.raises(ScoringError, match="column"):
             Forecasts.of(**columns)
         if columns.keys() == {"p", "y"}:
-            for decomposition in (murphy, yates, corp):
-                with pytest.raises(ScoringError):
-                    decomposition(columns["p"], columns["y"])
+            with pytest.raises(ScoringError):
+                evaluate(columns["p"], columns["y"])
     arguments: list[dict[str, Any]] = [
         {"clusters": ["a"]},
         {"clusters": ["a", None]},
         {"clusters": ["a", "b"], "asked": 1},
-        {"bins": 0},
-        {"bins": [0, 0.7, 0.3, 1]},
-        {"bins": "many"},
     ]
     for options in arguments:
         with pytest.raises(ScoringError):
             evaluate([0.8, 0.3], [1, 0], **options)
-    for band in ({"level": 1.0}, {"resamples": 0}):
-        with pytest.raises(ScoringError):
-            corp_curve([0.5], [1], **band)  # type: ignore[arg-type]
-        with pytest.raises(ScoringError):
-            reliability_bands([0.5], **band)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("p", "y"), [([[0.5, 0.4]], [0]), ([[0.5, 0.5]], [2]), ([[0.5, 0.5]], ["x"]), ([[1.0]], [0])], ids=["sum", "index", "text", "shape"]
-)
-def test_invalid_forecasts_of_categories_are_refused(p: Any, y: Any) -> None:
-    with pytest.raises(ScoringError):
-        evaluate(p, y)
 
 
 @pytest.mark.parametrize(

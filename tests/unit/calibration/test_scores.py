@@ -16,7 +16,6 @@ from bellwether.calibration.scores import (
     RULES,
     compare_forecasters,
     comparison_table,
-    failures,
     leaderboard,
     score,
 )
@@ -213,13 +212,6 @@ def test_intervals_take_as_independent_what_is_asked_for() -> None:
     plain = evaluate(P, [truth == "yes" for truth in TRUTHS], [0, 1, 2, 3] * 2, seed=5)
     row = one(by_event, "brier")
     assert (row["lower"], row["upper"], row["n_clusters"]) == (plain["brier"].lower, plain["brier"].upper, 4)
-
-
-def test_failures_are_counted_by_kind() -> None:
-    frame = forecasts([None, None, None, 0.5], failure=["timeout", "timeout", None, None], error=["late", "late", "no price", None])
-    again = forecasts([None], failure=["timeout"], sample=[1])
-    assert failures(pl.concat([frame, again])).rows() == [("f", "other", 1, 1), ("f", "timeout", 3, 2)]
-    assert failures(forecasts([0.5])).height == 0
 
 
 def test_rows_say_as_of_when_they_were_known_and_by_which_rules() -> None:

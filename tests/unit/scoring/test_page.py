@@ -14,10 +14,10 @@ from bellwether.calibration import reliability_bins
 from bellwether.errors import ScoringError
 from bellwether.pages.render import render_file
 from bellwether.pages.values import text as cell
-from bellwether.scoring import ScoreResult, html_page, plot_reliability, plot_scores, plotting, score
+from bellwether.scoring import ScoreResult, html_page, plot_reliability, plot_scores, score
 from tests.html_pages import Reader
 from tests.unit.figures.chart_contents import chart_rows as drawn
-from tests.unit.scoring.forecast_rows import HOSTILE, draw_rows, named, simple_rows
+from tests.unit.scoring.forecast_rows import HOSTILE, draw_rows, named
 
 
 @pytest.fixture(scope="module")
@@ -58,19 +58,6 @@ def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None
         assert [row[field] for row in found] == expected[column].to_list()
     with pytest.raises(ScoringError, match="there is no metric 'briar'"):
         plot_scores(result, "briar")
-
-
-def test_bands_are_drawn_once_for_the_figures_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result, calls = score(draw_rows()[:24], replicates=0), []
-    real = plotting.bands_and_curve
-    monkeypatch.setattr("bellwether.figures.canvas.png", lambda *_: b"\x89PNG")
-    monkeypatch.setattr("bellwether.pages.render.chart_library", lambda: b"")
-    monkeypatch.setattr(plotting, "bands_and_curve", lambda *values, **options: calls.append(1) or real(*values, **options))
-    told: list[tuple[int, int, str]] = []
-    result.write_figures(tmp_path, progress=lambda *step: told.append(step))
-    result.write_html(tmp_path / "page.html")
-    assert len(calls) == len(result.forecasters) == 3
-    assert told[0] == (0, 3, f"consistency bands of {result.forecasters[0]}") and told[-1][:2] == (3, 3)
 
 
 ATTRIBUTES_THAT_LOAD = {"src", "href", "srcset", "data", "action", "poster", "background", "formaction", "xlink:href"}
@@ -202,16 +189,3 @@ def test_a_page_that_fails_leaves_the_old_one(hostile: ScoreResult, tmp_path: Pa
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>") and target.read_text(encoding="utf-8").rstrip().endswith(
         "</html>"
     )
-
-
-def test_figures_that_fail_leave_the_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "scores.png").write_text("old")
-
-    def interrupted(path: Path, data: bytes) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "write_bytes", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        score(simple_rows(), replicates=0).write_figures(tmp_path)
-    assert (tmp_path / "scores.png").read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["scores.png"]
