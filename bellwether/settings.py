@@ -239,7 +239,7 @@ class Settings(BaseSettings):
     def durable(self) -> bool:
         """True if each partition of the lake is flushed to disk when it is written.
 
-        False in the sandbox, whose lake can be rebuilt; `bellwether verify` lists damaged files. The journal is always synced.
+        False in the sandbox, whose lake can be rebuilt; `bellwether doctor --files` lists damaged files. The journal is always synced.
         """
         return self.world is not World.SANDBOX
 

@@ -15,6 +15,7 @@ from bellwether.console import console, emit
 from bellwether.doctor import examine, try_connections
 from bellwether.domains import load_domains, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.progress import shown
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
@@ -86,6 +87,7 @@ def worker(name: str | None) -> None:
 
 @click.command()
 @click.option("--live", is_flag=True, help="Test every venue and every configured key instead; keys are not shown.")
+@click.option("--files", is_flag=True, help="Compare all files of the lake with their checksums instead.")
 @click.option("--rebuild", is_flag=True, help="Rebuild a lost catalog of the lake instead, and list uncommitted files.")
 @click.option(
     "--backup",
@@ -99,14 +101,19 @@ def worker(name: str | None) -> None:
     help="With --rebuild: make this uncommitted file the current one of its partition; repeatable.",
 )
 @AS_JSON
-def doctor(live: bool, rebuild: bool, backup: Path | None, adopt: tuple[str, ...], as_json: bool) -> None:
-    """Check versions, folders, registry, venues, databases and warehouse; exit with 1 if there is a problem.
+def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt: tuple[str, ...], as_json: bool) -> None:
+    """Check the installation and its home; exit with 1 if there is a problem.
+
+    Covers versions, folders, registry, venues, databases and warehouse.
 
     --live sends one harmless request to Kalshi, its WebSocket, Polymarket's two APIs, and each model provider whose key is set
     (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; variables such as OPENAI_API_BASE apply).
     """
     if live:
         _test_connections(as_json)
+        return
+    if files:
+        _verify_files(as_json)
         return
     if rebuild:
         _rebuild_catalog(backup, adopt, as_json)
@@ -123,6 +130,24 @@ def doctor(live: bool, rebuild: bool, backup: Path | None, adopt: tuple[str, ...
             if finding.advice:
                 console().print(f"     {finding.advice}", markup=False, soft_wrap=True)
     if any(finding.status == "bad" for finding in findings):
+        sys.exit(1)
+
+
+def _verify_files(as_json: bool) -> None:
+    """Compare the files of the lake with their checksums and print the damaged ones; exit with 1 if there is one."""
+    from bellwether.lake import Lake
+    from bellwether.lake.verification import verify
+
+    with shown() as progress:
+        verification = verify(Lake.of(settings()), progress=progress)
+    if as_json:
+        emit({"files": verification.files, "bytes": verification.bytes, "damaged": [asdict(damage) for damage in verification.damaged]})
+    else:
+        for damage in verification.damaged:
+            click.echo(f"{damage.table} {damage.partition}: {visible(damage.reason)}", err=True)
+        size = f"{verification.files:,} files, {verification.bytes / 1e6:.1f} MB"
+        console().print(f"{size}: {len(verification.damaged) or 'none'} damaged", markup=False)
+    if verification.damaged:
         sys.exit(1)
 
 

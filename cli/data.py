@@ -1,4 +1,4 @@
-"""Commands that pull, record, publish, query and verify data."""
+"""Commands that pull, record, publish and query data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import polars as pl
 from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
-from bellwether.lake.verification import verify as verify_lake
 from bellwether.places import failures, is_stored
 from bellwether.progress import shown
 from bellwether.recordings.capture_import import import_captures
@@ -346,24 +345,6 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     for name, reason in publication.damaged.items():
         click.echo(f"Left out {name}: {visible(reason)}", err=True)
     if publication.damaged:
-        click.get_current_context().exit(1)
-
-
-@click.command()
-@AS_JSON
-def verify(as_json: bool) -> None:
-    """Compare the files of the lake with their checksums; exit with 1 if one differs."""
-    with shown() as progress:
-        verification = verify_lake(Lake.of(settings()), progress=progress)
-    if as_json:
-        emit({"files": verification.files, "bytes": verification.bytes, "damaged": [asdict(damage) for damage in verification.damaged]})
-    else:
-        for damage in verification.damaged:
-            click.echo(f"{damage.table} {damage.partition}: {visible(damage.reason)}", err=True)
-        console().print(
-            f"{verification.files:,} files, {verification.bytes / 1e6:.1f} MB: {len(verification.damaged) or 'none'} damaged", markup=False
-        )
-    if verification.damaged:
         click.get_current_context().exit(1)
 
 

@@ -35,7 +35,6 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         LazyCommand("recordings", "cli.data:recordings", "List and import recordings of order books and trades."),
         LazyCommand("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
         LazyCommand("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
-        LazyCommand("verify", "cli.data:verify", "Compare the lake's files with their checksums."),
     ),
     "Benchmark": (
         LazyCommand("models", "cli.models:models", "List language models and baselines, with keys and prices."),

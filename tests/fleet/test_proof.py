@@ -80,7 +80,7 @@ def test_two_workers_have_the_rows_of_one_machine_though_servers_are_killed(flee
     wait_until(lambda: len(shares(fleet)) == 2, "both workers answer")
     executed = shares(fleet)
     assert min(executed) >= 0.35 * sum(executed), executed
-    fleet.command("verify")
+    fleet.command("doctor", "--files")
     assert alone.wait(600) == 0, (fleet.folder / "embedded.log").read_text()
     with closing(sqlite3.connect(fleet.folder / "homes/embedded/sandbox/journal.db")) as journal:
         assert set(calls) == set(journal.execute(ANSWERS).fetchall())

@@ -30,6 +30,7 @@ READING = (
     "arena status",
     f"backtest --agent buy-and-hold --episode {EVENT}",
     "doctor",
+    "doctor --files",
     "episode list",
     f"episode validate {EVENT}",
     "events --rows 3",
@@ -44,7 +45,6 @@ READING = (
     f"release {RELEASE} --diff",
     f"report {RELEASE} --to {{elsewhere}}/report",
     "trading --agent market-maker",
-    "verify",
 )
 #: Those that print a table of few columns, with one line per row in every terminal.
 TABLES = (

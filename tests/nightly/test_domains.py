@@ -82,6 +82,6 @@ def test_a_domain_that_cannot_be_loaded_is_named_and_the_core_still_works(tmp_pa
     listed = python(tmp_path, "-m", "bellwether", "--help")
     assert (listed.returncode, "  demo " in listed.stdout) == (0, True)
     assert "Warning: the entry point 'weather' (bellwether.domains) of weather cannot be loaded: RuntimeError: no sky" in listed.stderr
-    asked = python(tmp_path, "-m", "bellwether", "verify")
+    asked = python(tmp_path, "-m", "bellwether", "doctor", "--files")
     assert (asked.returncode, "Traceback" in asked.stderr) == (1, False)
     assert "the entry point 'weather' (bellwether.domains) of weather cannot be loaded" in asked.stderr.splitlines()[-1]
