@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
+from bisect import bisect
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
@@ -267,6 +269,10 @@ def _store(config: Settings) -> None:
         ) from error
 
 
+#: DuckDB's statements that list tables. Its own lists lack the schemas, or are too wide for a terminal.
+_SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
+
+
 @click.command()
 @click.argument("sql")
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; repeatable.")
@@ -275,9 +281,10 @@ def _store(config: Settings) -> None:
 def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     """Run SQL on the published warehouse, read-only.
 
-    `FROM meta.tables` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
-    not fit the terminal are left out; --json has all columns and rows, and null for NaN and infinity.
+    `SHOW TABLES` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
+    not fit the terminal are only named; --json has all columns and rows, and null for NaN and infinity.
     """
+    from bellwether.lake.sql import sql_text
     from bellwether.lake.views import find_tables
     from bellwether.lake.warehouse import query as run
     from cli.delays import warn_of_delays
@@ -291,6 +298,8 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise ConfigError(f"reading SQL: {path} is not UTF-8 text") from error
+    if _SHOW_TABLES.fullmatch(text):
+        text = sql_text("meta/show_tables")
     frame = run(settings().warehouse_uri, text, _parse_values(values))
     warn_of_delays(find_tables(text), published=True)
     # A small negative number is rounded to -0.0, which depends on the order of a sum: show 0.0.
@@ -302,15 +311,42 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
 
 
 def _draw_box(frame: pl.DataFrame, rows: int) -> str:
-    """Draw a frame like DuckDB's command line, as wide as the terminal. rows: maximum number of rows that are shown."""
-    from bellwether.lake.duckdb_connection import connect
+    """Draw a frame like DuckDB's command line, as wide as the terminal.
 
-    with connect() as connection, redirect_stdout(StringIO()) as out:
+    If it is too wide, columns with the same value in all rows are stated below it, then the last columns are only named. rows: maximum number of rows that
+    are shown.
+    """
+    from bellwether.lake.duckdb_connection import connect, identifier
+
+    with connect() as connection:
         # A table of its own: a relation over Python objects can wait for the interpreter's lock while it is shown.
         connection.register("frame", frame.to_arrow())
         connection.execute("CREATE TABLE box AS FROM frame")
-        connection.table("box").show(max_width=console().width, max_rows=rows)
-    return visible(out.getvalue().rstrip("\n"), "\n")
+
+        def draw(names: list[str]) -> str:
+            with redirect_stdout(StringIO()) as out:
+                connection.table("box").select(*map(identifier, names)).show(max_width=console().width, max_rows=rows)
+            return out.getvalue().rstrip("\n")
+
+        box, notes = draw(frame.columns), []
+        if _has_dots(box):
+            same = {name: frame[name][0] for name in frame.columns if frame.height > 1 and _is_constant(frame[name])}
+            names = [name for name in frame.columns if name not in same] or frame.columns
+            shown = 1 + bisect(range(2, len(names) + 1), False, key=lambda count: _has_dots(draw(names[:count])))
+            box = draw(names[:shown])
+            values = [f"{name} {'NULL' if value is None else value}" for name, value in same.items()]
+            notes = [f"In all rows: {', '.join(values)}"] if same else []
+            notes += [f"Also: {', '.join(names[shown:])}"] if names[shown:] else []
+    return visible("\n".join([box, *notes]), "\n")
+
+
+def _has_dots(box: str) -> bool:
+    """Return True if DuckDB has replaced columns in the middle of a box by dots."""
+    return "│ … │" in box.split("\n", 2)[1]
+
+
+def _is_constant(column: pl.Series) -> bool:
+    return not column.dtype.is_nested() and column.n_unique() == 1
 
 
 @click.command()

@@ -243,11 +243,7 @@ LEADERBOARD = Table(
     columns=(
         RELEASE,
         Column("rank", pl.Int32(), "rank by Brier score, from 1; null below the coverage floor", nullable=True),
-        Column("unranked_because", TEXT, "why there is no rank; null if ranked", nullable=True),
         Column("forecaster", TEXT, "name of the forecaster in the registry"),
-        Column(
-            "kind", TEXT, "market_price, base_rate, constant, random or language_model; unregistered if it is no longer in the registry"
-        ),
         *(column for metric in _RANKED_METRICS for column in _metric_columns(metric)),
         Column("ece", pl.Float64(), "ece, as in benchmark/scores; biased upwards", nullable=True),
         Column("ece_expected", pl.Float64(), "mean of ece under perfect calibration", nullable=True),
@@ -268,6 +264,10 @@ LEADERBOARD = Table(
         Column("n_questions", pl.Int64(), "number of questions in the release"),
         Column("coverage", pl.Float64(), "share of questions with a forecast that counts", "ratio"),
         Column("n_clusters", pl.Int64(), "number of independent clusters among the forecasts"),
+        Column("unranked_because", TEXT, "why there is no rank; null if ranked", nullable=True),
+        Column(
+            "kind", TEXT, "market_price, base_rate, constant, random or language_model; unregistered if it is no longer in the registry"
+        ),
         Column("questions_digest", TEXT, "SHA-256 of the release's questions", nullable=True),
         KNOWN_AT,
         RULES,
@@ -276,7 +276,7 @@ LEADERBOARD = Table(
     partitioned_by=("release",),
     sort=("release", "rank", "forecaster"),
     mart=True,
-    version="4",
+    version="5",
 )
 
 COMPARISONS = Table(

@@ -17,18 +17,18 @@ SELECT
     combined.release,
     combined.forecaster,
     combined.question_id,
+    combined.p_yes,
+    questions.outcome,
+    questions.outcome_yes,
+    (combined.p_yes - questions.outcome_yes) ** 2 AS brier,
+    combined.samples,
+    combined.cost,
+    combined.as_of,
     questions.venue,
     questions.market_id,
     questions.event_id,
     questions.series_id,
     questions.category,
-    questions.close_time,
-    combined.as_of,
-    combined.samples,
-    combined.p_yes,
-    questions.outcome,
-    questions.outcome_yes,
-    (combined.p_yes - questions.outcome_yes) ** 2 AS brier,
-    combined.cost
+    questions.close_time
 FROM combined
 JOIN views.questions ON questions.release = combined.release AND questions.question_id = combined.question_id

@@ -49,6 +49,20 @@ def test_a_wide_and_long_table_is_cut_to_the_terminal() -> None:
     assert "varchar" in lines[2]
 
 
+def test_a_wide_table_shows_the_first_columns_that_differ_between_rows() -> None:
+    names = [f"a_rather_long_name_{number}" for number in range(5)]
+    values = ", ".join(f"range * {number + 1} AS {name}" for number, name in enumerate(names))
+    lines = query(f"SELECT 'x' AS kind, NULL AS cost, {values} FROM range(3)").output.splitlines()
+    assert [name.strip() for name in lines[1].strip("│").split("│")] == names[:3]
+    assert lines[-2:] == ["In all rows: kind x, cost NULL", "Also: a_rather_long_name_3, a_rather_long_name_4"]
+
+
+@pytest.mark.parametrize("sql", ["SHOW TABLES", "show all tables;"])
+def test_the_tables_are_listed_with_their_schemas(sql: str) -> None:
+    found = json.loads(query(sql, "--json").stdout)
+    assert {"name": "benchmark.questions", "rows": questions().height, "description": QUESTIONS.row} in found
+
+
 @pytest.mark.parametrize(
     ("sql", "tables"),
     [
