@@ -1,10 +1,9 @@
-"""Commands for agents that trade recorded episodes: agents, backtest, trading."""
+"""Commands for agents that trade recorded episodes: agents, backtest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,7 @@ from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
 from bellwether.replay.results.summary import summarise
-from bellwether.replay.results.text_tables import agent_tables, comparison_table, print_table, spread_table
-from bellwether.settings import settings
+from bellwether.replay.results.text_tables import agent_tables, comparison_table, print_table
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
@@ -276,54 +274,3 @@ def new(name: str, to: Path | None) -> None:
     click.echo(f"    bellwether backtest --agent {path} --episode ID")
     if find_spec("pytest"):
         click.echo(f"    python -m pytest {test.name if to is None else to.with_name(test.name)}")
-
-
-@click.command()
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option("--agent", "agents", multiple=True, help="Show only this agent; repeatable.")
-@click.option("--unsettled", is_flag=True, help="Include episodes with unsettled positions in totals, at their marks.")
-@click.option("--rules", help="Show only backtests under this rule set.")
-@click.option(
-    "--report", "to", metavar="FOLDER", help="Also write the trading report with its figures below this folder or object-store URL."
-)
-@click.option("--name", default="trading", show_default=True, help="Name of the report.")
-@AS_JSON
-def trading(
-    folder: Path | None, *, agents: tuple[str, ...], rules: str | None, unsettled: bool, to: str | None, name: str, as_json: bool
-) -> None:
-    """Show a table per agent with its episodes, and a comparison of all agents.
-
-    Backtests are read from the published warehouse, or from FOLDER of `bellwether backtest --out FOLDER`. docs/trading-metrics.md defines the numbers.
-    """
-    from bellwether.report.trading_inputs import agent_titles, load_backtests, select_rows
-
-    rows = select_rows(load_backtests(folder, settings().warehouse_uri), agents, rules)
-    if folder is None:
-        from bellwether.tables import table as declared
-        from cli.delays import find_publication_date, print_date, warn_of_delays
-
-        warn_of_delays([declared("replay/backtests")], published=True)
-    summary = summarise(rows, unsettled=unsettled)
-    if as_json:
-        emit({"agents": summary.to_dicts(), "backtests": rows.to_dicts()})
-    else:
-        titles = agent_titles()
-        for table in (*agent_tables(rows, summary, titles), comparison_table(summary, titles), spread_table(summary, titles)):
-            print_table(table)
-            console().print()
-        if folder is None:
-            print_date(find_publication_date())
-    if to is not None:
-        for file in _report(folder, agents, rules, (to, name)):
-            click.echo(f"wrote {file}", err=True)
-
-
-def _report(folder: Path | None, agents: tuple[str, ...], rules: str | None, to: tuple[str, str]) -> list[str]:
-    from bellwether.report.trading import write_trading_report
-    from bellwether.report.trading_inputs import read_folder_inputs, read_tapes, read_warehouse_inputs
-
-    config = settings()
-    inputs = read_folder_inputs(folder, agents, rules) if folder else read_warehouse_inputs(config.warehouse_uri, agents, rules)
-    tapes = read_tapes(inputs.backtests, config.episodes_path, config.tapes_path)
-    reports, name = to
-    return write_trading_report(replace(inputs, name=name, tapes=tapes), reports)

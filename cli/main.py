@@ -52,7 +52,6 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         LazyCommand("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
         LazyCommand("episode", "cli.episode:episode", "Build, import, list and check episodes."),
         LazyCommand("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
-        LazyCommand("trading", "cli.backtest:trading", "Show the tables of all backtests; write their report."),
     ),
     "Arena": (LazyCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its leaderboard."),),
     "Publication and backup": (

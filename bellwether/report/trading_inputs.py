@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bellwether.errors import ConfigError, suggestion
+from bellwether.errors import ConfigError
 from bellwether.replay.episode import load
 from bellwether.replay.preparation import prepare
 from bellwether.replay.registry import agents
-from bellwether.replay.results.folder import read_backtests, read_frame
 from bellwether.replay.results.summary import summarise
 from bellwether.report.inputs import format_stamp, latest_time
-from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 
 if TYPE_CHECKING:
@@ -91,36 +89,6 @@ class TradingInputs:
         return self.titles.get(agent, agent)
 
 
-def read_warehouse_inputs(warehouse: Path | str, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
-    """Read the backtests of a published warehouse. agents, rules: names of agents and a rule set to select; by default all.
-
-    Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no such backtest.
-    """
-    return _inputs(lambda table: _published(warehouse, table), agents, rules)
-
-
-def read_folder_inputs(folder: Path, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
-    """Read the backtests in a folder written by `bellwether backtest --out`, selected as in `read_warehouse_inputs`."""
-    return _inputs(lambda table: read_backtests(folder) if table is BACKTESTS else read_frame(folder, table), agents, rules)
-
-
-def load_backtests(source: Path | None, warehouse: Path | str) -> pl.DataFrame:
-    """Read rows of replay/backtests from the folder `source`; if it is None, from the warehouse."""
-    return _published(warehouse, BACKTESTS) if source is None else read_backtests(source)
-
-
-def select_rows(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | None = None) -> pl.DataFrame:
-    """Select the rows of these agents and this rule set, by default all. Raises `ConfigError` for an agent or rule set that has no rows."""
-    for name, wanted in (("agent", list(agents)), ("rules", [rules] if rules else [])):
-        existing = backtests[name].unique().sort().to_list()
-        unknown = [value for value in wanted if value not in existing]
-        if unknown:
-            raise ConfigError(f"choosing backtests: none found with {name} {unknown[0]!r}; {suggestion(unknown[0], existing)}")
-        if wanted:
-            backtests = backtests.filter(pl.col(name).is_in(wanted))
-    return backtests
-
-
 def agent_titles() -> dict[str, str]:
     """Return the display names of the registered agents by name."""
     return {name: entry.title for name, entry in agents().items()}
@@ -143,15 +111,3 @@ def busiest_episodes(backtests: pl.DataFrame) -> list[tuple[str, str]]:
     """Return (name, digest) of the episodes, the one with the most fills first."""
     counts = backtests.group_by("episode", "episode_digest").agg(pl.col("fills").sum())
     return counts.sort("fills", "episode", "episode_digest", descending=[True, False, False]).select("episode", "episode_digest").rows()
-
-
-def _published(warehouse: Path | str, table: Table) -> pl.DataFrame:
-    from bellwether.lake.warehouse import query
-
-    return query(warehouse, f"FROM {table.group}.{table.short_name}").cast(dict(table.schema))  # type: ignore[arg-type]
-
-
-def _inputs(read: Callable[[Table], pl.DataFrame], agents: Sequence[str], rules: str | None) -> TradingInputs:
-    backtests = select_rows(read(BACKTESTS), agents, rules)
-    fills, equity = (read(table).join(backtests, on=("episode", "agent", "rules"), how="semi") for table in (FILLS, EQUITY))
-    return TradingInputs(backtests, fills=fills, equity=equity, titles=agent_titles())

@@ -1,4 +1,4 @@
--- One row is a table or view of the warehouse.
+-- One row per table or view of the warehouse.
 SELECT
     concat_ws('.', listed.table_schema, listed.table_name) AS name,
     stored.rows,

@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.replay.results.folder import read_backtests
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 from cli.main import main
 from tests.unit.replay.episode.folders import Native, named_episode
@@ -58,7 +57,7 @@ def test_the_folder_holds_every_table_and_can_be_read_again(episode: Path, tmp_p
     assert backtest("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", out).exit_code == 0
     for table in TABLES:
         table.validate(pl.read_parquet(out / f"{table.short_name}.parquet"))
-    assert read_backtests(out).height == 1
+    assert pl.read_parquet(out / "backtests.parquet").height == 1
     assert sorted(path.name for path in out.iterdir()) == FILES
 
 
@@ -97,7 +96,7 @@ def test_tables_of_two_commands_are_never_mixed(episode: Path, tmp_path: Path, m
     (out / "notes.txt").write_text("mine")
     (out / "other").mkdir()
     (out / "other" / "orders.parquet").touch()
-    before, rename = read_backtests(out), os.rename
+    before, rename = pl.read_parquet(out / "backtests.parquet"), os.rename
 
     def breaking(source: Path, target: Path) -> None:
         if Path(target) == out and ".tmp-" in str(source):
@@ -108,7 +107,7 @@ def test_tables_of_two_commands_are_never_mixed(episode: Path, tmp_path: Path, m
     result = backtest(*words, "--seed", 1)
     assert result.exit_code == 1
     assert f"writing {out}: it cannot be written (No space left on device)" in result.output
-    assert read_backtests(out).equals(before), "the earlier set is whole"
+    assert pl.read_parquet(out / "backtests.parquet").equals(before), "the earlier set is whole"
     monkeypatch.undo()
     assert backtest(*words).exit_code == 0
     assert sorted(path.name for path in out.iterdir()) == sorted([*FILES, "notes.txt", "other"])
@@ -128,7 +127,7 @@ def test_a_failure_is_shown_in_full_and_ends_the_command_with_an_error(episode: 
         assert "ValueError: [bold]no[/bold]" in result.output
         if jobs == 1:
             assert f'File "{mine}", line 4, in act' in result.output
-    assert read_backtests(tmp_path / "out").height == 1
+    assert pl.read_parquet(tmp_path / "out" / "backtests.parquet").height == 1
 
 
 def test_a_class_that_cannot_decide_is_refused_before_anything_runs(episode: Path, tmp_path: Path) -> None:
@@ -164,7 +163,7 @@ def test_a_cell_of_the_csv_is_no_formula_to_a_spreadsheet(episode: Path, tmp_pat
 def test_the_drawdown_is_that_of_the_rows_of_equity(episode: Path, tmp_path: Path) -> None:
     assert backtest("--agent", "buy-and-hold", "--episode", episode, "--out", tmp_path).exit_code == 0
     curve = pl.read_parquet(tmp_path / "equity.parquet").sort("sample")
-    [row] = read_backtests(tmp_path).to_dicts()
+    [row] = pl.read_parquet(tmp_path / "backtests.parquet").to_dicts()
     peak, worst = Decimal(0), Decimal(0)
     for equity in curve["equity"]:
         peak = max(peak, equity)
@@ -283,11 +282,9 @@ def test_several_episodes_are_one_row_called_after_them(two_episodes: tuple[Path
     result = backtest("--agent", "buy-and-hold", "--cadence", 5, *given)
     assert result.exit_code == 0, result.output
     assert "KXONE-26JAN20+KXTWO-26JAN20" in result.output
-    row = read_backtests(tmp_path / "out").row(0, named=True)
+    row = pl.read_parquet(tmp_path / "out" / "backtests.parquet").row(0, named=True)
     assert (row["episode"], row["bankroll"]) == ("KXONE-26JAN20+KXTWO-26JAN20", Decimal(321))
     markets = pl.read_parquet(tmp_path / "out" / "market_pnl.parquet")
     assert set(markets["ticker"]) == {"KXONE-26JAN20-A", "KXONE-26JAN20-B", "KXTWO-26JAN20-A", "KXTWO-26JAN20-B"}
     assert markets["pnl"].sum() == row["pnl"]
     assert [path.name for path in (tmp_path / "html").iterdir()] == ["buy-and-hold-KXONE-26JAN20-KXTWO-26JAN20.html"]
-    shown = CliRunner().invoke(main, ["trading", str(tmp_path / "out")])
-    assert "KXONE-26JAN20+KXTWO-26JAN20" in shown.output

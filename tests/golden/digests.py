@@ -36,14 +36,13 @@ VOLATILE = frozenset(
     }
 )
 #: Printed tables, stored line by line.
-PRINTED = ("leaderboard", "trading", "arena leaderboard")
+PRINTED = ("leaderboard", "arena leaderboard")
 #: Time at which a printed table was computed, by the clock of the machine.
 DATE = re.compile(r"^As of .* UTC\.\n", re.MULTILINE)
 #: Exports, each to its own folder.
 EXPORTS = {
     "export": ("export", RELEASE, "--to"),
     "arena export": ("arena", "export", str(WEEKS[0])),
-    "trading --report": ("trading", "--report"),
 }
 #: A table of a report whose last column is the time of calls.
 _WITH_LATENCY = re.compile(r"^\|.*latency \(ms\) \|\n(?:\|.*\n)+", re.MULTILINE)

@@ -44,7 +44,6 @@ READING = (
     "release --list",
     f"release {RELEASE} --diff",
     f"report {RELEASE} --to {{elsewhere}}/report",
-    "trading --agent market-maker",
 )
 #: Those that print a table of few columns, with one line per row in every terminal.
 TABLES = (

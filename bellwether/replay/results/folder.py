@@ -11,10 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.files import atomic_file, atomic_folder, writing
 from bellwether.replay.results.reality_check import reality_check
-from bellwether.tables import Table
 from bellwether.tables.exports import neutralise_formulas
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 
@@ -27,47 +25,6 @@ _CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 #: Runs whose tables are written together.
 _RUNS_PER_PART = 100
-#: Key of a backtest; different backtests with one key need different folders.
-_KEY = ("agent", "rules", "episode")
-
-
-def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
-    """Read all rows of one table in a folder and its subfolders; an empty frame if there are no files.
-
-    Raises `LakeError` for an unreadable file, and `SchemaError` for a file with other columns.
-    """
-    parts = [declared.empty()]
-    for path in sorted(folder.rglob(f"{declared.short_name}.parquet")):
-        try:
-            parts.append(declared.validate(pl.read_parquet(path), unique=False))
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise LakeError(f"reading backtests: {path} is not a readable Parquet file ({error}); run the backtest again") from error
-        except SchemaError as error:
-            raise SchemaError(f"reading {path}: {error}") from error
-    return pl.concat(parts)
-
-
-def read_backtests(folder: Path) -> pl.DataFrame:
-    """Read the rows of replay/backtests in a folder and its subfolders: one per agent, rule set and episode. Equal copies are dropped.
-
-    Raises `ConfigError` for a folder without backtests, and if two backtests of one agent, rule set and episode differ.
-    """
-    if not folder.is_dir():
-        raise ConfigError(f"reading backtests: {folder} is missing; create it with `bellwether backtest --out {folder}`")
-    rows = read_frame(folder, BACKTESTS)
-    if rows.is_empty():
-        raise ConfigError(
-            f"reading backtests: {folder} has no {BACKTESTS.short_name}.parquet; write one with `bellwether backtest --out {folder}`"
-        )
-    distinct = rows.unique((*_KEY, "settings_digest", "episode_digest", "result_digest"), keep="first", maintain_order=True)
-    conflicts = distinct.filter(distinct.select(_KEY).is_duplicated())
-    if conflicts.height:
-        agent, rules, episode = conflicts.select(_KEY).row(0)
-        raise ConfigError(
-            f"reading backtests: {folder} contains different backtests of {agent} in {episode} under {rules}; move those with other settings to "
-            "another folder"
-        )
-    return distinct
 
 
 @contextmanager

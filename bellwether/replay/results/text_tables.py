@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.formatting import NOTHING, earning, money, number, percent
+from bellwether.formatting import NOTHING, earning, money, percent
 from bellwether.replay.results.summary import sort_by_pnl
 from bellwether.replay.rules import PMB
 
@@ -20,7 +20,6 @@ from bellwether.replay.rules import PMB
 _NAME = 12
 _EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
 _AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)")
-_SPREADS = ("Agent", "n", "Mean PnL ($)", "Range ($)", "Median ($)", "Won (%)", "Sharpe", "Range")
 
 #: Marks of a P&L with limits.
 _UNSETTLED, _DEFAULT = "*", "†"
@@ -71,18 +70,6 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     if summary["default_fees"].sum():
         notes.append(_BY_DEFAULT)
     return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", (*_AGENTS, *heads), rows, tuple(notes))
-
-
-def spread_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Build the table of means over episodes with the lowest and the highest episode, from rows of replay/summary, in the order of
-    `comparison_table`.
-    """
-    rows = tuple((name, *_spread_cells(row)) for name, row in _sort_by_pnl(summary, titles))
-    notes = (
-        "n: episodes. Range: the lowest and the highest episode. Won: episodes with a profit.",
-        "Sharpe: annualised, mean of the episodes that have one.",
-    )
-    return Lines("Per episode", _SPREADS, rows, notes)
 
 
 def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
@@ -138,22 +125,6 @@ def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['orders']:,}",
         percent(row["fill_ratio_mean"], 1, ""),
     )
-
-
-def _spread_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        f"{row['episodes']:,}",
-        NOTHING if row["pnl_mean"] is None else format_signed(row["pnl_mean"]),
-        _spread(row, "pnl", 2),
-        NOTHING if row["pnl_median"] is None else format_signed(row["pnl_median"]),
-        percent(row["profitable"], 0, ""),
-        number(row["sharpe_mean"], 1),
-        _spread(row, "sharpe", 1),
-    )
-
-
-def _spread(row: Mapping[str, Any], name: str, digits: int) -> str:
-    return _range(*(number(row[f"{name}_{end}"], digits) for end in ("min", "max")))
 
 
 def _queue_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -45,12 +45,12 @@ def test_the_python_example_runs_and_gives_the_number_shown() -> None:
 
 
 def test_a_block_is_replaced_by_what_its_command_prints() -> None:
-    page = "a\n\n<!-- bellwether leaderboard x -->\n\n    old\n\n    old\n\nb\n\n<!-- bellwether trading | All -->\n\n    old\n"
-    printed = {"leaderboard": "new  \n\nlegend\n", "trading": "One\n1\n\nAll\n2\n\nrest\n"}
+    page = "a\n\n<!-- bellwether leaderboard x -->\n\n    old\n\n    old\n\nb\n\n<!-- bellwether models | All -->\n\n    old\n"
+    printed = {"leaderboard": "new  \n\nlegend\n", "models": "One\n1\n\nAll\n2\n\nrest\n"}
     text = readme.rewritten(page, lambda words: printed[words[0]])
     assert (
         text
-        == "a\n\n<!-- bellwether leaderboard x -->\n\n    new\n\n    legend\n\nb\n\n<!-- bellwether trading | All -->\n\n    All\n    2\n"
+        == "a\n\n<!-- bellwether leaderboard x -->\n\n    new\n\n    legend\n\nb\n\n<!-- bellwether models | All -->\n\n    All\n    2\n"
     )
 
 

@@ -113,6 +113,8 @@ _DISTANCES = [
     for name, n in ((">=365d", 3), ("<90d", 1), ("90d-180d", 2))
     for metric, value in (("accuracy", 0.5), ("brier", 0.25))
 ]
+#: Agents, their P&L, and their orders.
+_TRADERS = [("idle", Decimal(0), 0), ("loser", Decimal("-1.5"), 3), ("winner", Decimal("2.5"), 2)]
 #: A contradictory model, one that failed twice, and one answer that the model could have known.
 _ASKED = [
     _forecast("m", 0, 0.9, **_call("0.000100", p_yes_compat=0.1, contradiction="said no with 10 %")),
@@ -154,6 +156,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("benchmark/questions", ("q v2",), [{**_question(0, "no"), "release": "q v2"}, {**_question(2, "no"), "release": "q v2"}]),
         ("replay/backtests", ("early", "maker"), [_backtest("maker", "early", 1, "2.5")]),
         ("replay/backtests", ("late", "maker"), [_backtest("maker", "late", 5, "-1")]),
+        ("replay/summary", (), [_filled("replay/summary", agent=name, pnl=pnl, orders=count) for name, pnl, count in _TRADERS]),
         (
             "replay/market_pnl",
             ("early", "maker"),
@@ -184,6 +187,11 @@ def test_the_leaderboard_is_ranked_and_the_unranked_come_last(path: Path) -> Non
         (2, "b", 0.25),
         (None, "c", 0.1),
     ]
+
+
+def test_agents_without_an_order_come_last(path: Path) -> None:
+    rows = ask(path, "trading_leaderboard").select("agent", "pnl").rows()
+    assert rows == [("winner", 2.5), ("loser", -1.5), ("idle", 0.0)]
 
 
 def test_reliability_says_where_the_forecaster_is_calibrated(path: Path) -> None:
@@ -315,7 +323,7 @@ def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pyt
     monkeypatch.setattr(data, "settings", lambda: SimpleNamespace(warehouse_uri=path))
     monkeypatch.chdir(ROOT)
     shown = re.findall(r"`bellwether query (@[^`]*)`", PAGE)
-    assert len(shown) == 14
+    assert len(shown) == 15
     for line in shown:
         words = line.replace("sandbox-2026.v2", "q v2").replace("sandbox-2026", "q").split("--set ")
         given = [words[0].strip(), *(word for value in words[1:] for word in ("--set", value.strip()))]
