@@ -54,7 +54,8 @@ site: setup ## build the static site of the published warehouse and serve it on 
 	@$(BIN)/bellwether site --serve
 
 live: setup ## the same graph on the real venue: the last 3 days, forecasters that need no key
-	@BELLWETHER_WORLD=live $(BIN)/bellwether run --days 3 --release kalshi-live
+	@BELLWETHER_WORLD=live $(BIN)/bellwether pull
+	@BELLWETHER_WORLD=live $(BIN)/bellwether release kalshi-live
 
 PYTEST := $(BIN)/python -m pytest
 

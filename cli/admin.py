@@ -35,7 +35,7 @@ def demo(days: int, as_json: bool) -> None:
     """
     if settings().world is not World.SANDBOX:
         raise ConfigError(
-            f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here"
+            f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether pull` and `bellwether release` here"
         )
     ends: dict[str, BellwetherError | None] = {}
     stages = {domain.name: domain.demo for domain in load_domains() if domain.demo}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from contextlib import nullcontext
 from datetime import datetime
 from decimal import Decimal
@@ -24,41 +23,17 @@ from bellwether.lake.warehouse import query
 from bellwether.publish import export as write
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
-from bellwether.questions.versions import compare, list_versions
+from bellwether.questions.versions import find_new_version, list_versions
 from bellwether.report.writer import write_report
 from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.untrusted_text import visible
 from cli.delays import find_publication_date, print_date, warn_of_delays
-from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
+from cli.options import AS_JSON, DAY, DOLLARS
 from orchestration.run_session import print_summary, runner
 
 if TYPE_CHECKING:
     from bellwether.questions import Release
-    from bellwether.questions.versions import VersionComparison
-
-
-@click.command()
-@click.option("--days", default=3, show_default=True, type=click.IntRange(1, 2000), help="Complete UTC days to pull, up to yesterday.")
-@click.option("--release", "releases", multiple=True, required=True, help="Release to build and score; repeatable.")
-@ARCHIVE
-@AS_JSON
-def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
-    """Pull the last days, build releases, score all forecasters, and publish."""
-    from assets.benchmark.runs import forecast_and_publish
-    from assets.venues.runs import last_days, pull
-    from bellwether.questions import release
-
-    for name in releases:
-        release(name)  # an unknown release fails before the pull
-    with runner() as work:
-        pull(work, *last_days(days), with_archive=archive)
-        forecast_and_publish(work, releases)
-    print_summary(work, as_json, results=show_leaderboards(releases, as_json))
-
-
-#: Questions of a difference that are named one by one.
-_MOST_NAMED = 20
 
 
 @click.command()
@@ -69,152 +44,58 @@ _MOST_NAMED = 20
     multiple=True,
     help="Forecaster; repeatable.  [default: all free ones, and BELLWETHER_MODELS]",
 )
-@click.option("--list", "listing", is_flag=True, help="List the registered releases and their versions.")
-@click.option("--diff", is_flag=True, help="Show the changes of a new version; build nothing.")
-@click.option("--new-version", is_flag=True, help="Show the changes of a new version, and build it.")
-@click.option("--yes", is_flag=True, help="Build the new version without confirmation.")
-@AS_JSON
-def release(
-    names: tuple[str, ...], chosen: tuple[str, ...], *, listing: bool, diff: bool, new_version: bool, yes: bool, as_json: bool
-) -> None:
-    """Build the releases NAMES from the pulled markets, collect the forecasters' answers, score and rank.
+@click.option("--new-version", is_flag=True, help="Build a new version if the questions have changed.")
+def release(names: tuple[str, ...], chosen: tuple[str, ...], *, new_version: bool) -> None:
+    """Build the releases NAMES, collect forecasts, score and rank; list the releases without NAMES.
 
     The questions of a release are fixed when it is first built. What is pulled later enters with a new version, NAME.v2, which has its own forecasts,
     scores and leaderboard. Releases are declared in releases.toml (docs/benchmark.md).
     """
     from bellwether.forecasting import forecaster
 
-    if listing:
-        _list_releases(as_json)
-        return
     if not names:
-        raise click.UsageError("name at least one release; `bellwether release --list` shows them")
+        _list_releases()
+        return
     for name in names:
         named(name)
     for name in chosen:
         forecaster(name)
-    if diff or new_version:
-        comparisons = [_compare_versions(name) for name in names]
-        _show_comparisons(comparisons, as_json=as_json and not new_version)
-        if not new_version:
-            return
-        names = tuple(comparison.new_name for comparison in comparisons if comparison.difference)
-        if not names or not _confirm_build(names, yes=yes):
+    if new_version:
+        names = tuple(version for name in names if (version := _find_new_version(name)))
+        if not names:
             return
     from assets.benchmark.runs import forecast_and_publish
 
     with runner() as work:
         forecast_and_publish(work, names, chosen)
-    print_summary(work, as_json, results=show_leaderboards(names, as_json))
+    print_summary(work, False, results=show_leaderboards(names, False))
 
 
 def _open_lake() -> Lake:
     return Lake.of(settings())
 
 
-def _list_releases(as_json: bool) -> None:
+def _list_releases() -> None:
     """Print the registered releases and their versions in the lake."""
     lake = _open_lake()
-    rows: list[dict[str, Any]] = [
-        {
-            "release": name,
-            "cutoff": entry.cutoff,
-            "description": entry.description,
-            "versions": [
-                {"name": stored.name, "version": stored.version, "questions": stored.questions, "digest": stored.digest}
-                for stored in list_versions(lake, name)
-            ],
-        }
-        for name, entry in releases().items()
-    ]
-    if as_json:
-        emit(rows)
-        return
-    for row in rows:
-        console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False)
-        for version in row["versions"]:
-            console().print(
-                f"  version {version['version']}: {version['name']}, {version['questions']} questions, digest {version['digest'][:16]}",
-                markup=False,
-            )
+    for name, entry in releases().items():
+        console().print(f"{name:<16} {entry.cutoff:%Y-%m-%d}  {entry.description}", markup=False)
+        for stored in list_versions(lake, name):
+            line = f"  version {stored.version}: {stored.name}, {stored.questions} questions, digest {stored.digest[:16]}"
+            console().print(line, markup=False)
 
 
-def _compare_versions(name: str) -> VersionComparison:
-    """Compare the stored version of a release with the version that a new build would give. Raises `ConfigError` for a subset (the first N
-    questions).
+def _find_new_version(name: str) -> str | None:
+    """Return the name of the next version of a release; None after a message if nothing has changed. Raises `ConfigError` for a subset (the
+    first N questions).
     """
-    named = ReleaseName.parse(name)
-    if named.size:
-        raise ConfigError(f"comparing versions: {name} is the beginning of {named.whole_name}; name that")
-    return compare(_open_lake(), named.base)
-
-
-def _confirm_build(names: tuple[str, ...], *, yes: bool) -> bool:
-    """Return True if the user confirms to build these releases. yes: do not ask."""
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"building {', '.join(names)} needs a confirmation; add --yes")
-    return click.confirm(f"Build {', '.join(names)}?", err=True)
-
-
-def _show_comparisons(comparisons: list[VersionComparison], *, as_json: bool) -> None:
-    """Print what would change in new versions of releases, and which forecasters the changes affect."""
-    if not as_json:
-        for comparison in comparisons:
-            _show_comparison(comparison)
-        return
-    emit(
-        [
-            {
-                "release": comparison.old_name,
-                "new": comparison.new_name,
-                "questions": comparison.difference.rows(),
-                "added": len(comparison.difference.added),
-                "removed": len(comparison.difference.removed),
-                "changed": len(comparison.difference.changed),
-                "forecasters": comparison.affected,
-            }
-            for comparison in comparisons
-        ]
-    )
-
-
-def _show_comparison(comparison: VersionComparison) -> None:
-    difference = comparison.difference
-    if not difference:
-        console().print(f"{comparison.old_name}: nothing has changed since it was built.", markup=False)
-        return
-    aspects = Counter(aspect for changed in difference.changed.values() for aspect in changed)
-    detail = f" ({', '.join(f'{aspect} {count}' for aspect, count in aspects.items())})" if aspects else ""
-    console().print(
-        f"{comparison.new_name} would have {difference.common + len(difference.added)} questions: {len(difference.added)} added, "
-        f"{len(difference.removed)} removed, {len(difference.changed)} changed{detail}.",
-        markup=False,
-        soft_wrap=True,
-    )
-    rows = difference.rows()
-    for row in rows[:_MOST_NAMED]:
-        console().print(f"  {row['question']}: {row['change']}", markup=False, soft_wrap=True)
-    if len(rows) > _MOST_NAMED:
-        console().print(f"  and {len(rows) - _MOST_NAMED} more (--json names all)", markup=False)
-    if comparison.affected:
-        console().print(grid(_affected_scores(comparison.affected)))
-        console().print(
-            "unanswered: questions of the new version without a forecast on these words and dates. Brier: of the forecasts made so far, on the\n"
-            "questions and by the outcomes of either version.",
-            style="dim",
-            soft_wrap=True,
-        )
-
-
-def _affected_scores(affected: list[dict[str, Any]]) -> pl.DataFrame:
-    """Build a table of forecasters whose questions change, with their Brier scores on the old and the new version."""
-    columns = {"forecaster": "forecaster", "unanswered": "unanswered", "brier": "Brier", "brier_new": "Brier, new version"}
-    return pl.DataFrame([{title: row[name] for name, title in columns.items()} for row in affected], schema_overrides=_TYPES)
-
-
-_TYPES = {"Brier": pl.Float64, "Brier, new version": pl.Float64}
+    whole = ReleaseName.parse(name)
+    if whole.size:
+        raise ConfigError(f"building a new version: {name} is the beginning of {whole.whole_name}; name that")
+    version = find_new_version(_open_lake(), whole.base)
+    if version is None:
+        console().print(f"{name}: nothing has changed since it was built.", markup=False)
+    return version
 
 
 @cloup.command()

@@ -38,41 +38,43 @@ if TYPE_CHECKING:
     from bellwether.worlds import Addresses
 
 
+#: Days that `pull` pulls unless days are named.
+_LAST_DAYS = 3
+
+
 @click.command()
-@click.argument("first", type=DAY, metavar="FIRST")
+@click.argument("first", type=DAY, required=False, metavar="[FIRST]")
 @click.argument("last", type=DAY, required=False, metavar="[LAST]")
 @click.option("--refresh", is_flag=True, help="Query the venue again, even for stored and final days.")
 @ARCHIVE
-@AS_JSON
-def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
-    """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
+def pull(first: datetime | None, last: datetime | None, *, refresh: bool, archive: bool) -> None:
+    """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD); the last 3 days without FIRST.
 
     An interrupted pull is continued; complete days are skipped.
     """
-    until = (last or first).date()
-    if until < first.date():
-        raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
-    _require_days(first.date(), until)
+    if first is not None:
+        begin, end = first.date(), (last or first).date()
+        if end < begin:
+            raise click.BadParameter(f"LAST ({end}) is before FIRST ({begin})")
+        _require_days(begin, end)
 
     from assets.venues import runs
     from assets.warehouse.runs import publish
     from orchestration.run_session import runner
 
+    if first is None:
+        begin, end = runs.last_days(_LAST_DAYS)
     failed: runs.DaysFailed | None = None
     with runner() as work:
         try:
-            runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
+            runs.pull(work, begin, end, with_archive=archive, refresh=refresh)
         except runs.DaysFailed as error:
             failed = error
         publish(work)
-        rejects = runs.count_rejects(work.lake, first.date(), until)
-    summary: dict[str, Any] = {"runs": work.stats.runs, "fresh": work.stats.fresh, "seconds": work.stats.by_job}
-    if as_json:
-        emit({**summary, "rejects": rejects.with_columns(pl.col("day").cast(pl.String())).to_dicts()})
-    else:
-        console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions up to date, {rejects['objects'].sum()} rejects")
-        for line in runs.format_rejects(rejects):
-            console().print(f"  {line}", markup=False, soft_wrap=True)
+        rejects = runs.count_rejects(work.lake, begin, end)
+    console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions up to date, {rejects['objects'].sum()} rejects")
+    for line in runs.format_rejects(rejects):
+        console().print(f"  {line}", markup=False, soft_wrap=True)
     if failed is not None:
         raise failed
     runs.require_rows(work.lake, rejects)

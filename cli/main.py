@@ -38,8 +38,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     ),
     "Benchmark": (
         LazyCommand("models", "cli.models:models", "List language models and baselines, with keys and prices."),
-        LazyCommand("run", "cli.benchmark:run", "Pull the last days, build releases, score and publish."),
-        LazyCommand("release", "cli.benchmark:release", "Build releases, collect forecasts, score and rank."),
+        LazyCommand("release", "cli.benchmark:release", "Build releases, score and rank; list them."),
         LazyCommand("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
         LazyCommand("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
         LazyCommand("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),

@@ -41,8 +41,7 @@ READING = (
     'query "FROM meta.tables"',
     'query "FROM views.pnl LIMIT 5"',
     "recordings",
-    "release --list",
-    f"release {RELEASE} --diff",
+    "release",
     f"report {RELEASE} --to {{elsewhere}}/report",
 )
 #: Those that print a table of few columns, with one line per row in every terminal.
@@ -73,7 +72,6 @@ OTHERS = {
     "record",
     "recordings import",
     "restore",
-    "run",
     "sandbox",
     "score",
     "site",

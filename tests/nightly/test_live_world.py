@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -50,15 +49,16 @@ def variables(tmp_path: Path, site: Site) -> dict[str, str]:
 
 def test_the_last_days_are_pulled_in_real_time_and_scored(tmp_path: Path) -> None:
     with serve(build_generated(11, None)) as site:
-        command = [sys.executable, "-c", FRUGAL, "run", "--days", "2", "--release", "recent", "--json"]
         environment = os.environ | variables(tmp_path, site)
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    report = json.loads(done.stdout)
-    with duckdb.connect(report["warehouse"], read_only=True) as warehouse:
+        for words in (["pull"], ["release", "recent"]):
+            command = [sys.executable, "-c", FRUGAL, *words]
+            done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stderr[-3000:]
+    with duckdb.connect(str(tmp_path / "home" / "live" / "warehouse.duckdb"), read_only=True) as warehouse:
         assert set(warehouse.sql("SELECT DISTINCT venue FROM clean.markets").fetchall()) == {("kalshi",), ("polymarket",)}
-    assert {row["forecaster"] for row in report["leaderboards"]["recent"]} == {"market-1h", "base-rate", "always-half"}
+        ranked = warehouse.sql("SELECT forecaster FROM benchmark.leaderboard WHERE release = 'recent'").fetchall()
+    assert set(ranked) == {("market-1h",), ("base-rate",), ("always-half",)}
     days = {path.name for path in (tmp_path / "home" / "live" / "lake" / "clean" / "markets").iterdir()}
     today = datetime.now(UTC).date()
     assert days <= {str(today - timedelta(days=back)) for back in range(4)}
-    assert len(days) == 2
+    assert len(days) == 3

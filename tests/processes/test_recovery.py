@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DAYS = [str(LAST - timedelta(days=back)) for back in (2, 1, 0)]
 PULL = ("-m", "bellwether", "pull", DAYS[0], DAYS[-1])
 MODEL = "sandbox-calibrated"
-#: The steps of `bellwether run` with few forecasters: three days and a release.
+#: Three days, and a release with few forecasters.
 COMMANDS = f"""
 from cli.main import main
 main(["pull", "{DAYS[0]}", "{DAYS[-1]}"], standalone_mode=False)

@@ -16,9 +16,9 @@ from bellwether.forecasting import forecaster
 from bellwether.lake import Lake
 from bellwether.questions import Release, ReleaseName, release, releases
 from bellwether.questions.release import digest
-from bellwether.questions.versions import difference, draw, list_versions, score_effects
+from bellwether.questions.versions import draw, find_new_version, list_versions
 from bellwether.settings import settings
-from bellwether.tables.benchmark import FORECASTS, QUESTIONS
+from bellwether.tables.benchmark import QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
 from tests.unit.clean.rows import market, markets, price, prices
 
@@ -215,44 +215,13 @@ def test_versions_come_in_order(lake: Lake) -> None:
     assert len({one.digest for one in list_versions(lake, "small")}) == 1
 
 
-def test_a_difference_names_what_was_added_removed_and_changed(lake: Lake) -> None:
-    old = fix(lake)
-    first, second, gone = old["id"].head(3).to_list()
-    new = old.filter(pl.col("id") != gone).with_columns(
-        ground_truth=pl.when(pl.col("id") == first).then(pl.lit("no")).otherwise("ground_truth"),
-        question=pl.when(pl.col("id") == second).then(pl.lit("Reworded?")).otherwise("question"),
-        known_at=pl.col("known_at") + timedelta(days=1),
-    )
-    extra = old.head(1).with_columns(id=pl.lit("kalshi:NEW"), market_id=pl.lit("NEW"))
-    found = difference(old, pl.concat([new, extra]))
-    assert (found.added, found.removed, found.common) == (("kalshi:NEW",), (gone,), 3)
-    assert found.changed == {first: ("outcome",), second: ("text",)}
-    assert not difference(old, old)
-
-
-def test_scores_affected_are_those_of_the_forecasts_made(lake: Lake) -> None:
-    old = fix(lake)
-    forecasts = forecaster("random").forecast(old)
-    lake.write(FORECASTS, ("small", "random"), forecasts, run_id="r")
-    first, second = old["id"].head(2).to_list()
-    new = old.with_columns(
-        release=pl.lit("small.v2"),
-        ground_truth=pl.when(pl.col("id") == first).then(pl.lit("no")).otherwise("ground_truth"),
-        question=pl.when(pl.col("id") == second).then(pl.lit("Reworded?")).otherwise("question"),
-    )
-    (row,) = score_effects(lake, old, new, difference(old, new))
-    p = dict(forecasts.select("question_id", "p_yes").iter_rows())
-
-    def brier(rows: pl.DataFrame) -> float:
-        return sum((p[name] - (truth == "yes")) ** 2 for name, truth in rows.select("id", "ground_truth").iter_rows()) / rows.height
-
-    assert row == {
-        "forecaster": "random",
-        "unanswered": 1,
-        "brier": pytest.approx(brier(old)),
-        "brier_new": pytest.approx(brier(new)),
-    }
-    assert row["brier"] != row["brier_new"]
+def test_a_new_version_is_due_when_a_question_has_changed(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match="small was not built yet"):
+        find_new_version(lake, "small")
+    fix(lake)
+    assert find_new_version(lake, "small") is None
+    pull(lake, [market(f"M{number}", question="Other words?") for number in range(9)])
+    assert find_new_version(lake, "small") == "small.v2"
 
 
 def test_the_digest_is_of_the_questions_and_not_of_their_name(lake: Lake) -> None:
