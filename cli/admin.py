@@ -11,11 +11,10 @@ from typing import Any
 
 import click
 
-from bellwether.console import console, emit
+from bellwether.console import console, emit, shown
 from bellwether.doctor import examine, try_connections
 from bellwether.domains import load_domains, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.progress import shown
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
@@ -136,7 +135,7 @@ def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt
 def _verify_files(as_json: bool) -> None:
     """Compare the files of the lake with their checksums and print the damaged ones; exit with 1 if there is one."""
     from bellwether.lake import Lake
-    from bellwether.lake.verification import verify
+    from bellwether.lake.recovery import verify
 
     with shown() as progress:
         verification = verify(Lake.of(settings()), progress=progress)
@@ -155,8 +154,7 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool)
     """Rebuild the catalog from the newer of the published warehouse and a backup unless it exists, adopt files, and print the uncommitted ones."""
     from bellwether.backup.backup import CATALOG
     from bellwether.backup.manifest import BackupManifest
-    from bellwether.lake import Lake
-    from bellwether.lake import rebuild as lake_rebuild
+    from bellwether.lake import Lake, recovery
 
     config = settings()
     lake = Lake.of(config)
@@ -164,16 +162,16 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool)
     if not lake.catalog.exists() or not lake.catalog.read():
         sources = []
         if backup is not None:
-            sources.append(lake_rebuild.read_backup(backup / CATALOG, datetime.fromisoformat(BackupManifest.read(backup).made_at)))
+            sources.append(recovery.read_backup(backup / CATALOG, datetime.fromisoformat(BackupManifest.read(backup).made_at)))
         try:
-            sources.append(lake_rebuild.read_publication(lake, config.warehouse_uri))
+            sources.append(recovery.read_publication(lake, config.warehouse_uri))
         except LakeError:
             if not sources:
                 raise
         source = max(sources, key=lambda source: source.at)
-        report = {"partitions": lake_rebuild.rebuild(lake, source), "source": source.place}
-    adopted = [manifest.file for manifest in lake_rebuild.adopt(lake, adopt)]
-    uncommitted = lake_rebuild.find_uncommitted(lake)
+        report = {"partitions": recovery.rebuild(lake, source), "source": source.place}
+    adopted = [manifest.file for manifest in recovery.adopt(lake, adopt)]
+    uncommitted = recovery.find_uncommitted(lake)
     if as_json:
         emit({**report, "adopted": adopted, "uncommitted": [manifest.file for manifest in uncommitted]})
         return

@@ -22,9 +22,8 @@ from bellwether.arena.text_tables import (
     render_standings,
     status_columns,
 )
-from bellwether.console import console, emit, grid
+from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError
-from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS

@@ -15,10 +15,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.console import console, emit, output_to_stderr
+from bellwether.console import console, emit, output_to_stderr, shown
 from bellwether.errors import ConfigError
 from bellwether.formatting import counted
-from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
 from bellwether.replay.results.summary import summarise

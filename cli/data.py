@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from bellwether.console import console, emit, grid
+from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.places import failures, is_stored
-from bellwether.progress import shown
 from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.gaps import store_gap_summary, summarize_gaps
 from bellwether.recordings.recording import find_recording, list_recordings, store_finished
@@ -286,8 +285,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     `SHOW TABLES` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
     not fit the terminal are only named; --json has all columns and rows, and null for NaN and infinity.
     """
-    from bellwether.lake.sql import sql_text
-    from bellwether.lake.views import find_tables
+    from bellwether.lake.sql import find_tables, sql_text
     from bellwether.lake.warehouse import query as run
     from cli.delays import warn_of_delays
 

@@ -1,6 +1,6 @@
 """The command `bellwether`. Its help lists commands without importing them. Known errors are printed as one line instead of a traceback.
 
-Other packages add commands with a domain (bellwether/domains).
+Other packages add commands with a domain (bellwether/domains.py).
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from bellwether.console import console
+from bellwether.console import console, shown
 from bellwether.errors import ConfigError
-from bellwether.progress import shown
 from bellwether.settings import settings
 from orchestration.site_server import HOST, open_site_server
 

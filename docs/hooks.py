@@ -8,7 +8,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from bellwether.lake.dictionary import build_dictionary
+from bellwether.lake.meta import build_dictionary
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Files outside of `docs/` that are pages of the site, by their address.

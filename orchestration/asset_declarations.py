@@ -1,8 +1,8 @@
-"""Dagster properties of an asset (description, owner, links, columns), derived from the declaration of its table."""
+"""Dagster properties of an asset (description, owner, links, columns, freshness policy), derived from the declaration of its table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -11,8 +11,8 @@ from typing import Any
 
 import dagster as dg
 
-from bellwether.settings import settings
-from bellwether.tables import Table, table
+from bellwether.settings import Settings, World, settings
+from bellwether.tables import TABLES, Table, table
 from resources.lake import table_schema
 
 OWNER = "team:bellwether"
@@ -144,3 +144,20 @@ def table_output(name: str, *kinds: str, follows: UpdatePolicy | None = None, is
     its tables.
     """
     return dg.AssetOut(**table_asset(name, *kinds, follows=follows), is_required=is_required)
+
+
+def apply_policies(assets: Iterable[Any], config: Settings) -> list[Any]:
+    """Return the assets with a freshness policy added for each table with `Table.max_age`: late after that age, missing after 1.5 times that age.
+
+    Worlds other than live get no policies.
+    """
+    if config.world is not World.LIVE:
+        return list(assets)
+    chosen = {
+        key(table.name): dg.FreshnessPolicy.time_window(warn_window=table.max_age, fail_window=1.5 * table.max_age)
+        for table in TABLES.values()
+        if table.max_age is not None
+    }
+    return list(
+        dg.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=chosen[spec.key]) if spec.key in chosen else spec, assets)
+    )

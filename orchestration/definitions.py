@@ -1,6 +1,6 @@
 """Code location: the definitions of all domains, with shared checks, schedules, sensors and resources.
 
-Not here: definitions of one domain (bellwether/domains). This module imports nothing heavy, since every run loads it.
+Not here: definitions of one domain (bellwether/domains.py). This module imports nothing heavy, since every run loads it.
 Concept: https://docs.dagster.io/guides/build/projects-and-components
 """
 
@@ -15,14 +15,14 @@ import dagster as dg
 from bellwether.domains import load_domains
 from bellwether.settings import Settings, settings
 from orchestration import alarms
+from orchestration.automation import SENSORS
 from orchestration.checks import OPERATIONS, build_checks, whole_lake
 from orchestration.orphaned_runs import kill_with_run
 from orchestration.progress import progress
 from orchestration.retention import PRUNE
-from orchestration.schedules import SCHEDULES
-from orchestration.sensors import SENSORS
+from orchestration.run_priority import AUTOMATIC
 from resources import LakeIOManager, LakeResource, ModelsResource, WarehouseResource
-from resources.journal import JournalResource
+from resources.models import JournalResource
 from resources.reports import ReportsResource
 from resources.venues import WorldResource
 
@@ -30,6 +30,25 @@ from resources.venues import WorldResource
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
 # Called in each step, which the preloaded process forks.
 register_after_fork(EXECUTOR, kill_with_run)
+daily_operations = dg.ScheduleDefinition(
+    name="daily_operations",
+    job=OPERATIONS,
+    cron_schedule="20 3 * * *",
+    tags=AUTOMATIC,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 03:20 UTC, after the pull: checks freshness, completeness, prices and rate limits of the lake.",
+)
+daily_prune = dg.ScheduleDefinition(
+    name="daily_prune",
+    job=PRUNE,
+    cron_schedule="20 4 * * *",
+    tags=AUTOMATIC,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 04:20 UTC: deletes finished runs older than BELLWETHER_KEEP_RUNS_DAYS, and pages of superseded pulls.",
+)
+SCHEDULES = (daily_operations, daily_prune)
 
 
 def resources(config: Settings) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class _ProgressHandler(logging.Handler):
 
 
 def _make_logger(init_context: dg.InitLoggerContext) -> logging.Logger:
-    logger = logging.Logger("bellwether.progress", level=logging.INFO)
+    logger = logging.Logger("bellwether.console", level=logging.INFO)
     logger.addHandler(_ProgressHandler())
     return logger
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from bellwether.console import console, emit
+from bellwether.console import console, emit, shown
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.progress import shown
 from bellwether.settings import World, settings
 from bellwether.untrusted_text import one_line
 

@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from bellwether.console import output_to_stderr
+from bellwether.console import Progress, Silent, output_to_stderr
 from bellwether.errors import BellwetherError
 from bellwether.lake.staleness import Staleness
-from bellwether.progress import Progress, Silent
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.asset_declarations import key
-from orchestration.automation import asset_recipe
+from orchestration.automation import asset_recipe, registered_partitions
 from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, is_storage_message
 from orchestration.orphaned_runs import STOPPED, ProcessLock, end_orphans
 from orchestration.partitions import PARTITION, group_keys, keys_from_tags, range_tags, to_key
 from orchestration.progress import listener
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.run_submission import Submission, cancel, follow, submit_backfill, submit_run
-from orchestration.sensors import registered_partitions
 from orchestration.steps import causes, failure_reason, failure_reasons
 from resources import LakeResource, ModelsResource
 from resources.models import PAID_BY

@@ -12,9 +12,8 @@ from pydantic import Field
 
 from bellwether import concurrency
 from bellwether.settings import Settings, settings
-from resources.journal import JournalResource
 from resources.lake import LakeResource
-from resources.models import ModelsResource, limits
+from resources.models import JournalResource, ModelsResource, limits
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import polars as pl
 from pydantic import PrivateAttr
 
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.formatting import floor_percent, markdown_table
 from bellwether.lake import Lake, Manifest, Slice
 from bellwether.lake.catalog import OutrunError
 from bellwether.lake.partitions import Partition, split_rows
-from bellwether.lake.preview import filled_cells_markdown, preview_markdown
 from bellwether.lake.staleness import LoadedLake, TableInputs
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
@@ -30,6 +30,12 @@ MISSING = "missing"
 _SAMPLED = 10_000
 #: Metadata of an input of all days: true includes the current day.
 UNDER_WAY = "under_way"
+#: Maximum characters of a text.
+WIDTH = 40
+#: Maximum number of columns.
+COLUMNS = 12
+#: Characters of a full bar.
+BAR = 20
 
 
 class Unchanged:
@@ -286,3 +292,27 @@ def _data_version(written: Mapping[str, Manifest]) -> dg.DataVersion:
         (manifest,) = written.values()
         return dg.DataVersion(manifest.digest)
     return dg.DataVersion(hashlib.sha256("".join(f"{key}={manifest.digest}\n" for key, manifest in written.items()).encode()).hexdigest())
+
+
+def preview_markdown(frame: pl.DataFrame) -> str:
+    """Render the first columns of `frame` as a Markdown table. Every text is shortened and formatted as code."""
+    columns = frame.columns[:COLUMNS]
+    rows = (["" if value is None else _render_code(str(value)) for value in row] for row in frame.select(columns).iter_rows())
+    lines = markdown_table([*map(_render_code, columns)], rows)
+    omitted = frame.width - len(columns)
+    return "\n".join([*lines, "", f"{omitted} more columns"] if omitted else lines)
+
+
+def filled_cells_markdown(frame: pl.DataFrame) -> str:
+    """Render a Markdown table with a bar for the share of cells of each column that are not null."""
+    if frame.is_empty():
+        return "no rows"
+    shares = {name: 1 - count / frame.height for name, count in frame.null_count().row(0, named=True).items()}
+    rows = ([_render_code(name), f"{'█' * round(BAR * share):░<{BAR}} {floor_percent(share)}"] for name, share in shares.items())
+    return "\n".join(markdown_table(["column", "cells with a value"], rows))
+
+
+def _render_code(text: str) -> str:
+    cut = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    plain = "".join(character if character.isprintable() else " " for character in cut)
+    return f"`{plain.replace('`', chr(39)).replace('|', '¦')}`" if plain.strip() else ""

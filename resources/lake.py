@@ -1,4 +1,4 @@
-"""Resource of the lake, and column schemas of tables for Dagster.
+"""Resources of the lake and of the published warehouse, and column schemas of tables for Dagster.
 
 Not here: how rows are stored (bellwether/lake) or how assets' outputs reach it (io_manager.py).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -6,26 +6,29 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
+from dagster_duckdb import DuckDBResource
 from pydantic import Field, PrivateAttr
 
-from bellwether.lake import Lake
+from bellwether.lake import Lake, warehouse
 from bellwether.lake.duckdb_connection import sql_type
+from bellwether.lake.warehouse import Publication
 from bellwether.settings import Settings, settings
 from bellwether.tables import Column, Table
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 class LakeResource(dg.ConfigurableResource):
     """Lake of Parquet files below one folder or object-store URL."""
 
     uri: str = Field(description="folder, or URL such as s3://bucket/prefix")
-    storage_options: dict[str, str] = Field(
-        default_factory=dict,
-        description="aws_access_key_id, aws_secret_access_key, aws_session_token, aws_region, aws_endpoint_url; defaults come from the environment",
-    )
-
     durable: bool = Field(default=True, description="whether writes to a folder survive a loss of power")
 
     cache: str | None = Field(default=None, description="folder for copies of files in an object store; one per process when left out")
@@ -49,7 +52,7 @@ class LakeResource(dg.ConfigurableResource):
         if self._lake is None:
             catalog = settings().catalog if self.shared else Path(self.catalog) if self.catalog else None
             cache = Path(self.cache) if self.cache else None
-            self._lake = Lake(self.uri, self.storage_options, durable=self.durable, cache=cache, catalog=catalog)
+            self._lake = Lake(self.uri, durable=self.durable, cache=cache, catalog=catalog)
         return self._lake
 
 
@@ -69,3 +72,26 @@ def _column(table: Table, column: Column) -> dg.TableColumn:
         constraints=dg.TableColumnConstraints(nullable=column.nullable, unique=table.key == (column.name,)),
         tags={"unit": column.unit} if column.unit else {},
     )
+
+
+class WarehouseResource(DuckDBResource):
+    """Published DuckDB file, opened read-only. One publisher at a time replaces the file as a whole.
+
+    `database` is a local path or an `s3://` URL.
+    """
+
+    lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
+
+    def publish(self, lake: Lake) -> Publication:
+        """Publish the lake."""
+        return warehouse.publish(lake, self.database, lock_timeout=self.lock_timeout)
+
+    @contextmanager
+    def get_connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open a read-only connection to the latest publication.
+
+        Raises:
+            LakeError: nothing has been published, or the file is no warehouse.
+        """
+        with warehouse.connect(self.database) as connection:
+            yield connection

@@ -1,4 +1,4 @@
-"""Resource of language models.
+"""Resources of language models and of the journal of their calls.
 
 Not here: calls, payment and limits of models (bellwether/models), or what a call's journal row guarantees (bellwether/journal).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -11,14 +11,41 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from pydantic import Field, PrivateAttr
 
 from bellwether.models.keys import endpoints
 from bellwether.settings import settings
-from resources.journal import JournalResource
 from resources.venues import WorldResource
 
 if TYPE_CHECKING:
+    from bellwether.journal import Journal
     from bellwether.models.client import Limits, ModelClient
+
+
+class JournalResource(dg.ConfigurableResource):
+    """Journal of this world, on SQLite or Postgres."""
+
+    url: str | None = Field(
+        default=None,
+        repr=False,
+        description="database URL; BELLWETHER_JOURNAL when left out, which keeps a password out of Dagster's configuration",
+    )
+
+    _journal: "Journal | None" = PrivateAttr(default=None)
+
+    @property
+    def journal(self) -> "Journal":
+        """The journal. Each process opens it once."""
+        if self._journal is None:
+            from bellwether.journal import Journal
+
+            self._journal = Journal(self.url) if self.url else Journal.of(settings())
+        return self._journal
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Close the connections of the journal."""
+        if self._journal is not None:
+            self._journal.close()
 
 
 #: Tags of runs with a shared budget: of a backfill, and of the runs of one command.

@@ -1,20 +1,40 @@
-"""Resource of the folder of reports and exported datasets.
+"""Resource of the folder of reports and exported datasets, and pictures in asset metadata, which Dagster stores in the event of a materialization.
 
-Not here: their content (bellwether/report, bellwether/publish).
+Not here: the content of reports (bellwether/report, bellwether/publish).
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from bellwether.lake.storage import open_storage
 from bellwether.places import place
-from resources.pictures import picture_metadata
+
+#: Maximum size of a picture in an event, which Dagster keeps for long.
+MOST_BYTES = 100_000
+
+
+def picture_metadata(pngs: Mapping[str, bytes]) -> dict[str, dg.MarkdownMetadataValue]:
+    """Embed PNGs in Markdown metadata. pngs: by title; those larger than `MOST_BYTES` are left out."""
+    return {
+        title: dg.MetadataValue.md(f"![figure](data:image/png;base64,{base64.b64encode(png).decode()})")
+        for title, png in pngs.items()
+        if len(png) <= MOST_BYTES
+    }
+
+
+def chart_metadata(charts: Mapping[str, Any]) -> dict[str, dg.MarkdownMetadataValue]:
+    """Render charts of `bellwether.figures` and embed them in Markdown metadata. charts: by title."""
+    from bellwether.figures.canvas import png
+
+    return picture_metadata({title: png(chart) for title, chart in charts.items()})
 
 
 class ReportsResource(dg.ConfigurableResource):

@@ -21,7 +21,7 @@ from orchestration.steps import PartitionRows, StepOutput, make_each, require_bl
 from resources import LakeIOManager
 from resources.arena import ArenaResource
 from resources.models import payer
-from resources.pictures import chart_metadata
+from resources.reports import chart_metadata
 
 if TYPE_CHECKING:
     from bellwether.arena.results import Facts, Results

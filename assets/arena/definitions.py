@@ -8,7 +8,7 @@ from assets.arena import assets, marks, rankings
 from assets.arena.jobs import JOBS
 from assets.arena.schedules import SCHEDULES, SENSORS
 from bellwether.settings import Settings
-from orchestration.freshness import apply_policies
+from orchestration.asset_declarations import apply_policies
 from resources.arena import ArenaResource
 
 

@@ -20,7 +20,7 @@ from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.models import limits, payer
-from resources.pictures import chart_metadata, picture_metadata
+from resources.reports import chart_metadata, picture_metadata
 
 if TYPE_CHECKING:
     from bellwether.models.client import Limits

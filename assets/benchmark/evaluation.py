@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether import forecasting
+from bellwether.console import Advance
+from bellwether.console import Progress as Shown
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.elicitation_run import describe_estimate
 from bellwether.forecasting.evaluation import Evaluation, Evaluations, evaluate_models
@@ -25,8 +27,6 @@ from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.keys import status
-from bellwether.progress import Advance
-from bellwether.progress import Progress as Shown
 from bellwether.questions import release as find
 from bellwether.questions import releases_here
 from bellwether.questions.versions import draw

@@ -15,8 +15,7 @@ from bellwether.tables.schema import external_table
 from orchestration.asset_declarations import FOLLOW_INPUTS, file_asset, key
 from resources import LakeResource
 from resources.io_manager import record_inputs
-from resources.pictures import chart_metadata
-from resources.reports import ReportsResource
+from resources.reports import ReportsResource, chart_metadata
 
 REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")
 

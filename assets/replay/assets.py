@@ -18,12 +18,10 @@ from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, file_a
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
-from resources.episodes import EpisodesResource
 from resources.io_manager import record_inputs
 from resources.models import limits, payer
-from resources.pictures import chart_metadata
-from resources.recordings import RecordingsResource
-from resources.reports import ReportsResource
+from resources.recordings import EpisodesResource, RecordingsResource
+from resources.reports import ReportsResource, chart_metadata
 
 if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest, BacktestSettings

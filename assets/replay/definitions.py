@@ -8,7 +8,7 @@ from assets.replay import assets
 from assets.replay.jobs import JOBS
 from assets.replay.sensors import recorded_episodes
 from bellwether.settings import Settings
-from resources.episodes import EpisodesResource
+from resources.recordings import EpisodesResource
 
 
 def definitions(config: Settings) -> dg.Definitions:

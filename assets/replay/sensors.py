@@ -6,8 +6,8 @@ import dagster as dg
 
 from assets.replay.jobs import EPISODES
 from assets.replay.partitions import EPISODE
+from orchestration.automation import find_missing
 from orchestration.run_priority import AUTOMATIC
-from orchestration.sensors import find_missing
 from resources import LakeResource
 from resources.recordings import RecordingsResource
 

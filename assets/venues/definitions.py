@@ -9,7 +9,7 @@ from assets.venues.jobs import JOBS
 from assets.venues.schedules import daily_pull, weekly_series
 from assets.venues.sensors import finished_recordings
 from bellwether.settings import Settings, Venue
-from orchestration.freshness import apply_policies
+from orchestration.asset_declarations import apply_policies
 from resources.recordings import RecordingsResource
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 

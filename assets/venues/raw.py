@@ -10,7 +10,6 @@ import dagster as dg
 from bellwether.concurrency import each
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
-from bellwether.lake.as_of import require_newer
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE
@@ -196,7 +195,7 @@ def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Non
     """Raise `dg.Failure` without retries if the lake already has a later pull of one of these days. pulls: by day."""
     try:
         for day, pull in pulls.items():
-            require_newer(lake, declared, (day,), pull.pulls()["known_at"].item())
+            lake.require_newer(declared, (day,), pull.pulls()["known_at"].item())
     except LakeError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
 

@@ -9,8 +9,8 @@ from assets.venues.recordings import RECORDING
 from bellwether.errors import LakeError
 from bellwether.recordings.recording import RecordingStatus
 from bellwether.tables import table
+from orchestration.automation import find_missing
 from orchestration.run_priority import AUTOMATIC
-from orchestration.sensors import find_missing
 from resources import LakeResource
 from resources.recordings import RecordingsResource
 

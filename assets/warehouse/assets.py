@@ -12,7 +12,7 @@ from bellwether.tables import TABLES
 from orchestration.asset_declarations import file_asset, key
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import format_size
-from resources.pictures import chart_metadata
+from resources.reports import chart_metadata
 
 
 class PublishConfig(dg.Config):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
-from bellwether.registry.fields import KnowledgeCutoff
+from bellwether.registry import KnowledgeCutoff
 from bellwether.tables.benchmark import FORECASTS
 from bellwether.tables.knowledge import knowledge_columns
 from bellwether.tables.schema import TEXT

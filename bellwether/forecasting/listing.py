@@ -11,7 +11,7 @@ from bellwether.forecasting.registry import forecasters
 from bellwether.models.keys import status
 from bellwether.models.model import Model
 from bellwether.models.prices import price
-from bellwether.registry.fields import last_day
+from bellwether.registry import last_day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

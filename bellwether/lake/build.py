@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import duckdb_connection, history, meta, views
+from bellwether.lake import duckdb_connection, history, meta, sql
 from bellwether.lake.catalog import Manifest
 from bellwether.lake.duckdb_connection import identifier, literal
 from bellwether.lake.lake import Lake
@@ -164,7 +164,7 @@ def _create_all(connection: duckdb.DuckDBPyConnection, lake: Lake, stored: Mappi
     _insert(connection, meta.PARTITIONS, meta.partition_rows(lake.storage.location, stored))
     _insert(connection, meta.TABLES, meta.table_rows(stored))
     _insert(connection, meta.COLUMNS, meta.column_rows(stored))
-    views.create_views(connection, [table.name for table in stored])
+    sql.create_views(connection, [table.name for table in stored])
 
 
 def _create(connection: duckdb.DuckDBPyConnection, table: Table, files: tuple[str, ...]) -> None:

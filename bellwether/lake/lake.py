@@ -22,10 +22,9 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.files import locked
 from bellwether.lake import parquet, partitions
 from bellwether.lake.catalog import Catalog, Manifest
-from bellwether.lake.checksums import is_sound, missing_file_error, verify_checksum
+from bellwether.lake.checksums import describe_repair, is_sound, missing_file_error, verify_checksum
 from bellwether.lake.local_copies import Copies
 from bellwether.lake.partitions import Partition
-from bellwether.lake.repair import describe_repair
 from bellwether.lake.slices import Slice
 from bellwether.lake.storage import TEMPORARY, open_storage
 from bellwether.lake.vacuum import VacuumResult, vacuum
@@ -204,6 +203,17 @@ class Lake:
             for partition, manifest in self.manifests(table).items()
             if manifest.version == table.version and (self.copies is not None or self._has_file(manifest))
         }
+
+    def require_newer(self, table: Table, partition: Partition, known_at: datetime) -> None:
+        """Raise `LakeError` if the stored rows of `partition` have a later `known_at` (time at which the rows became known, UTC) than new rows."""
+        stored = self.manifest(table, partition)
+        if stored is None or stored.known_at is None or stored.known_at <= known_at:
+            return
+        raise LakeError(
+            f"writing {table.name} {'/'.join(partition)}: the new rows were known at {known_at:%Y-%m-%d %H:%M:%S} UTC, the stored rows at "
+            f"{stored.known_at:%Y-%m-%d %H:%M:%S}; the stored rows are kept. A clock was set back: correct the venue's clock (in the sandbox "
+            "BELLWETHER_SANDBOX_NOW), or use another BELLWETHER_HOME"
+        )
 
     def _has_file(self, manifest: Manifest) -> bool:
         try:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from bellwether.errors import LakeError
 from bellwether.lake.catalog import Manifest
-from bellwether.lake.checksums import verify_checksum, verify_checksum_once
-from bellwether.lake.repair import describe_repair_by_name
+from bellwether.lake.checksums import describe_repair_by_name, verify_checksum, verify_checksum_once
 from bellwether.lake.storage import TEMPORARY, Storage, reading
 
 #: Concurrent downloads.

@@ -18,15 +18,17 @@ import polars as pl
 
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import partitions
-from bellwether.lake.memory import release_memory
+from bellwether.lake.checksums import describe_repair
 from bellwether.lake.partitions import Partition
-from bellwether.lake.repair import describe_repair
 from bellwether.lake.row_order import Keys, sort_rows
 from bellwether.lake.storage import writing
 from bellwether.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+import ctypes
+from collections.abc import Callable
+from functools import cache
 
 #: Rows of a row group: the unit in which DuckDB reads in parallel.
 ROW_GROUP = 122_880
@@ -40,6 +42,8 @@ _TAIL = 8
 _CHUNK = 2**20
 #: Texts are not copied: one that many rows share, such as that of a call, is stored once in memory.
 _VIEWS = pl.CompatLevel.newest()
+#: Minimum number of bytes read or written for which a release is worth its time.
+LARGE = 2 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,3 +242,26 @@ def _describe_difference(declared: pl.Schema, stored: pl.Schema) -> str:
             return f"{name} is {stored[name]}, declared {dtype}"
     extra = [name for name in stored if name not in declared]
     return f"{extra[0]} is not declared" if extra else "they are in another order"
+
+
+def release_memory(processed: int) -> None:
+    """Return unused memory of Arrow and of the C heap to the system. processed: bytes handled by the caller; nothing happens below `LARGE`.
+
+    Otherwise a process that handles one day after another grows. Takes milliseconds.
+    """
+    if processed >= LARGE:
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
+        trim = _malloc_trim()
+        if trim is not None:
+            trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    """Return glibc's function `malloc_trim`, which releases unused heap; None with another C library."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None

@@ -22,8 +22,7 @@ from bellwether import places
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import checksum, locked, sync, try_lock
 from bellwether.lake import build
-from bellwether.lake.entries import TEMPORARY, writing
-from bellwether.lake.object_store import S3Store
+from bellwether.lake.storage import TEMPORARY, S3Store, writing
 from bellwether.settings import settings
 
 #: Object that names the latest publication of a store.

@@ -10,10 +10,9 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import parquet
 from bellwether.lake.catalog import Manifest
-from bellwether.lake.checksums import is_sound, verify_checksum_once
+from bellwether.lake.checksums import describe_repair, is_sound, verify_checksum_once
 from bellwether.lake.local_copies import Copies
 from bellwether.lake.partitions import Partition
-from bellwether.lake.repair import describe_repair
 from bellwether.tables import Table
 
 

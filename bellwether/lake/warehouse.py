@@ -7,10 +7,12 @@ A place is a local path or an `s3://` URL (`bellwether.lake.publications`).
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,8 @@ import polars as pl
 
 from bellwether import places
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import build, duckdb_connection, query_access
-from bellwether.lake.duckdb_connection import identifier, literal
+from bellwether.lake import build, duckdb_connection
+from bellwether.lake.duckdb_connection import file_pattern, identifier, literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.publications import Place, open_place
 from bellwether.lake.sql import sql_text
@@ -33,6 +35,9 @@ DATABASE = "warehouse"
 PUBLISH_AGAIN = "publish it again: `bellwether warehouse`"
 #: Maximum total size, in bytes, of a query's tables for which whole files are downloaded from a store.
 _WHOLE_FILES = 64 * 2**20
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\)|\s+ANALYZE\b)?", re.IGNORECASE)
+#: DuckDB creates a temporary type for a PIVOT. Any other created object is in memory: the warehouse is attached read-only.
+_READ_ONLY = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +153,12 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
     """
     with connect(path) as connection:
         try:
-            query_access.require_read_only(connection, sql)
-            query_access.require_parameters(connection, sql, params or {})
+            _require_read_only(connection, sql)
+            _require_parameters(connection, sql, params or {})
             files = _listed_files(connection)
             if any(map(duckdb_connection.is_s3, files)) and duckdb_connection.find_httpfs():
                 _choose_requests(connection, sql)
-            query_access.restrict_access(connection, files)
+            _restrict_access(connection, files)
             relation = connection.sql(sql, params=dict(params) if params else None)
             return _fetch(relation) if relation is not None else pl.DataFrame()
         except duckdb.IOException as error:
@@ -225,3 +230,44 @@ def tables_written_since(lake: Lake, path: Path | str, tables: Iterable[Table] =
     if state is None or state.lake != lake.uri or max(heads.values(), default=0) < state.number:
         return list(tables)
     return [table for table in tables if heads.get(table.name, 0) > state.number]
+
+
+def _require_read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Raise `ConfigError` for SQL that does more than read one result. Invalid SQL raises `duckdb.Error`."""
+    statements = connection.extract_statements(sql)
+    results = [statement for statement in statements if statement.type != duckdb.StatementType.CREATE]
+    if not statements or len(results) > 1:
+        raise ConfigError(f"querying the warehouse: give one SELECT, not {len(results)} statements")
+    for statement in statements:
+        if statement.type == duckdb.StatementType.EXPLAIN and (begin := _EXPLAIN.match(statement.query)):
+            _require_read_only(connection, statement.query[begin.end() :])
+        elif statement.type not in _READ_ONLY:
+            raise ConfigError(
+                f"querying the warehouse with {statement.type.name}: it is read-only; use SELECT, or another DuckDB client for anything else"
+            )
+
+
+def _require_parameters(connection: duckdb.DuckDBPyConnection, sql: str, names: Collection[str]) -> None:
+    """Raise `ConfigError` unless `names` are exactly the `$name` parameters in the SQL. Invalid SQL raises `duckdb.Error`."""
+    wanted = {name for statement in connection.extract_statements(sql) for name in statement.named_parameters}
+    if missing := sorted(wanted - set(names)):
+        values = " ".join(f"--set {name}=VALUE" for name in missing)
+        raise ConfigError(f"querying the warehouse: no value for {', '.join(f'${name}' for name in missing)}; give {values}")
+    if unknown := sorted(set(names) - wanted):
+        have = ", ".join(f"${name}" for name in sorted(wanted)) or "no parameter"
+        raise ConfigError(f"querying the warehouse: the query does not use ${unknown[0]}; it has {have}")
+
+
+def _restrict_access(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> None:
+    """Allow `connection` to read no files except below the common folder of `files`, and lock its settings."""
+    folders = [name.rpartition("/")[0] for name in files]
+    common = f"{_common_folder(folders)}/" if folders else ""
+    # DuckDB compares both the pattern of a view and the files that it matches.
+    allowed = f"[{literal(common)}, {literal(file_pattern(common))}]" if folders else "[]"
+    connection.execute(f"SET allowed_directories = {allowed}; SET enable_external_access = false; SET lock_configuration = true")
+
+
+def _common_folder(folders: list[str]) -> str:
+    """Return the deepest folder, or prefix of an object store, that contains all `folders`."""
+    scheme, separator, _ = folders[0].rpartition("://")
+    return scheme + separator + commonpath([folder.removeprefix(scheme + separator) for folder in folders])

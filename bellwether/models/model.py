@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
 from bellwether.models.providers import LOCAL, SANDBOX, provider_name
-from bellwether.registry.fields import KnowledgeCutoff, last_day
+from bellwether.registry import KnowledgeCutoff, last_day
 from bellwether.settings import World
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

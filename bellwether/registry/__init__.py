@@ -9,12 +9,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from bellwether.errors import ConfigError
 from bellwether.untrusted_text import is_credential_name, redact
@@ -130,3 +131,25 @@ def _entries(source: Traversable) -> list[Entry]:
             raise ConfigError(f"{source}: [{name}] name = {fields['name']!r}: the name is the header; remove the field")
         entries.append(Entry(str(source), name, fields))
     return entries
+
+
+def _end_of_knowledge(value: object) -> datetime | None:
+    """Convert a knowledge cutoff from TOML to an instant in UTC. A date means the end of that day."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("must be a date, or an instant with its offset such as 2025-10-01T00:00:00Z")
+        return value.astimezone(UTC)
+    if isinstance(value, date):
+        return datetime.combine(value + timedelta(days=1), time(), UTC)
+    raise ValueError("must be a date or an instant, without quotes")
+
+
+#: Instant (UTC) until which a forecaster may know outcomes. A date includes its day; None means no knowledge of outcomes.
+KnowledgeCutoff = Annotated[datetime | None, BeforeValidator(_end_of_knowledge)]
+
+
+def last_day(cutoff: datetime) -> str:
+    """Return the last day (UTC) that a knowledge cutoff includes, as ISO text."""
+    return (cutoff.astimezone(UTC) - timedelta(microseconds=1)).date().isoformat()

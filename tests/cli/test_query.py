@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.console import console
 from bellwether.lake import Lake
-from bellwether.lake.views import find_tables
+from bellwether.lake.sql import find_tables
 from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
 from bellwether.tables.benchmark import QUESTIONS

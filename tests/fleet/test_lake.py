@@ -15,7 +15,7 @@ import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
-from bellwether.lake.verification import verify
+from bellwether.lake.recovery import verify
 from deploy.loopback import Process, credentials
 from tests.shared import start_together
 from tests.unit.lake.frames import PRICES, prices

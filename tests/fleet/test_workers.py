@@ -15,7 +15,7 @@ import pytest
 from assets.benchmark import partitions
 from bellwether.lake import Lake
 from bellwether.lake.publications import open_place
-from bellwether.lake.verification import verify
+from bellwether.lake.recovery import verify
 from bellwether.settings import settings
 from bellwether.tables import table
 from deploy.fleet import Fleet

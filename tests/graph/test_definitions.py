@@ -23,7 +23,7 @@ from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from assets.venues.recordings import RECORDING
 from bellwether.forecasting import without_key
 from bellwether.lake import meta
-from bellwether.lake.dictionary import build_dictionary
+from bellwether.lake.meta import build_dictionary
 from bellwether.settings import World, settings
 from bellwether.tables import TABLES, table
 from cli.benchmark import evaluate

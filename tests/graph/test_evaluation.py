@@ -24,13 +24,13 @@ from assets.benchmark import evaluation, runs
 from assets.benchmark.evaluation import _send_calls, resolve_limits
 from assets.benchmark.runs import forecast_and_publish
 from bellwether import forecasting
+from bellwether.console import Silent
 from bellwether.errors import BellwetherError
 from bellwether.forecasting import forecaster
 from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.models.client import Limits
-from bellwether.progress import Silent
 from bellwether.settings import settings
 from bellwether.tables import table
 from cli.main import main

@@ -20,7 +20,7 @@ from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
 from orchestration.home import prepare
 from resources import LakeIOManager, LakeResource, WarehouseResource, table_schema, venues
-from resources.journal import JournalResource
+from resources.models import JournalResource
 from resources.venues import WorldResource
 from tests.unit.journal.calls import begin_call, make_reply
 from tests.unit.lake.frames import PRICES, prices

@@ -23,9 +23,9 @@ from bellwether.replay.registry import agents
 from bellwether.settings import Settings, settings
 from bellwether.site import contents, read_warehouse_state
 from bellwether.tables import table
+from orchestration.automation import registered_partitions, registry
 from orchestration.orphaned_runs import ProcessLock
 from orchestration.runner import RunStats
-from orchestration.sensors import registered_partitions, registry
 from resources import LakeResource, WarehouseResource
 from tests.unit.clean.rows import DAY, market, markets
 

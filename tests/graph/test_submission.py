@@ -21,8 +21,8 @@ from dagster_graphql.schema import create_schema
 from sqlalchemy.exc import OperationalError
 
 from assets.warehouse.runs import publish
+from bellwether.console import Silent
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.progress import Silent
 from bellwether.settings import settings
 from orchestration import run_submission
 from orchestration.home import prepare

@@ -17,7 +17,7 @@ USE = """
 import json
 import dagster as dg
 from bellwether.lake import Lake
-from bellwether.lake.dictionary import build_dictionary
+from bellwether.lake.meta import build_dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from orchestration.definitions import defs

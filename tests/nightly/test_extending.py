@@ -23,7 +23,7 @@ import dagster as dg
 import polars as pl
 
 from bellwether.lake import Lake
-from bellwether.lake.dictionary import build_dictionary
+from bellwether.lake.meta import build_dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from bellwether.tables import table

@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from bellwether.lake import Lake, memory, warehouse
+from bellwether.lake import Lake, parquet, warehouse
 from tests.unit.lake.frames import PRICES, prices
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,13 +107,13 @@ def resident() -> int:
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
-@pytest.mark.skipif(sys.platform != "linux" or memory._malloc_trim() is None, reason="needs Linux and glibc")
+@pytest.mark.skipif(sys.platform != "linux" or parquet._malloc_trim() is None, reason="needs Linux and glibc")
 def test_what_is_free_in_the_heap_is_given_back_after_large_work_only() -> None:
     # Blocks too small for individual mappings. The last one stays, so that the heap cannot shrink automatically.
     blocks = [b"x" * 100_000 for _ in range(2_000)]
     blocks[:-1] = []
     held = resident()
-    memory.release_memory(memory.LARGE - 1)
+    parquet.release_memory(parquet.LARGE - 1)
     assert resident() > held - 20 * MEGABYTE
-    memory.release_memory(memory.LARGE)
+    parquet.release_memory(parquet.LARGE)
     assert resident() < held - 150 * MEGABYTE

@@ -60,7 +60,7 @@ def test_the_draft_of_a_killed_process_is_removed_by_the_next_and_that_of_a_runn
 
 TALK = """
 import time
-from bellwether.progress import shown
+from bellwether.console import shown
 with shown() as progress, progress.plan({"pull": 100, "score": 500}) as begin, progress.stage("days", 4) as advance:
     begin("pull")
     for number in range(4):

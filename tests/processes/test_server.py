@@ -21,7 +21,7 @@ from dagster_graphql import DagsterGraphQLClient
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
 from bellwether.lake import Lake
-from bellwether.lake.verification import verify
+from bellwether.lake.recovery import verify
 from bellwether.settings import Settings
 from bellwether.tables import table
 from orchestration import server

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bellwether.errors import LakeError
-from bellwether.lake.memory import release_memory
+from bellwether.lake.parquet import release_memory
 from bellwether.lake.storage import Storage, StorageEntry
 from bellwether.lake.vacuum import VacuumResult, require_grace_period
 from bellwether.tables.schema import TIME

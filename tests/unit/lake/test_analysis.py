@@ -15,8 +15,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
-from bellwether.lake.sql import sql_text
-from bellwether.lake.views import MACROS, VIEWS
+from bellwether.lake.sql import MACROS, VIEWS, sql_text
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import table
 

@@ -7,12 +7,12 @@ import re
 import click
 import polars as pl
 
-from bellwether.lake.dictionary import build_dictionary
-from bellwether.lake.preview import COLUMNS, WIDTH, filled_cells_markdown, preview_markdown
-from bellwether.lake.repair import describe_repair, describe_repair_by_name
+from bellwether.lake.checksums import describe_repair, describe_repair_by_name
+from bellwether.lake.meta import build_dictionary
 from bellwether.tables import TABLES, Column, Table
 from bellwether.tables.schema import TEXT
 from cli.main import main
+from resources.io_manager import COLUMNS, WIDTH, filled_cells_markdown, preview_markdown
 
 
 def test_a_bar_in_a_meaning_does_not_break_the_line() -> None:

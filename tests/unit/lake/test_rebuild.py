@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from bellwether.backup import backup
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
-from bellwether.lake.rebuild import adopt, find_uncommitted, read_publication, rebuild
+from bellwether.lake.recovery import adopt, find_uncommitted, read_publication, rebuild
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings, settings
 from cli.main import main

@@ -13,8 +13,8 @@ from bellwether.errors import LakeError
 from bellwether.lake import Lake, warehouse
 from bellwether.lake.duckdb_connection import find_httpfs
 from bellwether.lake.local_copies import Copies
+from bellwether.lake.recovery import verify
 from bellwether.lake.sql import evaluate
-from bellwether.lake.verification import verify
 from tests.s3_server import Answer, S3Server, retry_at_once, truncate_body
 from tests.sizes import NIGHTLY
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices

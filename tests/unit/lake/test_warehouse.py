@@ -15,7 +15,7 @@ import pytest
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, build, meta, warehouse
-from bellwether.lake.verification import verify
+from bellwether.lake.recovery import verify
 from bellwether.lake.warehouse import Publication, publish, query, tables_written_since
 from bellwether.tables import TABLES, table
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series

@@ -27,7 +27,6 @@ import bellwether.lake
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, partitions, warehouse
 from bellwether.lake import row_order as arranging
-from bellwether.lake.as_of import require_newer
 from bellwether.lake.row_order import Keys, is_increasing, sort_rows
 from bellwether.tables import TABLES, Column, Table, table
 from tests.unit.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
@@ -334,12 +333,12 @@ LAKE_CODE = (str(Path(bellwether.lake.__file__).parent), bellwether.database.__f
 def test_rows_that_were_known_before_the_stored_ones_are_refused(lake: Lake) -> None:
     known = prices()["known_at"].max()
     assert isinstance(known, datetime)
-    require_newer(lake, PRICES, DAY, known)
+    lake.require_newer(PRICES, DAY, known)
     lake.write(PRICES, DAY, prices(), run_id="r1")
-    require_newer(lake, PRICES, DAY, known)
-    require_newer(lake, PRICES, ("2025-09-02",), known - timedelta(days=9))
+    lake.require_newer(PRICES, DAY, known)
+    lake.require_newer(PRICES, ("2025-09-02",), known - timedelta(days=9))
     with pytest.raises(LakeError, match="the stored rows are kept"):
-        require_newer(lake, PRICES, DAY, known - timedelta(microseconds=1))
+        lake.require_newer(PRICES, DAY, known - timedelta(microseconds=1))
 
 
 PLAIN = Table(

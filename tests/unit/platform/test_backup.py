@@ -24,7 +24,7 @@ from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal
 from bellwether.journal.records import Records
 from bellwether.lake import Lake, duckdb_connection
-from bellwether.lake.verification import verify
+from bellwether.lake.recovery import verify
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings, settings
 from bellwether.submissions import Submissions

@@ -14,8 +14,7 @@ import pytest
 from rich.console import Console
 
 from assets.benchmark.results import leaderboard_table
-from bellwether.console import console, emit, grid
-from bellwether.progress import Lines, shown
+from bellwether.console import Lines, console, emit, grid, shown
 from cli.options import INSTANT
 from tests.unit.report.frames import example
 

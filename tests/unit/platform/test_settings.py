@@ -124,7 +124,7 @@ def test_two_domains_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest
     about = tmp_path / "weather-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: weather\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[bellwether.domains]\nagain = bellwether.domains.replay:REPLAY\n")
+    (about / "entry_points.txt").write_text("[bellwether.domains]\nagain = bellwether.domains:REPLAY\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match="two domains are named 'replay'"):
         load_domains()

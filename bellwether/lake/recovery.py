@@ -1,9 +1,9 @@
-"""Rebuilding of a lost catalog from a publication or a backup, and adoption of files that neither of them names."""
+"""Verification of a whole lake, rebuilding of a lost catalog from a publication or a backup, and adoption of files that neither of them names."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 import polars as pl
 
+from bellwether.console import Progress, Silent
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import parquet, warehouse
 from bellwether.lake.catalog import Catalog, Manifest
@@ -120,3 +121,36 @@ def _from_row(lake: Lake, table: Table, row: dict[str, object]) -> Manifest:
     inputs = orjson.loads(str(row["inputs"])) if row["inputs"] is not None else None
     partition = partition_of_folder(table, file.rpartition("/")[0])
     return Manifest(table=table.name, partition=partition, file=file, inputs=inputs, **values)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Partition whose file is missing or damaged. reason: ends with advice on how to restore the file."""
+
+    table: str
+    partition: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Result of verifying a lake: number and bytes of the verified files, and the damaged partitions."""
+
+    files: int
+    bytes: int
+    damaged: tuple[Damage, ...]
+
+
+def verify(lake: Lake, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), progress: Progress | None = None) -> Verification:
+    """Compare every current file with the recorded SHA-256. Nothing is changed."""
+    named = [manifest for table in tables for manifest in lake.manifests(table).values() if manifest.file]
+    size, damaged = 0, []
+    with (progress or Silent()).stage("files", len(named)) as advance:
+        for manifest in named:
+            size += manifest.bytes
+            try:
+                lake.verify(manifest)
+            except LakeError as error:
+                damaged.append(Damage(manifest.table, "/".join(manifest.partition), str(error)))
+            advance(1)
+    return Verification(len(named), size, tuple(damaged))

@@ -1,0 +1,172 @@
+"""Domains: the subject areas of the platform, such as benchmark and arena.
+A new domain is a `Domain` here and an entry of `BUILT_IN` (docs/extending.md).
+
+Other packages add a domain with an entry point of the group `bellwether.domains` whose value is a `Domain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+from bellwether.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class LazyCommand:
+    """Command of the command line whose module is imported when the command is called.
+
+    name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`.
+    """
+
+    name: str
+    home: str
+    short_help: str
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Subject area of the platform: its tables, rules, Dagster definitions and commands.
+
+    name: of the domain. groups: asset groups with their descriptions, shown by `bellwether ui`. tables: modules, each with a tuple `TABLES` of
+    `bellwether.tables.Table`, from which definitions, warehouse, data dictionary and Dagster's column metadata follow. rules: module with
+    `RULES` (rules by table name) and optionally `LAKE_CHECKS` (checks of the whole lake). definitions: module with `definitions(config)`, which
+    returns the assets, jobs, schedules, sensors and resources as `dagster.Definitions`. partitions: dynamic partitions by name, each with the
+    function (`module:function`) that returns their keys. waiting: function (`module:function`) that returns the partitions that cannot be
+    materialized yet, with reasons. demo: function (`module:function`) of a `Runner` and a number of days that runs the domain's part of
+    `bellwether demo`. It returns the result of each step that may fail without stopping the others, by name: None or the error. results:
+    function (`module:function`) of `as_json` that shows the results of that part, or returns them for `--json`. commands: commands under the
+    domain's heading; those of the built-in domains are in `cli.main`.
+    """
+
+    name: str
+    groups: Mapping[str, str]
+    tables: tuple[str, ...] = ()
+    rules: str = ""
+    definitions: str = ""
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    waiting: str = ""
+    demo: str = ""
+    results: str = ""
+    commands: tuple[LazyCommand, ...] = ()
+
+    def table_modules(self) -> tuple[ModuleType, ...]:
+        """Import the modules that declare the domain's tables, and return them."""
+        return tuple(import_module(name) for name in self.tables)
+
+    def rules_module(self) -> ModuleType | None:
+        """Import the module with the domain's rules, and return it; None for a domain without rules."""
+        return import_module(self.rules) if self.rules else None
+
+
+def resolve_reference(reference: str) -> Any:
+    """Import and return the object that `module:attribute` names."""
+    module, _, attribute = reference.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+VENUES = Domain(
+    "venues",
+    groups={
+        "raw": "data of the venues, typed, one partition per UTC day; rejected objects, and statistics of pulls. "
+        "To pull days, launch the job `days`",
+        "clean": "markets of both venues with outcomes, and point-in-time prices",
+    },
+    tables=("bellwether.tables.raw", "bellwether.tables.recordings", "bellwether.tables.clean"),
+    rules="bellwether.checks.venues",
+    definitions="assets.venues.definitions",
+    demo="assets.venues.runs:demo",
+)
+
+
+BENCHMARK = Domain(
+    "benchmark",
+    groups={
+        "benchmark": "question sets, forecasts, scores and a leaderboard. Start with `benchmark/leaderboard`, whose figure is in its "
+        "latest materialization. To evaluate a model, materialize a partition of `benchmark/forecasts` (release and forecaster); "
+        "`bellwether models` lists models with a key"
+    },
+    tables=("bellwether.tables.benchmark",),
+    rules="bellwether.checks.benchmark",
+    definitions="assets.benchmark.definitions",
+    partitions={"release": "bellwether.questions:releases_here", "forecaster": "assets.benchmark.partitions:forecasters"},
+    waiting="bellwether.forecasting:without_key",
+    demo="assets.benchmark.runs:demo",
+    results="assets.benchmark.results:demo",
+)
+
+
+REPLAY = Domain(
+    "replay",
+    groups={"replay": "recorded episodes, results of agents in them, and their comparison (`replay/summary`)"},
+    tables=("bellwether.tables.replay",),
+    rules="bellwether.checks.replay",
+    definitions="assets.replay.definitions",
+    partitions={"agent": "bellwether.replay.registry:agents"},
+    demo="assets.replay.runs:demo",
+    results="assets.replay.results:demo",
+)
+
+
+ARENA = Domain(
+    "arena",
+    groups={
+        "arena": "weekly cohorts of agents that bet paper money on open markets: decisions, trades, ledger, marks, scores (`arena/leaderboard`)"
+    },
+    tables=(
+        "bellwether.tables.arena",
+        "bellwether.tables.arena_messages",
+        "bellwether.tables.arena_rankings",
+        "bellwether.tables.arena_lineups",
+    ),
+    rules="bellwether.arena.checks",
+    definitions="assets.arena.definitions",
+    demo="assets.arena.runs:demo",
+    results="assets.arena.results:demo",
+)
+
+
+WAREHOUSE = Domain(
+    "warehouse",
+    groups={"summary": "the published DuckDB file, and the static site based on it"},
+    definitions="assets.warehouse.definitions",
+    demo="assets.warehouse.runs:demo",
+)
+
+
+GROUP = "bellwether.domains"
+
+BUILT_IN = (VENUES, BENCHMARK, REPLAY, ARENA)
+
+
+@cache
+def load_domains() -> tuple[Domain, ...]:
+    """Return all domains: the built-in ones, those of other packages, and at the end the warehouse, which publishes the tables of the others.
+
+    Raises:
+        ConfigError: An entry point cannot be loaded, or two domains have the same name.
+    """
+    domains = (*BUILT_IN, *(_load_domain(point) for point in entry_points(group=GROUP)), WAREHOUSE)
+    names = [domain.name for domain in domains]
+    for domain in domains:
+        if names.count(domain.name) > 1:
+            raise ConfigError(f"two domains are named {domain.name!r}; rename the one of the other package")
+    return domains
+
+
+def _load_domain(point: EntryPoint) -> Domain:
+    """Load a domain of another package. Raises `ConfigError` if that fails or the object is not a `Domain`."""
+    where = f"the entry point {point.name!r} ({GROUP}) of {point.dist.name if point.dist else point.value}"
+    try:
+        domain = point.load()
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {first}; repair or uninstall that package") from error
+    if not isinstance(domain, Domain):
+        raise ConfigError(f"{where} is not a bellwether.domains.Domain but {type(domain).__name__}; repair or uninstall that package")
+    return domain
