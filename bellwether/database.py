@@ -33,6 +33,9 @@ _LOCKS = {"create": 0x62656C6C, "budget": 0x62656C6D, "catalog": 0x62656C6E}
 #: Postgres: serialisation, deadlock, shutdown, crash and start of the server. Interrupted work can be retried.
 _PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
 
+#: With these settings, a Postgres server detects a lost holder of an advisory lock within a minute.
+_KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+
 
 class Utc(sa.TypeDecorator[datetime]):
     """Column type for aware UTC times to the microsecond: `timestamptz` on Postgres, text of fixed width on SQLite, which sorts by time."""
@@ -396,6 +399,51 @@ class Database:
         for pragma in (f"synchronous={'FULL' if durable else 'NORMAL'}", f"fullfsync={'ON' if durable else 'OFF'}", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
         return connection
+
+
+class AdvisoryLock:
+    """Lock in a Postgres database that all machines share. The server releases it when the connection ends.
+
+    url: of the database. key: number of the lock. setting: environment variable with the URL.
+    """
+
+    def __init__(self, url: str, key: int, setting: str) -> None:
+        self._url, self._key, self._setting = parse_url(url, setting), key, setting
+        self._engine = sa.create_engine(
+            self._url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 10, "options": _KEEPALIVE}
+        )
+        self._connection: Connection | None = None
+        self._is_held = False
+
+    def acquire(self, *, wait: bool = True) -> bool:
+        """Acquire the lock, or confirm that this process still has it. Returns True if this process has the lock. wait: wait until it is free.
+
+        Raises `BellwetherError` if Postgres does not answer.
+        """
+        function = sa.func.pg_advisory_lock if wait else sa.func.pg_try_advisory_lock
+        try:
+            self._connection = self._connection or self._engine.connect()
+            if self._is_held:
+                self._connection.execute(sa.text("SELECT 1"))
+            else:
+                self._is_held = self._connection.scalar(sa.select(function(self._key))) is not False
+        except SQLAlchemyError as error:
+            self.close()
+            raise convert_error(f"locking in {describe_url(self._url)}", error, self._setting, password=self._url.password) from None
+        return self._is_held
+
+    def close(self) -> None:
+        """End the connection, which also releases the lock."""
+        connection, self._connection, self._is_held = self._connection, None, False
+        if connection is not None:
+            with suppress(SQLAlchemyError):
+                connection.invalidate()
+                connection.close()
+
+    @property
+    def file(self) -> int:
+        """File descriptor of the connection; -1 if there is none. A child process that inherits the descriptor keeps the lock."""
+        return int(self._connection.connection.fileno()) if self._connection is not None else -1
 
 
 def parse_url(url: str, setting: str) -> URL:

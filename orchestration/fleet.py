@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,11 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 import yaml
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event, text
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Dialect, Engine, event
 
+from bellwether.database import AdvisoryLock, parse_url
 from bellwether.deployment import missing_settings
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.settings import Fleet, Settings
 
@@ -34,8 +31,10 @@ RUNS_PER_WORKER = 2
 HEADER = "# Generated from the BELLWETHER_ settings at every start. Remove this line to edit the file yourself."
 #: Variables to which dagster.yaml refers.
 _POSTGRES, _BROKER = "DAGSTER_POSTGRES_URL", "DAGSTER_CELERY_BROKER_URL"
+#: Variable of our own with Dagster's database.
+_SETTING = "BELLWETHER_POSTGRES"
 #: Keys of advisory locks: of the node that creates Dagster's tables, and of the only daemon.
-_TABLES_LOCK, DAEMON_LOCK = 0x62656C6C00, 0x62656C6C01
+_TABLES_LOCK, _DAEMON_LOCK = 0x62656C6C00, 0x62656C6C01
 _WORLD = "bellwether/world"
 #: Time for which a worker waits for Postgres.
 _OUTAGE_SECONDS = 120
@@ -65,7 +64,7 @@ def require_settings(config: Settings) -> None:
 def export_urls(config: Settings) -> None:
     """Set the environment variables to which dagster.yaml refers, for this process and its children."""
     if config.postgres is not None:
-        os.environ[_POSTGRES] = _postgres_url(config)
+        os.environ[_POSTGRES] = _dagster_url(config)
     if config.broker is not None:
         os.environ[_BROKER] = config.broker.get_secret_value()
 
@@ -146,7 +145,9 @@ def create_tables(config: Settings) -> None:
         ConfigError: the database belongs to another world.
         BellwetherError: Postgres does not answer.
     """
-    with _locked(config, _TABLES_LOCK), dg.DagsterInstance.get() as instance:
+    lock = AdvisoryLock(_stated(config), _TABLES_LOCK, _SETTING)
+    lock.acquire()
+    with closing(lock), dg.DagsterInstance.get() as instance:
         instance.get_runs_count()
         instance.get_asset_keys(limit=1)
         instance.all_instigator_state()
@@ -171,55 +172,9 @@ def end_lost_starts(instance: dg.DagsterInstance) -> None:
             instance.report_run_failed(run, health.msg)
 
 
-class AdvisoryLock:
-    """Lock in Postgres, which is released when the lock's connection ends. key: number of the lock. Raises `BellwetherError` if Postgres does not
-    answer.
-    """
-
-    def __init__(self, config: Settings, key: int) -> None:
-        self._engine = create_engine(_postgres_url(config), connect_args={"connect_timeout": 10}, poolclass=NullPool)
-        self._key = key
-        self._connection: Connection | None = None
-
-    def acquire(self, *, wait: bool = True) -> bool:
-        """Acquire the lock, or confirm that this process still has it. Returns True if this process has the lock. wait: wait until the lock is
-        free.
-        """
-        try:
-            if self._connection is not None:
-                self._connection.execute(text("SELECT 1"))
-                return True
-            self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            name = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
-            if self._connection.execute(text(f"SELECT {name}(:key)"), {"key": self._key}).scalar() is not False:
-                return True
-        except SQLAlchemyError as error:
-            self.release()
-            raise BellwetherError(f"connecting to BELLWETHER_POSTGRES: {postgres_failure(error)}") from None
-        self.release()
-        return False
-
-    def release(self) -> None:
-        """End the connection, which also releases the lock."""
-        if self._connection is not None:
-            self._connection.invalidate()
-            self._connection.close()
-            self._connection = None
-
-    @property
-    def file(self) -> int:
-        """File descriptor of the connection; -1 if there is none. A child process that inherits the descriptor keeps the lock."""
-        return int(self._connection.connection.fileno()) if self._connection is not None else -1
-
-
-@contextmanager
-def _locked(config: Settings, key: int) -> Iterator[None]:
-    lock = AdvisoryLock(config, key)
-    lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+def daemon_lock(config: Settings) -> AdvisoryLock:
+    """Return the lock of the fleet's only daemon."""
+    return AdvisoryLock(_stated(config), _DAEMON_LOCK, _SETTING)
 
 
 def wait_for_postgres() -> None:
@@ -240,21 +195,17 @@ def _connect_patiently(dialect: Dialect, _: object, positional: tuple[Any, ...],
             time.sleep(1.0)
 
 
-def postgres_failure(error: SQLAlchemyError) -> str:
-    """Return the first line of a Postgres driver's message. This line contains no password."""
-    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+def _stated(config: Settings) -> str:
+    """Return BELLWETHER_POSTGRES, empty if it is not set."""
+    return config.postgres.get_secret_value() if config.postgres else ""
 
 
-def _postgres_url(config: Settings) -> str:
+def _dagster_url(config: Settings) -> str:
     """Return BELLWETHER_POSTGRES as a URL that names psycopg2, the driver of dagster-postgres. SQLAlchemy 2.1 would choose another driver.
 
     Raises `ConfigError` for other text.
     """
-    stated = config.postgres.get_secret_value() if config.postgres else ""
-    try:
-        url = make_url(stated)
-    except ArgumentError:
-        raise ConfigError("reading BELLWETHER_POSTGRES: not a URL; use postgresql://user:password@host/database") from None
+    url = parse_url(_stated(config), _SETTING)
     if url.get_backend_name() != "postgresql":
-        raise ConfigError(f"reading BELLWETHER_POSTGRES: {url.drivername!r} is not Postgres; use postgresql://user:password@host/database")
+        raise ConfigError(f"reading {_SETTING}: {url.drivername!r} is not Postgres; use postgresql://user:password@host/database")
     return url.set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)

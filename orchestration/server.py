@@ -23,13 +23,14 @@ from typing import IO
 
 import dagster as dg
 
+from bellwether.database import AdvisoryLock
 from bellwether.domains import load_domains
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
 from bellwether.journal.holders import is_running
 from bellwether.settings import Settings
-from orchestration.fleet import DAEMON_LOCK, AdvisoryLock, end_lost_starts
+from orchestration.fleet import daemon_lock, end_lost_starts
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
 from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs, ui_note
 from orchestration.site_server import HOST, open_site_server
@@ -79,7 +80,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
 
 def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[str], None]) -> int:
     """Run a fleet's UI and its only daemon until a signal arrives or Dagster ends. Workers execute the runs, which continue when the UI stops."""
-    lock = AdvisoryLock(config, DAEMON_LOCK)
+    lock = daemon_lock(config)
     if not lock.acquire(wait=False):
         raise ConfigError("bellwether ui: another one serves this fleet; a second daemon would launch runs twice")
     say(f"Starting the UI and the daemon of the fleet; their log is {home / 'ui.log'}")
@@ -93,7 +94,7 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
                     ended = server.poll()
                     _end(server, patience=_PATIENCE_SECONDS)
     finally:
-        lock.release()
+        lock.close()
     if ended is None:
         say("Stopped. Workers finish their runs; queued runs are launched when a UI starts again.")
         return 0

@@ -12,13 +12,14 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from bellwether import places
+from bellwether.database import AdvisoryLock
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import checksum, locked, sync, try_lock
 from bellwether.lake import build
@@ -31,8 +32,6 @@ POINTER = "pointer.json"
 GRACE = timedelta(days=1)
 _TRIES = 4
 _POLL_SECONDS = 0.05
-#: With these settings, a Postgres server detects a lost publisher within a minute.
-_KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
 
 
 class Place(Protocol):
@@ -352,24 +351,11 @@ def _file_lock(path: Path, place: str, timeout: float) -> Iterator[None]:
 
 @contextmanager
 def _postgres_lock(url: str, place: str, timeout: float) -> Iterator[None]:
-    """Hold the lock of all machines' publishers until the block ends. Postgres releases it when the connection ends."""
-    import sqlalchemy as sa
-
+    """Hold the lock of all machines' publishers until the block ends."""
     key = int.from_bytes(hashlib.sha256(f"warehouse {place}".encode()).digest()[:8], signed=True)
-    address = sa.make_url(url).set(drivername="postgresql+psycopg")
-    try:
-        engine = sa.create_engine(address, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT", connect_args={"options": _KEEPALIVE})
-        connection = engine.connect()
-    except (ImportError, sa.exc.SQLAlchemyError) as error:
-        raise LakeError(
-            f"publishing {place}: the lock in Postgres is not available ({getattr(error, 'orig', error)}); check BELLWETHER_POSTGRES"
-        ) from None
-    try:
-        _wait_for_lock(lambda: bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key)))), place, timeout)
+    with closing(AdvisoryLock(url, key, "BELLWETHER_POSTGRES")) as lock:
+        _wait_for_lock(lambda: lock.acquire(wait=False), place, timeout)
         yield
-    finally:
-        with suppress(sa.exc.SQLAlchemyError):
-            connection.close()
 
 
 def _wait_for_lock(take: Callable[[], bool], place: str, timeout: float) -> None:
