@@ -40,7 +40,7 @@ class Domain:
     function (`module:function`) that returns their keys. waiting: function (`module:function`) that returns the partitions that cannot be
     materialized yet, with reasons. demo: function (`module:function`) of a `Runner` and a number of days that runs the domain's part of
     `bellwether demo`. It returns the result of each step that may fail without stopping the others, by name: None or the error. results:
-    function (`module:function`) of `as_json` that shows the results of that part, or returns them for `--json`. commands: commands under the
+    function (`module:function`) that prints the results of that part. commands: commands under the
     domain's heading; those of the built-in domains are in `cli.main`.
     """
 
@@ -97,7 +97,7 @@ BENCHMARK = Domain(
     partitions={"release": "bellwether.questions:releases_here", "forecaster": "assets.benchmark.partitions:forecasters"},
     waiting="bellwether.forecasting:without_key",
     demo="assets.benchmark.runs:demo",
-    results="assets.benchmark.results:demo",
+    results="assets.benchmark.results:print_demo_leaderboard",
 )
 
 
@@ -109,7 +109,7 @@ REPLAY = Domain(
     definitions="assets.replay.definitions",
     partitions={"agent": "bellwether.replay.registry:agents"},
     demo="assets.replay.runs:demo",
-    results="assets.replay.results:demo",
+    results="assets.replay.results:print_comparison",
 )
 
 
@@ -127,7 +127,7 @@ ARENA = Domain(
     rules="bellwether.arena.checks",
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",
-    results="assets.arena.results:demo",
+    results="assets.arena.results:print_rankings",
 )
 
 

@@ -26,8 +26,7 @@ _DEMO_SECONDS = {"venues": 65.0, "benchmark": 40.0, "replay": 50.0, "arena": 25.
 
 @click.command()
 @click.option("--days", default=90, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present day.")
-@AS_JSON
-def demo(days: int, as_json: bool) -> None:
+def demo(days: int) -> None:
     """Run all stages in the sandbox and print the leaderboards.
 
     Needs no key and no network. Partitions that are up to date are skipped.
@@ -44,8 +43,10 @@ def demo(days: int, as_json: bool) -> None:
                 begin(name)
                 ends |= resolve_reference(run_stage)(work, days)
         require_success(ends)
-    results = [resolve_reference(domain.results)(as_json) for domain in load_domains() if domain.results]
-    print_summary(work, as_json, results={name: value for part in results for name, value in part.items()})
+    for domain in load_domains():
+        if domain.results:
+            resolve_reference(domain.results)()
+    print_summary(work)
 
 
 @click.command()
@@ -230,8 +231,7 @@ def sandbox(port: int, seed: int | None, run: bool) -> None:
 @click.option("--newest", default=7, show_default=True, type=click.IntRange(min=1), help="Newest backups to keep.")
 @click.option("--weeks", default=5, show_default=True, type=click.IntRange(min=0), help="Weeks of which the last backup is kept.")
 @click.option("--months", default=12, show_default=True, type=click.IntRange(min=0), help="Months of which the last backup is kept.")
-@AS_JSON
-def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool) -> None:
+def backup(folder: Path, newest: int, weeks: int, months: int) -> None:
     """Back up this world into a new folder below FOLDER, and remove older backups by tiers.
 
     Includes lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; other commands may run meanwhile.
@@ -245,9 +245,6 @@ def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool)
     created = back_up(config, folder, at=datetime.now(UTC))
     removed = prune(config, folder, newest=newest, weeks=weeks, months=months)
     count = len(BackupManifest.read(created).files)
-    if as_json:
-        emit({"backup": str(created), "files": count, "removed": [str(path) for path in removed]})
-        return
     console().print(
         f"{created}: {count:,} files{f', {len(removed)} older backups removed' if removed else ''}", markup=False, soft_wrap=True
     )
@@ -255,8 +252,7 @@ def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool)
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@AS_JSON
-def restore(folder: Path, *, as_json: bool) -> None:
+def restore(folder: Path) -> None:
     """Restore the backup FOLDER into the home of this world, which must be empty.
 
     Checksums are verified before anything is written. The same command continues an interrupted restoration.
@@ -267,9 +263,6 @@ def restore(folder: Path, *, as_json: bool) -> None:
 
     config = settings()
     manifest: BackupManifest = restored(config, folder)
-    if as_json:
-        emit({"restored": manifest.made_at, "files": len(manifest.files), "home": str(config.world_home)})
-        return
     console().print(f"{len(manifest.files):,} files of {manifest.made_at} restored into {config.world_home}", markup=False, soft_wrap=True)
     if (folder / REGISTRY).is_dir() and config.registry is None:
         console().print(f"The backup has a registry: set BELLWETHER_REGISTRY={registry_path(config)}.", markup=False, soft_wrap=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import polars as pl
@@ -26,79 +25,77 @@ from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
-from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
+from bellwether.tables.arena import EVIDENCE, LEADERBOARD, SETTLEMENTS
 from bellwether.tables.arena_rankings import RANKED
 from bellwether.untrusted_text import visible
 from cli.delays import find_date, print_date, warn_of_delays
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
-from orchestration.run_session import print_summary, require_venues, runner
+from orchestration.run_session import emit_summary, print_summary, require_venues, runner
 
 if TYPE_CHECKING:
     from bellwether.arena.records import Intervention
     from bellwether.arena.weekly.context import WeekContext
 
 
-@click.group()
-def arena() -> None:
-    """Run weeks of the arena; show cohorts, decisions and the leaderboard."""
+@click.group(invoke_without_command=True)
+@click.pass_context
+def arena(context: click.Context) -> None:
+    """Show the weeks with cohorts and decisions; run weeks, explain decisions, rank families."""
+    from bellwether.arena.weekly.queries import query_week_status
+
+    if context.invoked_subcommand is not None:
+        return
+    config = settings()
+    require_registered(config.arena_lineup, config.methodology or None, config.registry)
+    rows = query_week_status(open_lake(), methodologies(config.registry))
+    _warn_of_delays(None)
+    if rows.is_empty():
+        console().print("No weeks yet; `bellwether arena run` runs one.")
+    else:
+        console().print(grid(status_columns(rows)))
+        console().print(STATUS_NOTE, style="dim")
 
 
 @arena.command()
 @click.option("--week", "day", type=DAY, help="Day of the (last) week to run.  [default: today]")
 @click.option("--weeks", default=1, show_default=True, type=click.IntRange(1, 520), help="Number of weeks to run, up to that one.")
-@click.option("--lineup", help="Lineup of new cohorts.  [default: BELLWETHER_LINEUP]")
-@click.option(
-    "--methodology",
-    help="Methodology of new cohorts, which states their venue.  [default: BELLWETHER_METHODOLOGY, or the lineup's]",
-)
-@click.option(
-    "--budget",
-    "dollars",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Maximum dollars for model calls.  [default: BELLWETHER_BUDGET]",
-)
 @click.option("--dry-run", is_flag=True, help="Show the prompts of one week with size and maximum cost; change nothing.")
 @AS_JSON
-def run(
-    day: datetime | None,
-    weeks: int,
-    *,
-    lineup: str | None,
-    methodology: str | None,
-    dollars: float | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Run weeks: decisions, trades, evidence, marks and results. Finished steps are not repeated.
+def run(day: datetime | None, weeks: int, *, dry_run: bool, as_json: bool) -> None:
+    """Run weeks: decisions, trades, evidence, marks, results.
 
-    A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with a summary: refused legs, open decisions, cost, and
-    what is due next. Exit status 1: decisions wait for money or a key, or marks are missing; the same command continues. Refused legs leave it 0.
+    Finished steps are not repeated. New cohorts have the lineup of BELLWETHER_LINEUP and the methodology of BELLWETHER_METHODOLOGY; BELLWETHER_BUDGET limits
+    the cost of model calls. A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with a summary: refused legs, open
+    decisions, cost, and what is due next. Exit status 1: decisions wait for money or a key, or marks are missing; the same command continues. Refused legs
+    leave it 0.
     """
     config = settings()
     last = week_of(datetime.combine(day.date(), datetime.min.time(), config.now().tzinfo) if day else config.now())
     wanted = [last - number * WEEK for number in reversed(range(weeks))]
     _require_weeks(wanted)
-    require_registered(lineup or config.arena_lineup, methodology or config.methodology or None, config.registry)
-    _require_lineup(wanted, lineup)
+    require_registered(config.arena_lineup, config.methodology or None, config.registry)
     if dry_run:
         if weeks > 1:
             raise click.BadParameter("--dry-run shows one week; leave --weeks out")
-        _preview_week(last, lineup, methodology, as_json=as_json)
+        _preview_week(last, as_json=as_json)
         return
-    from assets.arena.results import demo as leaderboard_of
+    from assets.arena.results import print_rankings
     from assets.arena.runs import run_weeks
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
 
     with runner() as work:
-        unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
+        unmarked = run_weeks(work, wanted)
         publish(work)
-    board = leaderboard_of(as_json)
-    with open_arena(lineup, methodology) as world:
+    with open_arena() as world:
         summary = summarise_run(world, wanted, world.now())
-    print_summary(work, as_json, results={**board, "summary": summary})
-    for line in () if as_json else render_summary_lines(summary):
-        console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
+    if as_json:
+        emit_summary(work, {"summary": summary})
+    else:
+        print_rankings()
+        print_summary(work)
+        for line in render_summary_lines(summary):
+            console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     require_answers(wanted)
     if unmarked is not None:
         raise BellwetherError(f"marking what is held now: {unmarked}. All else is done; the same command marks it")
@@ -112,105 +109,63 @@ def _require_weeks(weeks: list[date]) -> None:
             raise click.BadParameter(f"the week {week} is not in the world {settings().world}, which has {first} to {last}")
 
 
-def _require_lineup(weeks: list[date], lineup: str | None) -> None:
-    """Raise `click.BadParameter` if the cohort of a week was started with another lineup. A cohort keeps its lineup."""
-    if lineup is None:
-        return
-    others = open_table_reader(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
-    for week, stored in others.select("week", "lineup").iter_rows():
-        raise click.BadParameter(
-            f"--lineup {lineup}: the cohort {week} keeps the lineup {stored} that it was started with; leave --lineup out, or leave the week out"
-        )
-
-
-@arena.command()
-@AS_JSON
-def status(as_json: bool) -> None:
-    """Show the weeks with cohorts, decisions and positions."""
-    from bellwether.arena.weekly.queries import query_week_status as found
-
-    config = settings()
-    require_registered(config.arena_lineup, config.methodology or None, config.registry)
-    rows = found(open_lake(), methodologies(config.registry))
-    _warn_of_delays(None)
-    if as_json:
-        emit({"weeks": rows.to_dicts()})
-    elif rows.is_empty():
-        console().print("No weeks yet; `bellwether arena run` runs one.")
-    else:
-        console().print(grid(status_columns(rows)))
-        console().print(STATUS_NOTE, style="dim")
-
-
 @arena.command()
 @click.option("--metric", type=click.Choice(RANKED), help="Metric of the ranking.  [default: the first that leads it]")
 @KNOWN_AT
-@AS_JSON
-def leaderboard(metric: str | None, known_at: datetime | None, as_json: bool) -> None:
-    """Rank the families of each methodology, with intervals. Live and reconstructed cohorts are separate."""
-    read = open_table_reader(known_at)
-    rows, standings = read(LEADERBOARD).sort("methodology", "reconstructed", "family"), read(table("arena/rankings"))
+def leaderboard(metric: str | None, known_at: datetime | None) -> None:
+    """Rank the families of each methodology, with intervals.
+
+    Live and reconstructed cohorts are separate.
+    """
+    standings = open_table_reader(known_at)(table("arena/rankings"))
     _warn_of_delays(known_at, LEADERBOARD, table("arena/rankings"))
-    at = find_date(LEADERBOARD, known_at)
-    if as_json:
-        emit({"arena": rows.to_dicts(), "rankings": standings.to_dicts(), "as_of": at})
-        return
     if standings.is_empty():
         console().print("No cohort has started. `bellwether arena run` starts one.")
     primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
     for part in render_standings(standings, primary, metric):
         console().print(part)
-    print_date(at)
+    print_date(find_date(LEADERBOARD, known_at))
 
 
 @arena.command()
-@click.argument("cohort", metavar="COHORT", type=DAY)
-@click.argument("agent", required=False)
+@click.argument("which", metavar="COHORT[/FAMILY[/WEEK]]")
 @KNOWN_AT
-@AS_JSON
-def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
-    """Show the agents of COHORT (its Sunday), or one AGENT. AGENT is a family; decisions, positions and cash movements are shown."""
-    from bellwether.arena.weekly.queries import query_agent, query_cohort
+def explain(which: str, known_at: datetime | None) -> None:
+    """Show a cohort, an agent of it, or a decision.
 
-    rows = open_table_reader(known_at)
-    tables: dict[str, Any] = (
-        {"agents": query_cohort(rows, cohort.date())} if agent is None else dict(query_agent(rows, cohort.date(), agent))
-    )
-    _warn_of_delays(known_at)
-    if as_json:
-        emit({name: part.to_dicts() for name, part in tables.items()})
+    COHORT (its Sunday) has its agents, COHORT/FAMILY the agent's decisions, positions and cash movements, and COHORT/FAMILY/WEEK everything behind a
+    decision: prompt, answers, parsed decision, refused legs, trades and cash movements.
+    """
+    from bellwether.arena.weekly.queries import explain_decision, parse_agent_key, query_agent, query_cohort
+
+    read, level = open_table_reader(known_at), which.count("/")
+    if level == 0:
+        _print_tables({"agents": agent_columns(query_cohort(read, DAY.convert(which, None, None).date()))}, known_at)
         return
-    for name, part in tables.items():
-        visible_rows = agent_columns(part) if name == "agents" else part
-        console().print(grid(visible_rows, title=name) if part.height else f"{name}: none")
-
-
-@arena.command()
-@click.argument("decision")
-@KNOWN_AT
-@AS_JSON
-def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
-    """Show all about DECISION (COHORT/FAMILY/WEEK). Prompt, answers, parsed decision, refused legs, trades and cash movements."""
-    from bellwether.arena.weekly.queries import explain_decision
-
-    explanation = explain_decision(open_table_reader(known_at), decision)
-    _warn_of_delays(known_at)
-    if as_json:
-        emit({name: rows.to_dicts() for name, rows in explanation.items()})
+    if level == 1:
+        key = parse_agent_key(which)
+        _print_tables(query_agent(read, key.cohort, key.family), known_at)
         return
+    explanation = explain_decision(read, which)
     for title, text in render_explanation(explanation):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
-    for title, rows in (("Refused legs", explanation["refusals"]), ("Trades", explanation["trades"]), ("Cash", explanation["cash"])):
+    _print_tables({"Refused legs": explanation["refusals"], "Trades": explanation["trades"], "Cash": explanation["cash"]}, known_at)
+
+
+def _print_tables(tables: Mapping[str, pl.DataFrame], known_at: datetime | None) -> None:
+    """Print tables with their names as titles."""
+    _warn_of_delays(known_at)
+    for title, rows in tables.items():
         console().print(grid(rows, title=title) if rows.height else f"{title}: none")
 
 
-def _preview_week(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
+def _preview_week(week: date, *, as_json: bool) -> None:
     """Print the decisions that a run of this week would ask for, with prompts and maximum cost. Nothing is stored."""
     from bellwether.arena.weekly.summary import preview_week
 
     require_venues()
-    with shown() as progress, open_arena(lineup, methodology) as world:
+    with shown() as progress, open_arena() as world:
         progress.say(f"looking at the markets of the week {week}")
         universes, prompts = preview_week(world, week)
     reconstructed, markets = universes[0].reconstructed, sum(len(found.universe.markets) for found in universes)
@@ -272,9 +227,11 @@ def _dollars(cost: int | None) -> str:
 @click.argument("cohort", metavar="COHORT", type=DAY)
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--without-prompts", is_flag=True, help="Leave prompts and answers out.")
-@AS_JSON
-def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_json: bool) -> None:
-    """Export COHORT (its Sunday) to TARGET, a folder or a .zip. Parquet and CSV, with a card and the leaderboard's query."""
+def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool) -> None:
+    """Export COHORT (its Sunday) to TARGET, a folder or a .zip.
+
+    It has Parquet and CSV files, a card, and the leaderboard's query.
+    """
     from bellwether.arena.export import build_cohort_tables
     from bellwether.arena.export import export_cohort as write
 
@@ -282,9 +239,6 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
     _warn_of_delays(None)
     written = write(tables, cohort.date(), target)
     counts = {name: rows.height for name, rows in tables.items()}
-    if as_json:
-        emit({"export": str(written), "rows": counts})
-        return
     console().print(f"{written}: {', '.join(f'{number:,} {name}' for name, number in counts.items())}", markup=False, soft_wrap=True)
 
 
@@ -297,19 +251,23 @@ def admin() -> None:
 @click.argument("market")
 @BY
 @REASON
-@AS_JSON
-def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
-    """Cancel MARKET (an id) and refund its positions at cost. This holds for all cohorts, bets are not scored. Irreversible."""
+def cancel(market: str, by: str, reason: str) -> None:
+    """Cancel MARKET (an id) and refund its positions at cost.
+
+    This holds for all cohorts, and bets are not scored. Irreversible.
+    """
     from bellwether.arena.weekly.interventions import cancel_market
 
-    _intervene(lambda world: cancel_market(world, market, by, reason), as_json)
+    _intervene(lambda world: cancel_market(world, market, by, reason))
 
 
 @admin.command()
 @click.argument("market")
-@AS_JSON
-def resolve(market: str, as_json: bool) -> None:
-    """Query MARKET (an id) now, and settle or correct it. The methodology's rules decide."""
+def resolve(market: str) -> None:
+    """Query MARKET (an id) now, and settle or correct it.
+
+    The methodology's rules decide.
+    """
     from assets.arena import runs
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.interventions import require_bets
@@ -322,16 +280,6 @@ def resolve(market: str, as_json: bool) -> None:
     last = open_lake().slice(EVIDENCE, missing="skip").read().filter(of_market).sort("known_at").tail(1)
     settled = open_lake().slice(SETTLEMENTS, missing="skip").read().filter(of_market).sort("methodology", "number")
     settlements = settled.select("methodology", "number", "result", "winner", "rule", "known_at")
-    if as_json:
-        emit(
-            {
-                "market": market,
-                "looked_at": last["known_at"].item(),
-                "missing": bool(last["missing"].item()),
-                "settlements": settlements.to_dicts(),
-            }
-        )
-        return
     state = "not listed by the venue" if last["missing"].item() else "closed" if last["closed"].item() else "open"
     console().print(f"{market}: {state} (polled {last['known_at'].item():%Y-%m-%d %H:%M} UTC)", markup=False, soft_wrap=True)
     console().print(grid(settlements, title="settlements") if settlements.height else "No settlement.")
@@ -341,27 +289,31 @@ def resolve(market: str, as_json: bool) -> None:
 @click.argument("agent")
 @BY
 @REASON
-@AS_JSON
-def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
-    """Close AGENT (COHORT/FAMILY): it decides no more. It keeps its positions until they are settled."""
+def close_agent(agent: str, by: str, reason: str) -> None:
+    """Close AGENT (COHORT/FAMILY): it decides no more.
+
+    It keeps its positions until they are settled.
+    """
     from bellwether.arena.weekly.interventions import close_agent as closed
 
-    _intervene(lambda world: closed(world, agent, by, reason), as_json)
+    _intervene(lambda world: closed(world, agent, by, reason))
 
 
 @admin.command()
 @click.argument("cohort", metavar="COHORT", type=DAY)
 @BY
 @REASON
-@AS_JSON
-def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
-    """Archive COHORT (its Sunday): it is closed and not ranked. Its positions are still settled."""
+def archive(cohort: datetime, by: str, reason: str) -> None:
+    """Archive COHORT (its Sunday): it is closed and not ranked.
+
+    Its positions are still settled.
+    """
     from bellwether.arena.weekly.interventions import archive_cohort
 
-    _intervene(lambda world: archive_cohort(world, cohort.date(), by, reason), as_json)
+    _intervene(lambda world: archive_cohort(world, cohort.date(), by, reason))
 
 
-def _intervene(act: Callable[[WeekContext], Intervention], as_json: bool) -> None:
+def _intervene(act: Callable[[WeekContext], Intervention]) -> None:
     """Record an operator's intervention, update the tables that depend on it, publish, and print a summary. act: records it."""
     from assets.arena.runs import apply_intervention
     from assets.warehouse.runs import publish
@@ -371,9 +323,6 @@ def _intervene(act: Callable[[WeekContext], Intervention], as_json: bool) -> Non
     with runner() as work:
         apply_intervention(work, intervention)
         publish(work)
-    if not as_json:
-        console().print(
-            f"{intervention.kind} {intervention.subject}: by {visible(intervention.author)}, known from {intervention.at.isoformat()} on",
-            markup=False,
-        )
-    print_summary(work, as_json, results={"intervention": asdict(intervention)})
+    subject = f"{intervention.kind} {intervention.subject}"
+    console().print(f"{subject}: by {visible(intervention.author)}, known from {intervention.at.isoformat()} on", markup=False)
+    print_summary(work)

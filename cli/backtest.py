@@ -238,19 +238,13 @@ def _show_summary(frame: pl.DataFrame, request: Request) -> None:
 
 
 @click.group(invoke_without_command=True)
-@AS_JSON
 @click.pass_context
-def agents(ctx: click.Context, as_json: bool) -> None:
+def agents(ctx: click.Context) -> None:
     """List the built-in agents and those of agents.toml in your registry folder."""
     if ctx.invoked_subcommand is not None:
-        if as_json:
-            raise click.UsageError(f"--json applies to the list; leave it out before {ctx.invoked_subcommand}.")
         return
 
     entries = registered().values()
-    if as_json:
-        emit([entry.model_dump() for entry in entries])
-        return
     table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("agent", "what it does", "parameters"):
         table.add_column(name, overflow="fold")

@@ -13,7 +13,7 @@ import click
 import cloup
 import polars as pl
 
-from assets.benchmark.results import leaderboard_table, show_leaderboards
+from assets.benchmark.results import leaderboard_table, print_leaderboards
 from bellwether.arena.methodology import methodologies
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError, suggestion
@@ -30,7 +30,7 @@ from bellwether.tables import table
 from bellwether.untrusted_text import visible
 from cli.delays import find_publication_date, print_date, warn_of_delays
 from cli.options import AS_JSON, DAY, DOLLARS
-from orchestration.run_session import print_summary, runner
+from orchestration.run_session import emit_summary, print_summary, runner
 
 if TYPE_CHECKING:
     from bellwether.questions import Release
@@ -68,7 +68,8 @@ def release(names: tuple[str, ...], chosen: tuple[str, ...], *, new_version: boo
 
     with runner() as work:
         forecast_and_publish(work, names, chosen)
-    print_summary(work, False, results=show_leaderboards(names, False))
+    print_leaderboards(names)
+    print_summary(work)
 
 
 def _open_lake() -> Lake:
@@ -112,9 +113,6 @@ def _find_new_version(name: str) -> str | None:
     "Limits",
     cloup.option("--budget", type=DOLLARS, help="Maximum dollars of all models together.  [default: BELLWETHER_BUDGET]"),
     cloup.option("--budget-per-model", type=DOLLARS, help="Maximum dollars of one model; entries with the same id share it."),
-    cloup.option("--concurrency", type=click.IntRange(1), help="Maximum concurrent calls of all models."),
-    cloup.option("--requests-per-minute", type=click.IntRange(1), help="Maximum requests per minute of all models."),
-    cloup.option("--tokens-per-minute", type=click.IntRange(1), help="Maximum tokens per minute of all models."),
 )
 @AS_JSON
 def evaluate(
@@ -128,7 +126,6 @@ def evaluate(
     budget: Decimal | None,
     budget_per_model: Decimal | None,
     as_json: bool,
-    **limits: int | None,
 ) -> None:
     """Collect the answers of language models to a release, then score and rank them with the baselines.
 
@@ -156,14 +153,18 @@ def evaluate(
         if begun is not None:
             begun.require_unchanged(questions)
         whole, each = evaluation.resolve_limits(budget, budget_per_model, begun)
-        allowed = Limits(dollars=whole, dollars_per_model=each, **limits)
+        allowed = Limits(dollars=whole, dollars_per_model=each)
         try:
             ends = evaluation.evaluate(work, chosen, questions, begun, allowed)
         except KeyboardInterrupt:
             click.echo("\nAnswers are kept; `bellwether evaluate --resume` continues.", err=True)
             raise
     stopped = {name: str(end) for name, end in ends.items() if end is not None}
-    print_summary(work, as_json, results=show_leaderboards((chosen.release,), as_json), stopped=stopped)
+    if as_json:
+        emit_summary(work, {"stopped": stopped})
+    else:
+        print_leaderboards((chosen.release,))
+        print_summary(work, stopped=stopped)
     if stopped:
         sys.exit(1)
 
@@ -185,8 +186,7 @@ def _show_estimates(estimates: list[dict[str, Any]], as_json: bool) -> None:
 
 @click.command()
 @click.argument("releases", nargs=-1)
-@AS_JSON
-def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
+def leaderboard(releases: tuple[str, ...]) -> None:
     """Show the leaderboards of RELEASES from the published warehouse; of all by default."""
     frame = query(settings().warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
     published = frame["release"].unique(maintain_order=True).to_list()
@@ -196,9 +196,6 @@ def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
     warn_of_delays([table("benchmark/leaderboard")], published=True)
     chosen = [name for name in published if not releases or name in releases]
     parts = {name: frame.filter(frame["release"] == name) for name in chosen}
-    if as_json:
-        emit({name: part.to_dicts() for name, part in parts.items()})
-        return
     if not parts:
         console().print("No release has been ranked yet; `bellwether demo` makes one.")
     for name, part in parts.items():
@@ -220,8 +217,7 @@ _SHOWN = 20
 )
 @click.option("--refused", type=click.Path(dir_okay=False, path_type=Path), help="Write refused lines with reasons to this CSV file.")
 @click.option("--dry-run", is_flag=True, help="Check every line; store nothing.")
-@AS_JSON
-def submit(file: Path, forecaster: str | None, week: datetime | None, refused: Path | None, *, dry_run: bool, as_json: bool) -> None:
+def submit(file: Path, forecaster: str | None, week: datetime | None, refused: Path | None, *, dry_run: bool) -> None:
     """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
 
     Accepted forecasts become a forecaster of the benchmark, and of the arena in the weeks of their markets. Forecasts that are already stored stay unchanged. If lines are refused, the others are stored, and the command exits with 1.
@@ -241,33 +237,24 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
         checked = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
         if not dry_run:
             store.add(checked.accepted)
-    lines = [{"line": table.place(row), "reason": reason} for row, reason in checked.refused.head(_SHOWN).iter_rows()]
+    refused_lines = [(table.place(row), reason) for row, reason in checked.refused.head(_SHOWN).iter_rows()]
     if refused is not None:
         write_refused(refused, table, checked.refused)
+    for place, reason in refused_lines:
+        console().print(f"{place}: {visible(reason)}", markup=False, highlight=False, soft_wrap=True)
+    if (more := checked.refused.height - len(refused_lines)) > 0:
+        console().print(f"and {more:,} more{'' if refused else '; --refused FILE writes them all'}")
     valid = pl.concat([checked.accepted, checked.unchanged])
-    names = sorted(valid["forecaster"].unique())
-    counts = {
-        "accepted": checked.accepted.height,
-        "unchanged": checked.unchanged.height,
-        "refused": checked.refused.height,
-        "in_the_arena": weeks.count_fitting(valid),
-    }
-    if as_json:
-        emit({**counts, "forecasters": names, "lines": lines, "kept": not dry_run})
-    else:
-        for line in lines:
-            console().print(f"{line['line']}: {visible(line['reason'])}", markup=False, highlight=False, soft_wrap=True)
-        if (more := checked.refused.height - len(lines)) > 0:
-            console().print(f"and {more:,} more{'' if refused else '; --refused FILE writes them all'}")
-        verb = "would be accepted" if dry_run else "accepted"
-        unchanged = f"{counts['unchanged']:,} unchanged, " if counts["unchanged"] else ""
-        console().print(f"{counts['accepted']:,} forecasts {verb}, {unchanged}{counts['refused']:,} refused")
-        if counts["in_the_arena"]:
-            console().print(f"{counts['in_the_arena']:,} of them are on a market of their week in the arena")
-        if names and not dry_run:
-            console().print(f"Next: `bellwether release` scores {', '.join(names[:5])} on the questions of a release.")
-            if counts["in_the_arena"]:
-                console().print("`bellwether arena run` ranks them with the arena's families.")
+    names, in_the_arena = sorted(valid["forecaster"].unique()), weeks.count_fitting(valid)
+    verb = "would be accepted" if dry_run else "accepted"
+    unchanged = f"{checked.unchanged.height:,} unchanged, " if checked.unchanged.height else ""
+    console().print(f"{checked.accepted.height:,} forecasts {verb}, {unchanged}{checked.refused.height:,} refused")
+    if in_the_arena:
+        console().print(f"{in_the_arena:,} of them are on a market of their week in the arena")
+    if names and not dry_run:
+        console().print(f"Next: `bellwether release` scores {', '.join(names[:5])} on the questions of a release.")
+        if in_the_arena:
+            console().print("`bellwether arena run` ranks them with the arena's families.")
     if checked.refused.height:
         sys.exit(1)
 
@@ -276,8 +263,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
 @click.argument("release")
 @click.option("--to", "reports", help="Folder or object-store URL for the report's folder.  [default: BELLWETHER_REPORTS]")
 @click.option("--revision", help="Revision of the code, for the metadata.")
-@click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
-def report(release: str, reports: str | None, revision: str | None, as_json: bool) -> None:
+def report(release: str, reports: str | None, revision: str | None) -> None:
     """Write the report of RELEASE from the published warehouse.
 
     It has a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page in Markdown with figures.
@@ -288,9 +274,6 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     inputs = read_inputs(settings().warehouse_uri, release, revision=revision)
     warn_of_delays([table("benchmark/leaderboard")], published=True)
     files = write_report(add_registry(inputs), reports or settings().reports_uri)
-    if as_json:
-        emit(files)
-        return
     for file in files:
         console().print(file, markup=False, soft_wrap=True)
 

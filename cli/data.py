@@ -134,11 +134,14 @@ def record(
     _store(config)
 
 
+#: Events that are listed; --json has all.
+_MOST_EVENTS = 30
+
+
 @click.command()
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option("--rows", default=30, show_default=True, type=click.IntRange(1), help="Maximum number of rows.")
 @AS_JSON
-def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
+def events(words: tuple[str, ...], *, as_json: bool) -> None:
     """List Kalshi's open events, the most traded first; WORDs filter by ticker, title and category."""
     from bellwether.recordings.open_events import list_open_events
 
@@ -156,7 +159,7 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
         frame = pl.DataFrame(listed).select(
             "event", "title", "markets", pl.col("contracts").cast(pl.Int64()), closes=pl.col("closes_at").dt.date()
         )
-        console().print(grid(frame, most=rows))
+        console().print(grid(frame, most=_MOST_EVENTS))
         _say(f"`bellwether record {listed[0]['event']}` records it until its markets close.")
 
 
@@ -210,44 +213,32 @@ def _format_frames(recording: Recording) -> str:
 
 
 @click.group(invoke_without_command=True)
-@AS_JSON
 @click.pass_context
-def recordings(context: click.Context, as_json: bool) -> None:
+def recordings(context: click.Context) -> None:
     """List the recordings and their gaps, or import one."""
     if context.invoked_subcommand is not None:
         return
 
     root = settings().recordings_path
     rows = [_recording_row(recording) for place in dict.fromkeys((root, settings().recorder_path)) for recording in list_recordings(place)]
-    if as_json:
-        emit(rows)
-    elif rows:
-        console().print(_recordings_table(rows))
+    if rows:
+        console().print(grid(pl.DataFrame(rows), most=len(rows)))
     else:
         _say(f"No recordings in {root}; `bellwether record EVENT` creates one.")
 
 
 def _recording_row(recording: Recording) -> dict[str, Any]:
-    about = recording.about
-    properties = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": recording.size}
-    return {"recording": recording.name, "status": str(recording.status), **properties, **summarize_gaps(recording)}
-
-
-def _recordings_table(rows: list[dict[str, Any]]) -> Any:
-    columns = [
-        {
-            "recording": row["recording"],
-            "status": row["status"],
-            "markets": row["markets"],
-            "frames": row["frames"],
-            "MB": round(row["bytes"] / 1e6, 1),
-            "connections": row["connections"],
-            "lost": "expected" if row["partial"] else str(row["lost"]),
-            "book outages": row["book_outages"],
-        }
-        for row in rows
-    ]
-    return grid(pl.DataFrame(columns), most=len(columns))
+    gaps = summarize_gaps(recording)
+    return {
+        "recording": recording.name,
+        "status": str(recording.status),
+        "markets": len(recording.about.tickers),
+        "frames": gaps["frames"],
+        "MB": round(recording.size / 1e6, 1),
+        "connections": gaps["connections"],
+        "lost": "expected" if gaps["partial"] else str(gaps["lost"]),
+        "book outages": gaps["book_outages"],
+    }
 
 
 @recordings.command("import")
@@ -356,8 +347,7 @@ def _is_constant(column: pl.Series) -> bool:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a self-contained DuckDB file with all rows here instead.",
 )
-@AS_JSON
-def warehouse(target: Path | None, as_json: bool) -> None:
+def warehouse(target: Path | None) -> None:
     """Publish the warehouse from the current state of the lake.
 
     Large tables are views over files of the lake: publish again after moving or copying the home.
@@ -368,16 +358,10 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     with shown() as progress:
         progress.say(f"publishing {target or settings().warehouse_uri}")
         publication = publish(lake, target or settings().warehouse_uri, self_contained=target is not None)
-    if as_json:
-        emit({**asdict(publication), "path": str(publication.path)})
-    else:
-        console().print(
-            f"{publication.path}: {publication.tables} tables, {publication.rows:,} rows, {publication.bytes / 1e6:.1f} MB",
-            markup=False,
-            soft_wrap=True,
-        )
-        if publication.outdated:
-            console().print(f"Left out, written by an older version: {', '.join(publication.outdated)}", markup=False, soft_wrap=True)
+    size = f"{publication.tables} tables, {publication.rows:,} rows, {publication.bytes / 1e6:.1f} MB"
+    console().print(f"{publication.path}: {size}", markup=False, soft_wrap=True)
+    if publication.outdated:
+        console().print(f"Left out, written by an older version: {', '.join(publication.outdated)}", markup=False, soft_wrap=True)
     for name, reason in publication.damaged.items():
         click.echo(f"Left out {name}: {visible(reason)}", err=True)
     if publication.damaged:

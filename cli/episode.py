@@ -1,26 +1,25 @@
-"""`bellwether episode`: build, import, list and check episodes."""
+"""`bellwether episode`: list, build, import and check episodes."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import console, emit, grid
+from bellwether.console import console, grid
 from bellwether.errors import ConfigError
 from bellwether.places import place
 from bellwether.recordings.recording import check_name, find_recording
 from bellwether.replay.episode.listing import COLUMNS, build_row, list_episodes
 from bellwether.replay.episode.model import METADATA, read_json
 from bellwether.settings import settings
-from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bellwether.replay.episode import Content, Episode, Report
+    from bellwether.replay.episode import Content, Episode
     from bellwether.replay.episode_builder import Listings
 _PRICES = ("auto", "taker", "yes")
 
@@ -28,9 +27,17 @@ _PRICES = ("auto", "taker", "yes")
 _FEE = click.option("--fee", metavar="TYPE[:MULTIPLIER]", help="Fees of all markets, such as quadratic_with_maker_fees or quadratic:0.5.")
 
 
-@click.group()
-def episode() -> None:
-    """Build, import, list and check episodes: books, trades and outcomes of one event."""
+@click.group(invoke_without_command=True)
+@click.pass_context
+def episode(context: click.Context) -> None:
+    """List the episodes (books, trades and outcomes of one event); build, import or check one."""
+    if context.invoked_subcommand is not None:
+        return
+    root = settings().episodes_path
+    if rows := list_episodes(root):
+        _print_episodes(rows)
+    else:
+        click.echo(f"No episodes in {root}; `bellwether episode build RECORDING` creates one.")
 
 
 @episode.command()
@@ -44,15 +51,7 @@ def episode() -> None:
 )
 @click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
 @_FEE
-@AS_JSON
-def build(
-    recording: str,
-    *,
-    results: tuple[str, ...],
-    infer_results: bool,
-    fee: str | None,
-    as_json: bool,
-) -> None:
+def build(recording: str, *, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
     """Build an episode for each event in RECORDING, with market data from the lake."""
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_results
 
@@ -68,7 +67,7 @@ def build(
         click.echo(f"{missing}: no book of it was recorded", err=True)
     if not episodes:
         raise ConfigError(f"building episodes of {recording}: no book of any of its markets was recorded")
-    _show_episodes(episodes, as_json=as_json)
+    _print_written(episodes)
 
 
 def _load_listings(tickers: Sequence[str], fee: str | None) -> Listings:
@@ -96,15 +95,7 @@ def _write_episode(content: Content) -> Episode:
     help="Side of the trades' prices: the taker's, YES, or the one that fits the books.",
 )
 @_FEE
-@AS_JSON
-def import_(
-    folder: Path,
-    *,
-    name: str | None,
-    trade_price: str,
-    fee: str | None,
-    as_json: bool,
-) -> None:
+def import_(folder: Path, *, name: str | None, trade_price: str, fee: str | None) -> None:
     """Import the episode in FOLDER, Bellwether's or one of PredictionMarketBench (full books, whole cents)."""
     from bellwether.replay.episode import load, read_pmb
     from bellwether.replay.episode_builder import with_fees
@@ -114,21 +105,7 @@ def import_(
     about = replace(content.metadata, episode_id=chosen)
     if about.venue == "kalshi":
         about = with_fees(about, _load_listings(about.tickers, fee))
-    _show_episodes([_write_episode(replace(content, metadata=about))], as_json=as_json)
-
-
-@episode.command("list")
-@AS_JSON
-def list_(*, as_json: bool) -> None:
-    """List the episodes with their metadata and settlements."""
-    root = settings().episodes_path
-    rows = list_episodes(root)
-    if as_json:
-        emit(rows)
-    elif rows:
-        _print_episodes(rows)
-    else:
-        click.echo(f"No episodes in {root}; `bellwether episode build RECORDING` creates one.")
+    _print_written([_write_episode(replace(content, metadata=about))])
 
 
 def _print_episodes(rows: list[dict[str, Any]]) -> None:
@@ -143,50 +120,26 @@ def _print_episodes(rows: list[dict[str, Any]]) -> None:
             console().print(f"{row['episode']}: {row['problem']}", markup=False, soft_wrap=True)
 
 
-def _episode_row(episode: Episode) -> dict[str, Any]:
-    return build_row(episode.id, episode.metadata, episode.content.settlements, episode.digest)
-
-
-def _show_episodes(episodes: list[Episode], *, as_json: bool) -> None:
-    if as_json:
-        emit([{**_episode_row(written), "digest": written.digest, "folder": str(written.folder)} for written in episodes])
-        return
-
+def _print_written(episodes: list[Episode]) -> None:
     for written in episodes:
         for warning in written.warnings:
             click.echo(f"{written.id}: {warning}", err=True)
-        row = _episode_row(written)
+        row = build_row(written.id, written.metadata, written.content.settlements, written.digest)
         text = f"{written.id}: {row['markets']} markets, {row['hours']} h, {row['settled']} settled, digest {row['digest']}"
         console().print(text, markup=False, soft_wrap=True)
 
 
 @episode.command()
 @click.argument("which", metavar="PATH|ID")
-@AS_JSON
 @click.pass_context
-def validate(context: click.Context, which: str, *, as_json: bool) -> None:
+def validate(context: click.Context, which: str) -> None:
     """Check an episode, by folder or id, and list all findings; exit with 1 if it is invalid."""
     from bellwether.replay.episode import validate as check
 
     folder = place(which) if place(which).is_dir() else settings().episodes_path / which
     if not folder.is_dir():
-        raise ConfigError(
-            f"checking the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode list` lists the episodes"
-        )
+        raise ConfigError(f"checking the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode` lists the episodes")
     report = check(folder)
-    if as_json:
-        emit(_report_document(report))
-    else:
-        console().print(report.text(), markup=False, soft_wrap=True)
+    console().print(report.text(), markup=False, soft_wrap=True)
     if not report.is_valid:
         context.exit(1)
-
-
-def _report_document(report: Report) -> dict[str, Any]:
-    return {
-        "episode": report.name,
-        "valid": report.is_valid,
-        "digest": report.digest,
-        "counts": dict(report.counts),
-        "findings": [asdict(finding) for finding in report.findings],
-    }

@@ -49,10 +49,10 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     "Forecasts in files": (LazyCommand("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),
     "Replay": (
         LazyCommand("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
-        LazyCommand("episode", "cli.episode:episode", "Build, import, list and check episodes."),
+        LazyCommand("episode", "cli.episode:episode", "List, build, import and check episodes."),
         LazyCommand("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
     ),
-    "Arena": (LazyCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its leaderboard."),),
+    "Arena": (LazyCommand("arena", "cli.arena:arena", "Run and explain weeks of the arena; rank families."),),
     "Publication and backup": (
         LazyCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
         LazyCommand("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.console import console, emit
-from bellwether.errors import ConfigError
+from bellwether.console import console
 from bellwether.forecasting.listing import list_forecasters
-from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from bellwether.forecasting.listing import ListedForecaster
@@ -25,24 +22,14 @@ _SHORT = {"key missing": "no key", "extra not installed": "no extra"}
 
 
 @click.command()
-@click.option("--provider", help="Only models of this provider, such as openai or sandbox.")
-@click.option("--ready", is_flag=True, help="Only models that can be called now.")
-@AS_JSON
-def models(provider: str | None, ready: bool, as_json: bool) -> None:
+def models() -> None:
     """List models and baselines with provider, knowledge cutoff, key and price.
 
     Keys are read from the environment and never shown. Prices are from the registry or LiteLLM's price map. docs/models.md explains how to add a model.
     """
     entries = list_forecasters()
-    providers = list(dict.fromkeys(entry.provider for entry in entries))
-    if provider is not None and provider not in providers:
-        raise ConfigError(f"listing models: unknown provider {provider!r}; known are {', '.join(providers)}")
-    chosen = [entry for entry in entries if provider in (None, entry.provider) and (entry.ready or not ready)]
-    if as_json:
-        emit([asdict(entry) for entry in chosen])
-        return
-    console().print(_models_table(chosen, console().width))
-    console().print(_caption(chosen), markup=False, soft_wrap=True)
+    console().print(_models_table(entries, console().width))
+    console().print(_caption(entries), markup=False, soft_wrap=True)
 
 
 def _models_table(chosen: list[ListedForecaster], width: int) -> Grid:
@@ -69,7 +56,6 @@ def _caption(chosen: list[ListedForecaster]) -> str:
     lines = [f"{len(chosen)} forecasters, {sum(entry.ready for entry in chosen)} ready here. A missing price is unknown."]
     if missing:
         lines.append(f"Missing keys: {', '.join(missing)}.")
-    lines.append("--json adds ids, sources of cutoffs, and which forecasters run by default.")
     return "\n".join(lines)
 
 

@@ -190,7 +190,7 @@ def main(words: list[str]) -> int:
         print(f"Commands of another shell use it after: . {exports}\n", flush=True)
         subprocess.run([BELLWETHER, "demo", *words], env=fleet.environment("laptop"), cwd=fleet.folder, check=True)
         print("\nThe same demo on one machine, for comparison ...", flush=True)
-        subprocess.run([BELLWETHER, "demo", "--json", *words], env=fleet.embedded, cwd=fleet.folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([BELLWETHER, "demo", *words], env=fleet.embedded, cwd=fleet.folder, check=True, stdout=subprocess.DEVNULL)
         different = compare(fleet.embedded, fleet.environment("laptop"))
         print("\n".join(different) if different else "All tables are equal.")
         print(f"UI: {fleet.settings['BELLWETHER_UI']}. Ctrl-C stops everything.", flush=True)

@@ -116,16 +116,16 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
         raise type(first)(f"{first}.{others}") if others else first
 
 
-def print_summary(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Print at the end of a command the number of runs, the paths of the results, and what stopped. stopped: reasons by name.
+def emit_summary(work: Runner, results: Mapping[str, Any]) -> None:
+    """Print at the end of a command, as JSON, the number of runs, their seconds by job, and the command's own results."""
+    config, stats = settings(), work.stats
+    runs = {"warehouse": config.warehouse_uri, "lake": config.lake_uri, "runs": stats.runs, "fresh": stats.fresh, "seconds": stats.by_job}
+    emit({**runs, **results})
 
-    results: tables for `--json`; without it, the caller has printed them.
-    """
+
+def print_summary(work: Runner, *, stopped: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Print at the end of a command the number of runs, the paths of the results, and what stopped. stopped: reasons by name."""
     config = settings()
-    summary = {"warehouse": config.warehouse_uri, "lake": config.lake_uri, "runs": work.stats.runs, "fresh": work.stats.fresh}
-    if as_json:
-        emit({**summary, "seconds": work.stats.by_job, **results, "stopped": dict(stopped)})
-        return
     console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions up to date")
     console().print(f"Warehouse  {config.warehouse_uri}", soft_wrap=True)
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"

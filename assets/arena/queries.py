@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_arena(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
+def open_arena(run: str = "reading") -> Iterator[WeekContext]:
     """Open the arena of the settings, with lake, journal, venues and models, until the context ends.
 
-    lineup, methodology: names for new cohorts, by default those of the settings. run: name under which results are stored and calls are paid for.
+    run: name under which results are stored and calls are paid for.
     """
     from resources.arena import ArenaResource
 
     arena = ArenaResource.of(settings())
     try:
-        yield arena.world(run, lineup=lineup, methodology=methodology)
+        yield arena.world(run)
     finally:
         arena.journal.journal.close()
 

@@ -22,27 +22,18 @@ if TYPE_CHECKING:
 _CONTAMINATED = 4
 
 
-def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
-    """Return the published leaderboards of releases, and print them unless `as_json`."""
-    rows = {
-        name: query(
-            settings().warehouse_uri,
-            "SELECT * FROM benchmark.leaderboard WHERE release = $r ORDER BY rank NULLS LAST, forecaster",
-            {"r": name},
-        )
-        for name in releases
-    }
-    if not as_json:
-        for name, frame in rows.items():
-            console().print(leaderboard_table(name, frame))
-    return {"leaderboards": {name: frame.to_dicts() for name, frame in rows.items()}}
+def print_leaderboards(releases: Sequence[str]) -> None:
+    """Print the published leaderboards of releases."""
+    sql = "FROM benchmark.leaderboard WHERE release = $release ORDER BY rank NULLS LAST, forecaster"
+    for name in releases:
+        console().print(leaderboard_table(name, query(settings().warehouse_uri, sql, {"release": name})))
 
 
-def demo(as_json: bool) -> dict[str, Any]:
-    """Return the leaderboard of the demo's release, and print it unless `as_json`."""
+def print_demo_leaderboard() -> None:
+    """Print the leaderboard of the demo's release."""
     from assets.benchmark.runs import DEMO
 
-    return show_leaderboards((DEMO,), as_json)
+    print_leaderboards((DEMO,))
 
 
 def _exclusion_note(frame: pl.DataFrame) -> str:

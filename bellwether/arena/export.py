@@ -38,7 +38,7 @@ def build_cohort_tables(
     rows, universe = Facts.load(lake), lake.slice(table("arena/universe"), missing="skip").read()
     agents = rows.agents.filter(pl.col("week") == cohort)
     if agents.is_empty():
-        raise ConfigError(f"exporting the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
+        raise ConfigError(f"exporting the cohort {cohort}: no cohort started in this week; `bellwether arena` lists them")
     is_own = pl.col("agent_id").is_in(agents["agent_id"].implode())
     decisions, trades = rows.decisions.filter(is_own), rows.trades.filter(is_own)
     is_traded = pl.col("market_id").is_in(trades["market_id"].unique().implode())

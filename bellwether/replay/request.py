@@ -189,7 +189,7 @@ def _raise_unknown(name: str) -> NoReturn:
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ConfigError(
         f"opening the episode {name!r:.80}: metadata.json is missing in {Path(name).absolute()} and below {below}; {hint}"
-        "list episodes with `bellwether episode list`"
+        "list episodes with `bellwether episode`"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
@@ -124,5 +123,4 @@ def _filled(declared: Table) -> pl.DataFrame:
 
 def test_a_leaderboard_is_dated(arena_home: Lake) -> None:
     assert CliRunner().invoke(main, ["arena", "leaderboard"]).stdout.endswith("As of 2026-04-19 08:30 UTC.\n")
-    assert json.loads(CliRunner().invoke(main, ["arena", "leaderboard", "--json"]).stdout)["as_of"] == "2026-04-19T08:30:00+00:00"
     assert "As of 2026-05-01 00:00 UTC." in CliRunner().invoke(main, ["arena", "leaderboard", "--known-at", "2026-05-01"]).stdout

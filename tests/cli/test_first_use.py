@@ -42,10 +42,9 @@ def said(result: Result) -> str:
     return " ".join((result.output + str(result.exception or "")).split())
 
 
-def test_the_leaderboard_is_a_table_and_json(demo: World) -> None:
-    assert "market-24h" in shown("leaderboard")
-    rows = json.loads(shown("leaderboard", RELEASE, "--json"))[RELEASE]
-    assert {row["forecaster"] for row in rows} == set(FORECASTERS)
+def test_the_leaderboard_lists_the_forecasters_of_a_release(demo: World) -> None:
+    board = shown("leaderboard", RELEASE)
+    assert [name for name in FORECASTERS if name not in board] == []
 
 
 def test_queries_of_the_tour_run(demo: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,31 +66,24 @@ def test_doctor_finds_a_sound_installation(demo: World) -> None:
 
 
 def test_the_arena_shows_weeks_cohorts_agents_and_decisions(demo: World) -> None:
-    weeks = json.loads(shown("arena", "status", "--json"))["weeks"]
-    assert weeks[0]["week"] == str(WEEKS[-1])
-    assert str(WEEK) in shown("arena", "status")
+    assert [str(week) for week in WEEKS if str(week) not in shown("arena")] == []
     assert "reconstructed cohorts" in shown("arena", "leaderboard")
-    board = json.loads(shown("arena", "leaderboard", "--json"))["arena"]
-    assert {row["completed"] for row in board} == {sum(row["complete"] for row in weeks)}
-    assert {"favourite", "hold"} <= {row["family"] for row in json.loads(shown("arena", "show", str(WEEK), "--json"))["agents"]}
-    assert "cash movements" in shown("arena", "show", str(WEEK), "random")
+    agents = shown("arena", "explain", str(WEEK))
+    assert "favourite" in agents and "hold" in agents
+    assert "cash movements" in shown("arena", "explain", f"{WEEK}/random")
     text = shown("arena", "explain", f"{WEEK}/favourite/{WEEK}")
     assert "You manage a paper portfolio" in text
     assert "Read as" in text and "BUY" in text
-    found = json.loads(shown("arena", "explain", f"{WEEK}/favourite/{WEEK}", "--json"))
-    (decision,) = found["decision"]
-    assert decision["action"] == "BET"
-    assert len(found["trades"]) == len(json.loads(decision["decision"])["bets"])
 
 
 @pytest.mark.nightly
 def test_a_dry_run_of_the_arena_shows_prompts_and_their_maximum_cost(demo: World) -> None:
     words = ("arena", "run", "--week", str(EMPTY_WEEK), "--dry-run")
-    found = json.loads(shown(*words, "--lineup", "sandbox", "--json"))
+    found = json.loads(shown(*words, "--json"))
     assert (found["week"], found["reconstructed"]) == (str(EMPTY_WEEK), True)
     assert 0 < found["most_dollars"] < 1, "at the prices of the sandbox"
-    assert len(found["prompts"]) == len(json.loads(shown("arena", "show", str(WEEK), "--json"))["agents"])
-    assert "At most $0.00" in shown(*words, "--lineup", "rules")
+    assert {prompt["decision"].split("/")[1] for prompt in found["prompts"]} >= {"favourite", "hold"}
+    assert "At most $0.00" in call(*words, BELLWETHER_LINEUP="rules").stdout
 
 
 def test_unknown_names_are_refused_with_the_probable_ones(demo: World, tmp_path: Path) -> None:
@@ -105,9 +97,10 @@ def test_unknown_names_are_refused_with_the_probable_ones(demo: World, tmp_path:
         (("export", other, "--to", str(tmp_path)), f"did you mean {RELEASE}?"),
         (("arena", "run", "--week", "2027-01-01"), "is not in the world sandbox"),
         (("arena", "run", "--dry-run", "--weeks", "2"), "--dry-run shows one week"),
-        (("arena", "show", str(EMPTY_WEEK)), "no cohort started"),
-        (("arena", "explain", "yesterday"), "COHORT/FAMILY/WEEK"),
-        (("arena", "run", "--dry-run", "--week", str(EMPTY_WEEK), "--lineup", "nobody's"), "does not exist"),
+        (("arena", "explain", str(EMPTY_WEEK)), "no cohort started in this week; `bellwether arena` lists them"),
+        (("arena", "explain", f"{WEEK}/nobody"), f"`bellwether arena explain {WEEK}` lists its families"),
+        (("arena", "explain", f"{WEEK}/favourit/{WEEK}"), f"did you mean {WEEK}/favourite/{WEEK}"),
+        (("arena", "explain", "yesterday"), "is not a valid day"),
     ):
         result = call(*words)
         assert result.exit_code != 0
@@ -149,8 +142,8 @@ def test_commands_that_only_read_create_nothing_in_a_new_home(tmp_path: Path, mo
         "journal",
         "events",
         "release",
-        f"arena run --dry-run --week {EMPTY_WEEK} --lineup rules",
-        "arena status",
+        f"arena run --dry-run --week {EMPTY_WEEK}",
+        "arena",
         f"arena explain {WEEK}/hold/{WEEK}",
         "evaluate --dry-run --models sandbox-calibrated",
         "query FROM(meta.tables)",

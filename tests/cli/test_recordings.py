@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.recordings.recording import Recording, RecordingStatus
+from bellwether.recordings.recording import Recording, RecordingStatus, list_recordings
 from bellwether.settings import settings
 from cli.main import main
 from tests.captures import GAME
@@ -31,9 +31,9 @@ def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "mine: time was up" in done.output
     assert "0 lost" in done.output
-    [row] = json.loads(run("recordings", "--json").output)
-    assert (row["recording"], row["status"], row["source"], row["lost"]) == ("mine", "finished", "websocket", 0)
-    assert row["frames"] == Recording(settings().recordings_path / "mine").done["frames"] > 0
+    recording = Recording(settings().recordings_path / "mine")
+    assert (recording.status, recording.about.source) == (RecordingStatus.FINISHED, "websocket")
+    assert recording.done["frames"] > 0
     again = run("record", event, "--minutes", "0.02", "--name", "mine")
     assert again.exit_code == 1
     assert "recording mine: already finished; choose another name" in again.output
@@ -42,8 +42,8 @@ def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
 def test_polling_is_recorded_without_a_key() -> None:
     done = run("record", GAME, "--minutes", "0.02", "--rest", "--interval", "0.2")
     assert done.exit_code == 0, done.output
-    [row] = json.loads(run("recordings", "--json").output)
-    assert (row["source"], row["status"]) == ("rest", "finished")
+    [recording] = list_recordings(settings().recordings_path)
+    assert (recording.about.source, recording.status) == ("rest", RecordingStatus.FINISHED)
 
 
 def test_an_unknown_event_is_named_in_one_line() -> None:
@@ -89,7 +89,7 @@ def test_the_events_that_can_be_recorded_are_listed_and_searched() -> None:
     word = found[event]["title"].split()[-1].upper()
     some = [row["event"] for row in json.loads(run("events", event.lower(), word, "--json").stdout)]
     assert some == [event]
-    shown = run("events", event, "--rows", "5").output
+    shown = run("events", event).output
     assert event in shown
     assert f"`bellwether record {event}` records it" in " ".join(shown.split())
 
@@ -105,11 +105,8 @@ def test_recordings_are_listed_with_what_is_missing() -> None:
     assert "No recordings in" in run("recordings").output
     recorded(root / "holes", frames(snapshot(A, 1), delta(A, 9)))
     recorded(root / "open", frames(snapshot(A, 1)), finish=False)
-    rows = {row["recording"]: row for row in json.loads(run("recordings", "--json").output)}
-    assert (rows["holes"]["lost"], rows["holes"]["book_outages"], rows["open"]["status"]) == (7, 1, "interrupted")
-    shown = run("recordings").output
-    assert "holes" in shown
-    assert "finished" in shown
+    rows = {words[0]: words[1:] for line in run("recordings").output.splitlines() if (words := line.replace("│", " ").split())}
+    assert (rows["holes"], rows["open"][0]) == (["finished", "2", "2", "0", "1", "7", "1"], "interrupted")
 
 
 def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:

@@ -25,15 +25,15 @@ READING = (
     f"arena explain {WEEK}/favourite/{WEEK}",
     f"arena leaderboard --known-at {WEEKS[1]}",
     f"arena run --week {WEEK} --dry-run",
-    f"arena show {WEEK}",
-    f"arena show {WEEK} favourite",
-    "arena status",
+    f"arena explain {WEEK}",
+    f"arena explain {WEEK}/favourite",
+    "arena",
     f"backtest --agent buy-and-hold --episode {EVENT}",
     "doctor",
     "doctor --files",
-    "episode list",
+    "episode",
     f"episode validate {EVENT}",
-    "events --rows 3",
+    "events",
     "evaluate --models sandbox-noisy --samples 50 --dry-run",
     "journal",
     "journal failures",
@@ -48,9 +48,9 @@ READING = (
 TABLES = (
     *PRINTED,
     "agents",
-    f"arena show {WEEK}",
-    "arena status",
-    "episode list",
+    f"arena explain {WEEK}",
+    "arena",
+    "episode",
     "journal",
     "models",
     "recordings",
@@ -161,4 +161,4 @@ def test_tables_fit_the_terminal_and_break_no_name(demo: World, tmp_path: Path, 
         ruled = [line for line in shown.splitlines() if re.search("[─━]{3}", line)]
         assert ruled, (words, shown)
         assert max(map(len, ruled)) <= width, words
-    assert EVENT in called("episode list", tmp_path).output
+    assert EVENT in called("episode", tmp_path).output

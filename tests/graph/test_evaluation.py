@@ -30,6 +30,7 @@ from bellwether.forecasting import forecaster
 from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
+from bellwether.lake.warehouse import query
 from bellwether.models.client import Limits
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -268,7 +269,8 @@ class Commands:
         return result.exit_code, json.loads(result.stdout)
 
     def leaderboard(self, release: str = FEW) -> dict[str, dict[str, Any]]:
-        return {row["forecaster"]: row for row in json.loads(self.run("leaderboard", release, "--json").stdout)[release]}
+        board = query(self.world.config.warehouse_uri, "FROM benchmark.leaderboard WHERE release = $release", {"release": release})
+        return {row["forecaster"]: row for row in board.to_dicts()}
 
     def forecasts(self, model: str, release: str = FEW) -> pl.DataFrame:
         return self.world.lake.slice(table("benchmark/forecasts"), [(release, model)]).read()

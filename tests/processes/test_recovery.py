@@ -155,9 +155,11 @@ def test_a_killed_evaluation_is_resumed_and_no_stored_answer_is_requested_again(
             return int(journal.counts().filter(pl.col("model").str.ends_with("@many"), state="answered")["calls"].sum())
 
     with provider(latency=0.02) as (served, url):
-        write_models(home / "registry", url, {"many": {"model": "openai/calibrated", "samples": samples, "combine": "median"}})
+        write_models(
+            home / "registry", url, {"many": {"model": "openai/calibrated", "samples": samples, "combine": "median", "concurrency": 1}}
+        )
         variables = {"BELLWETHER_REGISTRY": str(home / "registry"), VARIABLE: KEY}
-        words = ("-m", "bellwether", "evaluate", "--models", "many", "--samples", str(questions), "--concurrency", "1", "--json")
+        words = ("-m", "bellwether", "evaluate", "--models", "many", "--samples", str(questions))
         process = begin(home, *words, **variables)
         wait_until(lambda: process.poll() is not None or served.calls("calibrated") >= 5, "five requests")
         assert process.poll() is None, process.communicate(timeout=60)

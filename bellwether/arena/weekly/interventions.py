@@ -47,7 +47,7 @@ def close_agent(context: WeekContext, agent_id: str, by: str, reason: str) -> In
     key = parse_agent_key(agent_id)
     cohort = load_cohort(context.records, key.cohort)
     if cohort is None or key.family not in cohort.members:
-        raise ConfigError(f"closing {agent_id}: unknown agent; `bellwether arena show {key.cohort}` lists the agents of the cohort")
+        raise ConfigError(f"closing {agent_id}: unknown agent; `bellwether arena explain {key.cohort}` lists the agents of the cohort")
     return record_intervention(context.records, Intervention(InterventionKind.CLOSE, key.agent_id, by, reason, context.now()))
 
 
@@ -59,7 +59,7 @@ def archive_cohort(context: WeekContext, cohort: date, by: str, reason: str) -> 
     _require_text(f"archiving {cohort}", by, reason)
     stored = load_cohort(context.records, cohort)
     if stored is None:
-        raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena status` lists them")
+        raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena` lists them")
     archive = record_intervention(context.records, Intervention(InterventionKind.ARCHIVE, cohort.isoformat(), by, reason, context.now()))
     for family in sorted(stored.members):
         close_agent(context, AgentKey(cohort, family).agent_id, archive.by, f"its cohort was archived: {archive.reason}")

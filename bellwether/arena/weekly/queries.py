@@ -88,7 +88,7 @@ def query_cohort(read: TableReader, cohort: date) -> pl.DataFrame:
     """Return the agents of a cohort with their latest portfolios and scores. Raises `ConfigError` for an unknown cohort."""
     agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
-        raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
+        raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena` lists them")
     newest = read(PORTFOLIOS).sort("at").group_by("agent_id").last().select("agent_id", "cash", "positions", "total", "profit")
     scored = read(SCORES).group_by("agent_id").agg(scored=pl.len(), brier_stated=pl.col("brier_stated").mean(), won=pl.col("won").mean())
     rows = agents.join(newest, on="agent_id", how="left").join(scored, on="agent_id", how="left")
@@ -118,7 +118,7 @@ def query_agent(read: TableReader, cohort: date, family: str) -> Mapping[str, pl
     agent = AgentKey(cohort, family).agent_id
     is_agent = pl.col("agent_id") == agent
     if read(AGENTS).filter(is_agent).is_empty():
-        raise ConfigError(f"showing {agent}: the family is not in the cohort {cohort}; `bellwether arena show {cohort}` lists its families")
+        raise ConfigError(f"showing {agent}: the family is not in the cohort {cohort}; `bellwether arena explain {cohort}` lists its families")
     refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
     decisions = read(DECISIONS).filter(is_agent).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
     return {

@@ -198,9 +198,8 @@ def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions
     assert "'@nowhere" in out.read_text()
     stored = Submissions(settings().submissions_path).read()
     pl.DataFrame([GOOD, later]).rename({"market_id": "market"}).write_csv(file)
-    again = CliRunner().invoke(main, ["submit", str(file), "--json"])
-    counts = json.loads(again.output)
-    assert (again.exit_code, counts["accepted"], counts["unchanged"], counts["refused"]) == (0, 0, 2, 0)
+    again = CliRunner().invoke(main, ["submit", str(file)])
+    assert (again.exit_code, "0 forecasts accepted, 2 unchanged, 0 refused" in again.output) == (0, True)
     pl.DataFrame([GOOD, {**later, "probability": "0.91"}, {**GOOD, "stated_at": "2026-03-02T18:00:00Z"}]).write_csv(file)
     again = CliRunner().invoke(main, ["submit", str(file)])
     assert again.exit_code == 1 and f"line 3: {AGAIN}" in again.output and "1 forecasts accepted, 1 unchanged, 1 refused" in again.output
