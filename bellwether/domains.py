@@ -21,12 +21,13 @@ from bellwether.errors import ConfigError
 class LazyCommand:
     """Command of the command line whose module is imported when the command is called.
 
-    name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`.
+    name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`. hidden: leave it out there.
     """
 
     name: str
     home: str
     short_help: str
+    hidden: bool = False
 
 
 @dataclass(frozen=True)

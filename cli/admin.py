@@ -88,7 +88,11 @@ def worker(name: str | None) -> None:
 @click.command()
 @click.option("--live", is_flag=True, help="Test every venue and every configured key instead; keys are not shown.")
 @click.option("--files", is_flag=True, help="Compare all files of the lake with their checksums instead.")
-@click.option("--rebuild", is_flag=True, help="Rebuild a lost catalog of the lake instead, and list uncommitted files.")
+@click.option(
+    "--rebuild",
+    is_flag=True,
+    help="Rebuild a lost catalog of the lake instead, replace a lost journal by an empty one, and list uncommitted files.",
+)
 @click.option(
     "--backup",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -117,6 +121,7 @@ def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt
         return
     if rebuild:
         _rebuild_catalog(backup, adopt, as_json)
+        _replace_lost_journal()
         return
 
     findings = examine(settings())
@@ -183,6 +188,20 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool)
     for manifest in uncommitted:
         text = f"uncommitted {manifest.file}: {manifest.rows:,} rows, run {manifest.run_id}, {manifest.written_at:%Y-%m-%d %H:%M:%S} UTC"
         console().print(text, markup=False, soft_wrap=True)
+
+
+def _replace_lost_journal() -> None:
+    """Create an empty journal if it is missing while the lake has answers of models, and print that they may be paid for again."""
+    from bellwether.journal import Journal
+
+    with Journal.of(settings()) as journal:
+        if journal.exists():
+            return
+        try:
+            journal.require_no_answers()
+        except LakeError:
+            journal.create()
+            click.echo(f"created the empty journal {journal.where}: answers in the lake may be paid for again", err=True)
 
 
 def _test_connections(as_json: bool) -> None:

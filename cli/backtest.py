@@ -257,9 +257,9 @@ def agents(ctx: click.Context) -> None:
 @click.argument("name")
 @click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="File of the agent.  [default: NAME.py]")
 def new(name: str, to: Path | None) -> None:
-    """Write a working agent and its test, as a start: `bellwether agents new my-maker`.
+    """Write a working agent and its test, as a start.
 
-    Existing files are not overwritten.
+    For example `bellwether agents new my-maker`. Existing files are not overwritten.
     """
     agent, test = write_agent(name, to)
     path = agent.name if to is None else to

@@ -52,7 +52,10 @@ def episode(context: click.Context) -> None:
 @click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
 @_FEE
 def build(recording: str, *, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
-    """Build an episode for each event in RECORDING, with market data from the lake."""
+    """Build the episodes of RECORDING.
+
+    Each of its events becomes one, with market data from the lake.
+    """
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_results
 
     source = find_recording(settings().recordings_path, recording)
@@ -96,7 +99,10 @@ def _write_episode(content: Content) -> Episode:
 )
 @_FEE
 def import_(folder: Path, *, name: str | None, trade_price: str, fee: str | None) -> None:
-    """Import the episode in FOLDER, Bellwether's or one of PredictionMarketBench (full books, whole cents)."""
+    """Import the episode in FOLDER.
+
+    It is Bellwether's, or one of PredictionMarketBench (full books, whole cents).
+    """
     from bellwether.replay.episode import load, read_pmb
     from bellwether.replay.episode_builder import with_fees
 
@@ -133,7 +139,10 @@ def _print_written(episodes: list[Episode]) -> None:
 @click.argument("which", metavar="PATH|ID")
 @click.pass_context
 def validate(context: click.Context, which: str) -> None:
-    """Check an episode, by folder or id, and list all findings; exit with 1 if it is invalid."""
+    """Check an episode, by folder or id.
+
+    All findings are listed; the command exits with 1 if the episode is invalid.
+    """
     from bellwether.replay.episode import validate as check
 
     folder = place(which) if place(which).is_dir() else settings().episodes_path / which

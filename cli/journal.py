@@ -69,17 +69,12 @@ def _format_lease(status: CallStatus) -> str:
 
 
 @journal.command()
-def create() -> None:
-    """Create an empty journal; answers in an existing lake may be paid for again."""
-    with _open_journal() as opened:
-        opened.create()
-        console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
-
-
-@journal.command()
 @AS_JSON
 def failures(as_json: bool) -> None:
-    """List failed calls with keys and reasons; the next run retries open ones."""
+    """List failed calls with keys and reasons.
+
+    The next run retries open ones.
+    """
     with _open_journal() as opened:
         statuses = [*opened.failures(), *opened.unanswered()] if opened.exists() else []
     if as_json:
@@ -99,7 +94,10 @@ def failures(as_json: bool) -> None:
 @click.option("--note", default="", help="Reason, stored with the failure.")
 @click.option("--by", default=None, help="Name of the operator.  [default: your login name]")
 def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
-    """Reopen failed calls, so that the next run repeats them; the first 8 digits of a KEY suffice."""
+    """Reopen failed calls, so that the next run repeats them.
+
+    The first 8 digits of a KEY suffice.
+    """
     with _open_journal() as opened:
         for key in [opened.find(beginning) for beginning in keys]:
             opened.reopen(key, by=by or getpass.getuser(), note=note)

@@ -25,8 +25,8 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         LazyCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
         LazyCommand("doctor", "cli.admin:doctor", "Check the installation."),
         LazyCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
-        LazyCommand("worker", "cli.admin:worker", "Execute runs of a Celery fleet."),
-        LazyCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
+        LazyCommand("worker", "cli.admin:worker", "Execute runs of a Celery fleet.", hidden=True),
+        LazyCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted.", hidden=True),
     ),
     "Data": (
         LazyCommand("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
@@ -65,7 +65,7 @@ class Lazy(click.Command):
     """Command that is imported only when it is called. declared: name, module, and line in the help."""
 
     def __init__(self, declared: LazyCommand) -> None:
-        super().__init__(declared.name, short_help=declared.short_help)
+        super().__init__(declared.name, short_help=declared.short_help, hidden=declared.hidden)
         self.declared = declared
 
     def load(self) -> click.Command:

@@ -343,5 +343,5 @@ def require_no_answers(config: Settings, where: str) -> None:
         if stored.rows and stored.scan().filter(answered).head(1).collect().height:
             raise LakeError(
                 f"opening the journal {where}: it is missing or empty, while the lake has answers of models in {name}, which could be paid for "
-                "twice. Restore the journal from a backup, or start a new one with `bellwether journal create`"
+                "twice. Restore the journal from a backup, or create an empty one with `bellwether doctor --rebuild`"
             )

@@ -66,7 +66,6 @@ OTHERS = {
     "demo",
     "episode build",
     "episode import",
-    "journal create",
     "journal reopen",
     "pull",
     "record",

@@ -6,11 +6,13 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
 from bellwether.backup import backup
 from bellwether.errors import ConfigError
+from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.lake.recovery import adopt, find_uncommitted, read_publication, rebuild
 from bellwether.lake.warehouse import publish, query
@@ -82,4 +84,13 @@ def test_the_command_starts_from_the_newer_of_publication_and_backup(config: Set
     assert json.loads(done.stdout) == {"partitions": 3, "source": str(folder / "lake.catalog.db"), "adopted": [], "uncommitted": []}
     assert lake.slice(PRICES).read().equals(prices(seed=1))
     again = CliRunner().invoke(main, ["doctor", "--rebuild"], catch_exceptions=False)
-    assert (again.exit_code, again.stdout) == (0, "")
+    assert (again.exit_code, again.output) == (0, "")
+
+
+def test_a_journal_that_is_lost_while_there_are_answers_is_replaced_by_an_empty_one(config: Settings) -> None:
+    answers = forecasts(forecaster="m").with_columns(call_key=pl.lit("key"))
+    Lake.of(config).write(FORECASTS, ("2025q3", "m"), answers, run_id="r2")
+    done = CliRunner().invoke(main, ["doctor", "--rebuild"], catch_exceptions=False)
+    assert "answers in the lake may be paid for again" in done.stderr
+    with Journal.of(config) as journal:
+        assert journal.exists()
