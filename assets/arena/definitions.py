@@ -16,8 +16,8 @@ def definitions(config: Settings) -> dg.Definitions:
     """Build the assets, jobs, schedules, sensors and resources of the arena."""
     return dg.Definitions(
         assets=apply_policies(dg.load_assets_from_modules([assets, rankings]), config),
-        jobs=(*JOBS, marks.TICK),
-        schedules=SCHEDULES,
-        sensors=(*SENSORS, marks.marks),
+        jobs=(*JOBS, marks.MARKS_NOW),
+        schedules=(*SCHEDULES, marks.hourly_marks),
+        sensors=SENSORS,
         resources={"arena": ArenaResource.of(config)},
     )

@@ -75,11 +75,11 @@ def poll_market(work: Runner, market_id: str) -> None:
 def update_results(work: Runner, *, present: bool = False) -> BellwetherError | None:
     """Update evidence, marks (prices of positions) and results where they are out of date. present: also store current prices.
 
-    Returns the error if the current marks could not be stored; the next tick of the sensor stores them.
+    Returns the error if the current marks could not be stored; the next hourly run stores them.
     """
     _collect_evidence(work)
     _reconstruct_marks(work)
-    # In a fleet the daemon's sensor stores marks.
+    # In a fleet the schedule stores marks.
     failed = _store_marks() if present and settings().fleet is None else None
     if work.due((*BOOK_TABLES, "arena/submissions", *RANKING_TABLES)) or _has_new_submissions(work):
         work.launch(jobs.BOOKS, "arena books")

@@ -122,7 +122,7 @@ def test_no_sensor_and_no_condition_requests_a_run(demo_copy: World, monkeypatch
             found = tick(demo_copy, sensor)
             assert not found.run_requests and not found.dynamic_partitions_requests, sensor.name
             evaluated.add(sensor.name)
-    expected = {"registry", "finished_recordings", "recorded_episodes", "publisher", "resolutions", "marks", "past_marks", "automation"}
+    expected = {"registry", "finished_recordings", "recorded_episodes", "publisher", "resolutions", "past_marks", "automation"}
     assert evaluated >= expected
 
 

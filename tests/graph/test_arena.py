@@ -13,9 +13,8 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from assets.arena import runs
+from assets.arena import marks, runs
 from assets.arena.jobs import AGENTS, BOOKS, MARKS
-from assets.arena.marks import TICK, marks
 from assets.arena.partitions import WEEK as PARTITIONS
 from assets.arena.queries import open_table_reader
 from assets.arena.schedules import past_marks, resolutions, weekly_decisions
@@ -193,26 +192,29 @@ def test_the_books_have_the_marks_of_the_day_under_way(tmp_path: Path, monkeypat
 
 
 def _check_tick(world: World, now: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sensor sends no request to a venue; its run stores the marks, and no second run is requested meanwhile."""
+    """The schedule sends no request to a venue; its run stores the marks at six ticks, and no second run is requested meanwhile."""
 
     def ask() -> dg.RunRequest | dg.SkipReason:
         with (
             monkeypatch.context() as patch,
-            dg.build_sensor_context(instance=world.instance, resources={"arena": resource(world, "arena")}) as context,
+            dg.build_schedule_context(instance=world.instance, resources={"arena": resource(world, "arena")}) as context,
         ):
             patch.setattr(Polymarket, "fetch_midpoints", None)
-            return marks(context)  # type: ignore[return-value]
+            return marks.hourly_marks(context)  # type: ignore[return-value]
 
     prices, day = table("arena/prices"), (str(now.date()),)
     stored = rows(world, "arena/prices")
     world.lake.write(prices, day, stored.clear(), run_id="emptied")
     asked = ask()
     assert isinstance(asked, dg.RunRequest) and asked.tags == PROMPT
-    assert world.defs.resolve_job_def(TICK.name).execute_in_process(instance=world.instance).success
+    pauses: list[int] = []
+    monkeypatch.setattr(marks, "sleep", pauses.append)
+    done = world.defs.resolve_job_def(marks.MARKS_NOW.name).execute_in_process(instance=world.instance)
+    assert (done.success, pauses, len(done.get_asset_materialization_events())) == (True, [600] * 5, 1)
     assert rows(world, "arena/prices").drop("known_at").equals(stored.drop("known_at"))
     event = world.instance.get_latest_materialization_event(key("arena/prices"))
     assert event is not None and event.asset_materialization is not None and event.asset_materialization.partition == day[0]
-    world.instance.create_run_for_job(TICK, status=dg.DagsterRunStatus.STARTED)
+    world.instance.create_run_for_job(marks.MARKS_NOW, status=dg.DagsterRunStatus.STARTED)
     assert isinstance(ask(), dg.SkipReason)
 
 
@@ -243,9 +245,9 @@ def test_the_clock_requests_the_present_week_alone(demo: World) -> None:
 
 def test_sensors_request_nothing_where_no_live_cohort_holds_anything(demo: World) -> None:
     assert not tick(demo, resolutions).run_requests
-    found = tick(demo, marks)
-    assert not found.run_requests
-    assert "no live cohort has an open position" in str(found.skip_message)
+    with dg.build_schedule_context(instance=demo.instance, resources={"arena": resource(demo, "arena")}) as context:
+        skipped = marks.hourly_marks(context)
+    assert isinstance(skipped, dg.SkipReason) and "no live cohort has an open position" in str(skipped.skip_message)
 
 
 def test_marks_of_past_weeks_are_requested_once_their_trades_change(demo_copy: World) -> None:
