@@ -86,13 +86,18 @@ def make_each(
 def yield_outputs(
     context: dg.AssetExecutionContext, tables: Sequence[str], keys: Sequence[str], metadata: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[StepOutput]:
-    """Yield the outputs of a step whose partitions are stored already. keys: of the partitions. metadata: by partition and table."""
-    for partition, by_table in metadata.items():
-        for name, values in by_table.items():
-            context.add_asset_metadata(values, key(name), partition)
+    """Yield the outputs of a step whose partitions are stored already, and materializations of stored tables that the run does not select.
+
+    keys: of the partitions. metadata: by partition and table.
+    """
     for name in tables:
-        output = name.split("/")[1]
-        yield dg.Output(dict.fromkeys(keys, Unchanged()), output if output in context.op_def.output_dict else "result")
+        output = name.split("/")[1] if name.split("/")[1] in context.op_def.output_dict else "result"
+        if output not in context.op_execution_context.selected_output_names:
+            yield from yield_materializations([name], metadata)
+            continue
+        for partition, by_table in metadata.items():
+            context.add_asset_metadata(by_table.get(name, {}), key(name), partition)
+        yield dg.Output(dict.fromkeys(keys, Unchanged()), output)
 
 
 def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:

@@ -167,10 +167,12 @@ def _episode_metadata(rows: pl.DataFrame) -> dict[str, Any]:
 
 @dg.multi_asset(
     name="backtest",
-    outs={name.split("/")[1]: table_output(name, "numba", follows=ONCE) for name in BACKTEST_TABLES},
+    outs={name.split("/")[1]: table_output(name, "numba", follows=ONCE, is_required=False) for name in BACKTEST_TABLES},
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE_AGENT,
     backfill_policy=INDEPENDENT,
+    # A run of one table stores all of them, which belong together.
+    can_subset=True,
 )
 def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     context: dg.AssetExecutionContext,

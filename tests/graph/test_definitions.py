@@ -155,11 +155,10 @@ def test_the_ui_serves_the_site_and_explains_a_missing_page(tmp_path: Path) -> N
 
 
 def test_tables_of_rankings_are_materialized_one_by_one(defs: dg.Definitions) -> None:
-    """The UI asks for confirmation if a step builds more than the selection. Only pulls and backtests should do that."""
+    """The UI asks for confirmation if a step builds more than the selection. Only pulls should do that."""
     graph = defs.resolve_asset_graph()
     together = {key.to_user_string() for key in graph.get_all_asset_keys() if len(graph.get(key).execution_set_asset_keys) > 1}
-    assert {name.split("/")[0] for name in together} == {"raw", "replay"}
-    assert not together & {"replay/summary", "benchmark/leaderboard", "arena/leaderboard", "arena/rankings"}
+    assert {name.split("/")[0] for name in together} == {"raw"}
 
 
 def test_forecasters_that_need_a_key_are_listed_last_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,18 +94,19 @@ def test_a_rematerialized_day_has_the_same_bytes_and_sends_no_request(demo_copy:
 
 
 @pytest.mark.nightly
-def test_a_repeated_backtest_has_the_same_bytes(demo_copy: World) -> None:
+def test_a_backtest_of_one_table_stores_all_and_has_the_same_bytes_when_repeated(demo_copy: World) -> None:
     before = files(demo_copy)
     names = ("backtests", "orders", "fills", "equity", "market_pnl")
     result = execute(
         demo_copy,
         "replay",
-        *(f"replay/{name}" for name in names),
+        "replay/backtests",
         checks=False,
         partition_key=dg.MultiPartitionKey({"episode": EVENT, "agent": AGENTS[0]}),
     )
     assert result.success
     assert files(demo_copy) == before
+    assert {event.asset_key for event in result.get_asset_materialization_events()} == {key(f"replay/{name}") for name in names}
 
 
 @pytest.mark.nightly
