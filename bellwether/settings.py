@@ -149,6 +149,8 @@ class Settings(BaseSettings):
         default=None,
         description="address of the published site, to which the UI links; `bellwether ui` serves the site locally when left out",
     )
+    docs_url: str | None = Field(default=None, description="address of the published documentation, to which the site links")
+    code_url: str | None = Field(default=None, description="address of the published source code, to which the site links")
     tapes: Path | None = Field(
         default=None, description="folder where episodes are kept ready to replay, a cache; <home>/<world>/tapes when left out"
     )

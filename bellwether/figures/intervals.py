@@ -303,14 +303,15 @@ def _markouts(fills: pl.DataFrame) -> Rows:
     return rows
 
 
-def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerChart:
+def matrix(value: str, count: int, *, middle: float | None = None, domain: tuple[float, float] | None = None) -> alt.LayerChart:
     """Build a chart without data: a matrix with a row per name and a column per other, in the order set by `cells`.
 
     The rows are filled in later: those of `cells`; `mark` 1 draws a dot. value: title of the values. count: number of names. middle: value between
-    the two colours.
+    the two colours. domain: range of the colours, whose ends other values get.
     """
     # No sort lists of names: Vega-Lite would put them into an expression.
-    scale = alt.Scale(scheme="blues") if middle is None else alt.Scale(scheme="blueorange", domainMid=middle)
+    limits: dict[str, Any] = {} if domain is None else {"domain": list(domain), "clamp": True}
+    scale = alt.Scale(scheme="blues", **limits) if middle is None else alt.Scale(scheme="blueorange", domainMid=middle, **limits)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("other:N"), alt.Tooltip("value:Q", title=value, format=".4f"), alt.Tooltip("note:N")]
     own = alt.Chart().encode(
         x=alt.X(

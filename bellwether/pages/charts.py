@@ -10,18 +10,16 @@ from datetime import date
 from functools import cache
 from typing import Any
 
-from bellwether.figures import books, costs, equity
+from bellwether.figures import books, equity
 from bellwether.figures import intervals as interval_charts
 from bellwether.figures import reliability as reliability_charts
+from bellwether.figures import scatter as scatter_charts
 from bellwether.figures.canvas import PALETTE, STYLES, Rows, spec
 from bellwether.pages.model import Chart
+from bellwether.pages.values import visible_range
 
 #: Colours of a single line, and of names without a colour of their own.
 LINE, GREY = PALETTE[0], "#8a949c"
-#: Distance of two labels of a scatter chart below which the second is left out, as a share of the width.
-_APART = 0.25
-#: Spreads of the values that an axis of intervals may span.
-_MOST_SPREADS = 40
 __all__ = [
     "GREY",
     "LINE",
@@ -50,10 +48,17 @@ class Colours:
             self._numbers.setdefault(name, max(self._numbers.values(), default=-1) + 1)
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the colour of each name, grey without a number. Numbers from 16 on get a variant of an earlier colour that charts draw dashed or
-        dotted.
+        """Return the colour of each name, grey without a number. Colours of a page are distinct: a name whose colour has a lower number takes the
+        next free one. More than 16 names get variants of earlier colours that charts draw dashed or dotted.
         """
-        return {name: STYLES[self._numbers[name] % len(STYLES)] if name in self._numbers else GREY for name in names}
+        free = list(STYLES)
+        colours = dict.fromkeys(names, GREY)
+        for name in sorted({*names} & {*self._numbers}, key=lambda one: self._numbers[one]):
+            wanted = STYLES[self._numbers[name] % len(PALETTE)]
+            colours[name] = wanted if wanted in free else free[0] if free else STYLES[self._numbers[name] % len(STYLES)]
+            if free:
+                free.remove(colours[name])
+        return colours
 
 
 def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None, step: int = 22) -> Chart:
@@ -61,21 +66,10 @@ def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, 
 
     rows: name, value, lower, upper. reference: value at which a dotted line is drawn. step: height of a line in pixels.
     """
-    domain = _visible_domain(rows)
-    form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference, domain=domain)
-    described = f"{title}: a point and its bar per name; the table has the numbers" + "; longer bars are cut" * (domain is not None)
+    low, high, is_cut = visible_range(row[name] for row in rows for name in ("value", "lower", "upper"))
+    form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference, domain=(low, high) if is_cut else None)
+    described = f"{title}: a point and its bar per name" + "; longer bars are cut" * is_cut
     return Chart(title, described, {**form, "height": max(110, step * len(rows))}, rows, colours=colours)
-
-
-def _visible_domain(rows: Rows) -> tuple[float, float] | None:
-    """Return the range of the axis if some intervals are so long that they must be cut; None if all intervals fit."""
-    values = [row["value"] for row in rows] or [0.0]
-    ends = [row[end] for row in rows for end in ("lower", "upper") if row[end] is not None]
-    low, high = min(values), max(values)
-    spread = high - low
-    if not spread or not ends or max(ends) - min(ends) < _MOST_SPREADS * spread:
-        return None
-    return max(low - spread, min(ends)), min(high + spread, max(ends))
 
 
 def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
@@ -105,32 +99,59 @@ def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[s
 def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], **options: Any) -> Chart:
     """Build a chart of named points, with a dashed line through the lowest y so far from left to right. rows: name, x, y.
 
-    The options are passed to `bellwether.figures.costs.scatter`.
+    Outliers are drawn at the edge. The options are passed to `bellwether.figures.scatter.scatter`.
     """
-    lowest, points, labelled = float("inf"), [], list[tuple[float, float]]()
-    at = _unit_places(rows, is_log=bool(options.get("log")))
-    for row, place in sorted(zip(rows, at, strict=True), key=lambda pair: (pair[0]["x"], pair[0]["y"])):
-        is_frontier = row["y"] < lowest
-        # A label next to another one would cover it.
-        is_named = is_frontier and all(abs(place[0] - other[0]) > _APART or abs(place[1] - other[1]) > _APART / 4 for other in labelled)
-        labelled += [place] if is_named else []
-        points.append({**row, "frontier": row["y"] if is_frontier else None, "label": row["name"] if is_named else ""})
+    low, high, is_cut = visible_range(row["y"] for row in rows)
+    low, high = low - (high - low) / 20, high + (high - low) / 20
+    lowest, points = float("inf"), []
+    ordered = sorted(rows, key=lambda row: (row["x"], row["y"]))
+    for row, place in zip(ordered, place_labels(ordered, (low, high), is_log=bool(options.get("log"))), strict=True):
+        points.append({**row, "frontier": row["y"] if row["y"] < lowest else None, **place})
         lowest = min(lowest, row["y"])
     if options.get("log"):
-        low, high = (math.floor(math.log10(limit([row["x"] for row in rows]))) for limit in (min, max))
-        options["ticks"] = tuple(10.0**power for power in range(low, high + 2))
-    form = spec(costs.scatter, x, y, tuple(colours.items()), **options)
+        ends = (math.floor(math.log10(limit([row["x"] for row in rows]))) for limit in (min, max))
+        options["ticks"] = tuple(10.0**power for power in range(next(ends), next(ends) + 2))
+    form = spec(scatter_charts.scatter, x, y, tuple(colours.items()), domain=(low, high) if is_cut else None, **options)
     described = f"{title}: {y} against {x}, a point per name; dashed: the lowest so far"
-    return Chart(title, described, form, points, colours=colours)
+    return Chart(title + _OUTLIERS * is_cut, described, form, points, colours=colours)
 
 
-def _unit_places(rows: Rows, *, is_log: bool) -> list[tuple[float, float]]:
-    """Return the position of each point of a scatter chart, as shares of the chart's width and height."""
-    columns = []
-    for values in ([_to_number(row["x"], is_log=is_log) for row in rows], [float(row["y"]) for row in rows]):
-        low, high = min(values), max(values)
-        columns.append([(value - low) / (high - low or 1) for value in values])
-    return list(zip(*columns, strict=True))
+_OUTLIERS = "; outliers are drawn at the edge"
+#: Size of a scatter chart, and of the letters of its labels, in pixels.
+_WIDTH, _HEIGHT, _LETTER, _LINE = 560, 300, 6.0, 13
+#: Longest label of a point.
+_LABEL = 24
+#: Sides of a point on which its label may be: alignment, and distance in pixels.
+_SIDES = (("left", 9, 0), ("right", -9, 0), ("center", 0, -12), ("center", 0, 12))
+
+
+def place_labels(rows: Rows, domain: tuple[float, float], *, is_log: bool = False) -> list[dict[str, Any]]:
+    """Return the label of each point of a scatter chart with its alignment and distance, on the first side where it covers nothing.
+
+    A point without such a side has an empty label. domain: range of y.
+    """
+    across = [_to_number(row["x"], is_log=is_log) for row in rows]
+    left, right = min(across, default=0.0), max(across, default=1.0)
+    low, high = domain
+    points = [
+        (_WIDTH * (x - left) / (right - left or 1), _HEIGHT * (1 - (min(max(row["y"], low), high) - low) / (high - low or 1)))
+        for x, row in zip(across, rows, strict=True)
+    ]
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in points]
+    labels = []
+    for (x, y), row in zip(points, rows, strict=True):
+        name = row["name"] if len(row["name"]) <= _LABEL else f"{row['name'][: _LABEL - 1]}…"
+        width, found = _LETTER * len(name), {"label": "", "align": "left", "dx": 0, "dy": 0}
+        for align, dx, dy in _SIDES:
+            start = x + dx - {"left": 0, "right": width, "center": width / 2}[align]
+            box = (start, y + dy - _LINE / 2, start + width, y + dy + _LINE / 2)
+            is_free = all(box[0] >= b[2] or box[2] <= b[0] or box[1] >= b[3] or box[3] <= b[1] for b in taken)
+            if is_free and box[0] >= -_LETTER and box[2] <= _WIDTH:
+                taken.append(box)
+                found = {"label": name, "align": align, "dx": dx, "dy": dy}
+                break
+        labels.append(found)
+    return labels
 
 
 def _to_number(x: str | float, *, is_log: bool) -> float:
@@ -140,12 +161,14 @@ def _to_number(x: str | float, *, is_log: bool) -> float:
 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
-    """Build a chart of a matrix with a row per name and a column per other.
+    """Build a chart of a matrix with a row per name and a column per other. Outliers have the colour of the scale's end.
 
     value: title of the values. rows: name, other, value, note (tooltip) and mark (1 draws a dot). middle: value between the two colours.
     """
-    form = spec(interval_charts.matrix, value, len(names), middle=middle)
-    return Chart(title, f"{title}: {value} per pair; the table has the numbers", form, interval_charts.cells(rows, names, others))
+    low, high, is_cut = visible_range(row["value"] for row in rows)
+    form = spec(interval_charts.matrix, value, len(names), middle=middle, domain=(low, high) if is_cut else None)
+    shown = title + "; outliers have the colour of the scale's end" * is_cut
+    return Chart(shown, f"{title}: {value} per pair", form, interval_charts.cells(rows, names, others))
 
 
 def lines(

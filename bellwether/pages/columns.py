@@ -1,18 +1,19 @@
-"""Titles, definitions and formats of table columns, from the data dictionary."""
+"""Tables of pages: titles, definitions and formats of columns come from the data dictionary."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import date
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from bellwether.calibration import METRICS
-from bellwether.pages.model import Cell, Facts, Head
-from bellwether.pages.values import any_value, interval, money, number, percent
+from bellwether.pages.model import Cell, Facts, Head, Note, PageTable
+from bellwether.pages.values import add_bars, any_value, interval, money, number, percent, price, timestamp
 from bellwether.tables import table
 from bellwether.tables.replay import HORIZONS_S
 from bellwether.tables.schema import Column
@@ -46,6 +47,8 @@ _ENDS = {
 }  # fmt: skip
 _COST = Column("cost", pl.Float64(), "cost", "dollars")
 _SHARES = frozenset({"share", "fraction", "ratio"})
+#: Columns of prices, whose ticks may be below a cent.
+_PRICES = frozenset({"price", "bid", "ask"})
 _METRIC = re.compile(r"(\w+), as in benchmark/scores")
 #: Mark of an estimate with its interval in a title.
 LEVEL = "[95 %]"
@@ -68,23 +71,111 @@ def title(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-@cache
-def head(name: str, column: str, text: str = "", *, numeric: bool | None = None) -> Head:
-    """Return the head of a column, with its definition as a tooltip. numeric: whether cells are numbers (default: by the column's type)."""
+Row = Mapping[str, Any]
+
+
+class Shown(NamedTuple):
+    """Column of a page's table: its head, and a function that formats the cells of all rows."""
+
+    head: Head
+    cells: Callable[[Sequence[Row]], list[Cell]]
+
+
+def build_column(title: str, form: Callable[[Row], Cell], meaning: str = "", *, numeric: bool = False, hidden: bool = False) -> Shown:
+    """Build a column that no table of the warehouse has. form: formats a row's cell."""
+    return Shown(Head(title, meaning, numeric, hidden), lambda rows: [form(row) for row in rows])
+
+
+def estimate_column(
+    title: str,
+    column: str,
+    meaning: str = "",
+    digits: int = 3,
+    *,
+    unit: str = "",
+    reference: float | None = None,
+    drawn: bool = False,
+    hidden: bool = False,
+    ends: tuple[str, str] = ("", ""),
+    scale: Callable[[Row], bool] = lambda row: True,
+) -> Shown:
+    """Build a column of estimates with 95 % intervals, which `drawn` draws below the numbers.
+
+    column: with `_lower`, `_upper` and `_reason` after its name, the columns of the interval. unit: as in `values.number`. reference: value at which
+    a line is drawn. ends: columns of another range than the interval. scale: whether a row determines the scale of the drawing.
+    """
+    low, high = ends if ends[0] else (f"{column}_lower", f"{column}_upper")
+
+    def cells(rows: Sequence[Row]) -> list[Cell]:
+        values = [(row.get(column), row.get(low), row.get(high)) for row in rows]
+        formatted = [interval(*one, digits, row.get(f"{column}_reason"), unit=unit) for one, row in zip(values, rows, strict=True)]
+        return add_bars(formatted, values, reference, [scale(row) for row in rows]) if drawn else formatted
+
+    cut = "; longer bars are cut at the edge" if drawn else ""
+    return Shown(Head(title, f"{meaning}; in brackets its {'range' if ends[0] else '95 % interval'}{cut}", True, hidden), cells)
+
+
+def hidden_columns(name: str, *columns: str) -> list[Shown]:
+    """Return columns of the table `name` that readers must pick to see them."""
+    shown = (_declared(name, column, {}) for column in columns)
+    return [one._replace(head=one.head._replace(hidden=True)) for one in shown]
+
+
+def build_table(
+    declared: str,
+    caption: str,
+    rows: Iterable[Row],
+    *columns: str | tuple[str, str] | Shown,
+    cells: Mapping[str, Callable[[Row], Cell]] | None = None,
+    filters: Sequence[str] = (),
+    search: Sequence[str] = (),
+    initial: Mapping[str, str] | None = None,
+    empty: str = "",
+    **options: Any,
+) -> PageTable | Note:
+    """Build a table of rows.
+
+    Args:
+        declared: Table of the warehouse that declares the columns, as `group/name`.
+        caption: Title of the table.
+        rows: Values by column.
+        columns: Each a column's name, a pair of name and title, or a `Shown`.
+        cells: Functions that format a row's cell, by column; other cells are formatted by the unit of their column.
+        filters: Titles of the columns that can be filtered by value.
+        search: Titles of the searched columns.
+        initial: Values of the filters at first, by title.
+        empty: Text of the note that replaces a table without rows.
+        options: Other attributes of `PageTable`.
+    """
+    listed = list(rows)
+    if not listed and empty:
+        return Note(empty)
+    shown = [one if isinstance(one, Shown) else _declared(declared, one, cells or {}) for one in columns]
+    lines = list(zip(*(one.cells(listed) for one in shown), strict=True))
+    heads = [one.head for one in shown]
+    places = {head.text: place for place, head in enumerate(heads)}
+    options |= {"filters": [places[one] for one in filters], "search": [places[one] for one in search]}
+    options["chosen"] = {places[title]: value for title, value in (initial or {}).items()}
+    return PageTable(caption, heads, lines, **options)
+
+
+def _declared(name: str, column: str | tuple[str, str], cells: Mapping[str, Callable[[Row], Cell]]) -> Shown:
+    column, text = (column, "") if isinstance(column, str) else column
     declared = _columns(name)[column]
-    return Head(text or title(column), meaning(declared), declared.dtype.is_numeric() if numeric is None else numeric)
+    form = cells.get(column) or (lambda row: cell(declared, row[column]))
+    return Shown(head(name, column, text), lambda rows: [form(row) for row in rows])
+
+
+@cache
+def head(name: str, column: str, text: str = "") -> Head:
+    """Return the head of a column, with its definition as a tooltip."""
+    declared = _columns(name)[column]
+    return Head(text or title(column), meaning(declared), declared.dtype.is_numeric())
 
 
 def heads(name: str, *columns: str | tuple[str, str]) -> list[Head]:
     """Return the heads of several columns of the table `name`. columns: each a name, or a pair of name and title."""
     return [head(name, column) if isinstance(column, str) else head(name, *column) for column in columns]
-
-
-def estimate_head(name: str, column: str, text: str = "") -> Head:
-    """Return the head of a column whose cells also show a 95 % interval. Raises `KeyError` if the table has no such interval."""
-    declared = _columns(name)
-    end = declared[f"{column}_lower" if f"{column}_lower" in declared else "lower"]
-    return Head(f"{text or title(column)} {LEVEL}", f"{definition(name, column)}; in brackets its 95 % interval", end.dtype.is_numeric())
 
 
 def definition(name: str, column: str) -> str:
@@ -97,6 +188,11 @@ def meaning(column: Column) -> str:
     found = _METRIC.match(column.description)
     text = METRICS[found[1]].meaning if found and found[1] in METRICS else column.description
     return f"{text} [{column.unit}]" if column.unit else text
+
+
+def metric_meaning(metric: str) -> str:
+    """Return the definition of a metric; empty for other names."""
+    return METRICS[metric].meaning if metric in METRICS else ""
 
 
 def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
@@ -122,9 +218,13 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
 
 def cell(column: Column | None, value: Any) -> Cell:
     """Format a value according to its column's unit, with three significant digits."""
+    if isinstance(value, date):
+        return timestamp(value)
     if not _is_real(value):
         return any_value(value)
     unit = column.unit if column else None
+    if column and column.name in _PRICES:
+        return price(value)
     if unit == "dollars":
         return money(value) if abs(value) >= 0.1 or not value else number(value, _count_decimals(value), unit="$")
     if unit in _SHARES:

@@ -10,50 +10,63 @@ from typing import Any, NamedTuple
 SortKey = float | int | str | None
 
 
+class Bar(NamedTuple):
+    """Interval drawn below the text of a cell. All positions are percentages of the width; an interval that reaches beyond 0 or 100 is cut.
+
+    reference: position of a thin line, such as that of zero.
+    """
+
+    lower: float
+    value: float
+    upper: float
+    reference: float | None = None
+
+
 class Cell(NamedTuple):
-    """Displayed value: text, sort key, link from the root of the site, and tooltip."""
+    """Displayed value: text, sort key, link from the root of the site, tooltip, small text after it, and interval drawn below it."""
 
     text: str
     key: SortKey = None
     href: str = ""
     title: str = ""
+    note: str = ""
+    bar: Bar | None = None
 
 
 class Head(NamedTuple):
-    """Head of a column: title, definition, and whether its cells are numbers."""
+    """Head of a column: title, definition, whether its cells are numbers, and whether readers must pick the column to see it."""
 
     text: str
     meaning: str = ""
     number: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Sortable table with all rows in the page. folded: until it is clicked, only the caption is visible."""
+    """Sortable table. Of a long table with a name, the page contains the first rows, and files next to the page contain all rows.
+
+    Attributes:
+        folded: Until it is clicked, only the caption is visible.
+        name: File name of the rows of a long table.
+        filters: Columns that can be filtered by value.
+        search: Searched columns.
+        chosen: Initial filters by column.
+        size: Rows per page.
+        leading: Columns of a leaderboard that a narrow screen shows at first; 0 for other tables.
+    """
 
     caption: str
     heads: Sequence[Head]
     rows: Sequence[Sequence[Cell]]
     folded: bool = False
-    kind: str = "table"
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Long table: the page contains the first rows, and files next to the page contain all rows.
-
-    filters: columns that can be filtered by value. search: searched columns. chosen: initial filters by column. size: rows per page.
-    """
-
-    name: str
-    caption: str
-    heads: Sequence[Head]
-    rows: Sequence[Sequence[Cell]]
+    name: str = ""
     filters: Sequence[int] = ()
     search: Sequence[int] = ()
     chosen: Mapping[int, str] = field(default_factory=dict)
     size: int = 25
-    kind: str = "grid"
+    leading: int = 0
+    kind: str = "table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +152,7 @@ class Links:
     kind: str = "links"
 
 
-Part = Stats | Links | PageTable | Grid | Chart | Text | Texts | Note | Code | Facts
+Part = Stats | Links | PageTable | Chart | Text | Texts | Note | Code | Facts
 
 
 @dataclass(frozen=True, slots=True)

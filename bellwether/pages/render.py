@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache, lru_cache, partial
 from html import escape
@@ -24,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from bellwether.errors import BellwetherError
 from bellwether.figures.canvas import round_of
 from bellwether.files import atomic_file
-from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Page, PageTable, Part, Text, TextEntry, Texts
+from bellwether.pages.model import Bar, Cell, Chart, Facts, Head, Page, PageTable, Text, TextEntry, Texts
 from bellwether.pages.values import show_controls
 from bellwether.tables.schema import DAILY
 
@@ -51,7 +50,10 @@ PARTS = (
     ("Trading", "trading/index.html"),
     ("Arena", "arena/index.html"),
     ("Data", "data/index.html"),
+    ("Method", "method.html"),
 )
+#: Page for unknown addresses. A server shows it below any path: it contains its style, and its links start at the root of the server.
+NOT_FOUND = "404.html"
 
 File = tuple[str, bytes]
 
@@ -96,9 +98,11 @@ def render(page: Page) -> Iterator[File]:
     """Yield the HTML of a page and its data files, each with its path from the root of the site; equal pages give equal bytes."""
     stem = page.path.removesuffix(".html")
     sections, extra, charts = _sections(page, stem, _INLINE)
-    here, root = page.path.partition("/")[0], "../" * page.path.count("/")
+    here, root = page.path.partition("/")[0], "/" if page.path == NOT_FOUND else "../" * page.path.count("/")
     parts = [(title, path, path.partition("/")[0] == here) for title, path in PARTS]
-    html = _html(page, sections, root, POLICY, parts=parts, banner=_banner.get(), date=_date.get())
+    style = _style() if page.path == NOT_FOUND else ""
+    policy = POLICY.replace("style-src 'self'", f"style-src {_hash(style)}") if style else POLICY
+    html = _html(page, sections, root, policy, parts=parts, banner=_banner.get(), date=_date.get(), style=style)
     yield page.path, html.encode()
     yield from extra
     if charts:
@@ -106,13 +110,12 @@ def render(page: Page) -> Iterator[File]:
 
 
 def render_file(page: Page) -> str:
-    """Render a page as one self-contained HTML file, in which grids are complete tables and long texts are complete."""
-    parts = [replace(section, parts=[_expand_grid(part) for part in section.parts]) for section in page.sections]
-    sections, _, _ = _sections(replace(page, sections=parts), "", None)
-    style, script_ = (data.decode() for _, data in static_files())
+    """Render a page as one self-contained HTML file, in which tables and long texts are complete."""
+    sections, _, _ = _sections(page, "", None)
+    style = _style()
     scripts = [
-        script_,
-        *([chart_library().decode()] if any(isinstance(part, Chart) for section in parts for part in section.parts) else []),
+        _static("site.js").decode(),
+        *([chart_library().decode()] if any(isinstance(part, Chart) for section in page.sections for part in section.parts) else []),
     ]
     scripts.reverse()
     hashes = " ".join(_hash(one) for one in scripts)
@@ -125,10 +128,6 @@ def write_page(page: Page, path: Path) -> None:
     text = render_file(page)
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
-
-
-def _expand_grid(part: Part) -> Part:
-    return PageTable(part.caption, part.heads, part.rows) if isinstance(part, Grid) else part
 
 
 def _hash(text: str) -> str:
@@ -165,7 +164,7 @@ def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str
                     data = json_bytes({"path": f"{stem}.charts", "place": len(charts) - 1})
                 shown = _RenderedPart("chart", part, f"p{count}", data.decode())
             else:
-                shown, made = _render_part(part, f"p{count}", stem)
+                shown, made = _render_part(part, f"p{count}", stem, whole=inline is None)
                 extra.extend(made)
             parts.append(shown._replace(span=f" s{span}") if span else shown)
         sections.append((section.title, parts, section.width))
@@ -192,7 +191,7 @@ def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, 
         return f'<tr><td colspan="{len(heads)}">none</td></tr>'
     width = len(heads)
     assert all(len(row) == width for row in rows)
-    cells = _cells(root, [one for row in rows for one in row], [head.number for head in heads] * len(rows), keyed=keyed)
+    cells = _cells(root, [one for row in rows for one in row], heads * len(rows), keyed=keyed)
     return "\n".join(f"<tr>{''.join(cells[start : start + width])}</tr>" for start in range(0, len(cells), width))
 
 
@@ -203,7 +202,8 @@ def _heads(heads: tuple[Head, ...]) -> str:
     for head in heads:
         kind = ' class="n"' if head.number else ""
         meaning = f' title="{escape(head.meaning)}"' if head.meaning else ""
-        cells.append(f'<th scope="col"{kind}{meaning}>{escape(head.text)}</th>')
+        hidden = " hidden" if head.hidden else ""
+        cells.append(f'<th scope="col"{kind}{meaning}{hidden}>{escape(head.text)}</th>')
     return "".join(cells)
 
 
@@ -216,28 +216,40 @@ def _entries(entries: Sequence[TextEntry]) -> str:
 
 def _facts(root: str, facts: Facts) -> str:
     """Render named values as HTML table rows."""
-    cells = _cells(root, [one for _, one in facts.rows], [False] * len(facts.rows))
+    cells = _cells(root, [one for _, one in facts.rows], [Head("")] * len(facts.rows))
     titles = (f' title="{escape(facts.meanings[name])}"' if facts.meanings.get(name) else "" for name, _ in facts.rows)
     names = _escape_texts([name for name, _ in facts.rows])
     return "\n".join(f'<tr><th scope="row"{title}>{name}</th>{cell}</tr>' for name, cell, title in zip(names, cells, titles, strict=True))
 
 
-def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: bool = True) -> list[str]:
+def _cells(root: str, cells: Sequence[Cell], heads: Sequence[Head], *, keyed: bool = True) -> list[str]:
     rendered = []
-    for (raw, key, href, title), is_number, escaped in zip(cells, numbers, _escape_texts([one[0] for one in cells]), strict=True):
+    for (raw, key, href, title, note, bar), head, escaped in zip(cells, heads, _escape_texts([one[0] for one in cells]), strict=True):
         size = len(raw)
-        kind = ' class="n"' if is_number else "" if size <= _WHOLE else ' class="t"' if size > _LONG else ' class="m"'
-        order = more = ""
+        kind = ' class="n"' if head.number else "" if size <= _WHOLE else ' class="t"' if size > _LONG else ' class="m"'
+        order, more = "", " hidden" if head.hidden else ""
+        after = (f" <small>{escape(note)}</small>" if note else "") + (_bar(bar) if bar else "")
         if keyed and key is not None:
             order = f' data-key="{escaped if key == raw else escape(key) if isinstance(key, str) else key}"'
         if title:
-            more = f' title="{escape(title)}"'
+            more += f' title="{escape(title)}"'
         rendered.append(
-            f'<td{kind}{order}{more}><a href="{root}{escape(href)}">{escaped}</a></td>'
+            f'<td{kind}{order}{more}><a href="{root}{escape(href)}">{escaped}</a>{after}</td>'
             if href
-            else f"<td{kind}{order}{more}>{escaped}</td>"
+            else f"<td{kind}{order}{more}>{escaped}{after}</td>"
         )
     return rendered
+
+
+def _bar(bar: Bar) -> str:
+    """Render an interval as SVG, like `drawBar` of the script."""
+    marks = [("r", bar.reference, bar.reference)] if bar.reference is not None else []
+    marks += [("i", max(0, bar.lower), min(100, bar.upper)), ("v", bar.value, bar.value)]
+    lines = "".join(
+        f'<line class="{kind}" x1="{start}" x2="{end}" y1="{4 if kind == "i" else 0}" y2="{4 if kind == "i" else 8}"/>'
+        for kind, start, end in marks
+    )
+    return f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>'
 
 
 def _escape_texts(texts: Sequence[str]) -> list[str]:
@@ -246,8 +258,8 @@ def _escape_texts(texts: Sequence[str]) -> list[str]:
     return parts if len(parts) == len(texts) else [escape(one) for one in texts]
 
 
-def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[File]]:
-    if isinstance(part, Grid):
+def _render_part(part: Any, name: str, stem: str, *, whole: bool) -> tuple[_RenderedPart, list[File]]:
+    if isinstance(part, PageTable) and part.name and not whole and (len(part.rows) > part.size or part.leading):
         return _grid(part, name, f"{stem}.{part.name}")
     if isinstance(part, Text):
         return _text(part, name, f"{stem}.{name}")
@@ -256,13 +268,11 @@ def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[F
     return _RenderedPart(part.kind, part, name, rows=getattr(part, "rows", ())), []
 
 
-def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
-    """Prepare a grid for the template, with its data files; a plain table if all rows fit in the page.
+def _grid(grid: PageTable, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
+    """Prepare a long table or leaderboard for the template, with its data files.
 
-    In files, a cell is its text, or a list of text, link and tooltip.
+    In files, a cell is its text, or a list of text, link, tooltip, note and bar.
     """
-    if len(grid.rows) <= grid.size and not grid.chosen:
-        return _RenderedPart("table", grid, name, rows=grid.rows), []
     matching = [row for row in grid.rows if all(str(row[column].key) == value for column, value in grid.chosen.items())]
     choices = {}
     for column in grid.filters:
@@ -280,8 +290,10 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
         "search": list(grid.search),
         "numbers": [head.number for head in grid.heads],
         "heads": [head.text for head in grid.heads],
+        "hidden": [column for column, head in enumerate(grid.heads) if head.hidden],
+        "leading": grid.leading,
     }
-    rows = [[[cell[0], cell[2], cell[3]] if cell[2] or cell[3] else cell[0] for cell in row] for row in grid.rows]
+    rows = [[[cell.text, *cell[2:5], cell.bar and [*cell.bar]] if any(cell[2:]) else cell.text for cell in row] for row in grid.rows]
     keys = [[cell[1] for cell in column] for column in zip(*grid.rows, strict=True)]
     if len(rows) <= CHUNK:
         data_files = [(f"{path}.js", data_script(path, {"rows": rows, "columns": keys}))]
@@ -334,9 +346,16 @@ def publication_file(published_at: datetime) -> File:
 
 def static_files() -> Iterator[File]:
     """Yield the files that all pages share: the stylesheet (Pico, then the site's own rules) and the script."""
-    folder = files("bellwether.pages").joinpath("static")
-    yield "static/site.css", folder.joinpath("pico.css").read_bytes() + b"\n" + folder.joinpath("site.css").read_bytes()
-    yield "static/site.js", folder.joinpath("site.js").read_bytes()
+    yield "static/site.css", _style().encode()
+    yield "static/site.js", _static("site.js")
+
+
+def _style() -> str:
+    return (_static("pico.css") + b"\n" + _static("site.css")).decode()
+
+
+def _static(name: str) -> bytes:
+    return files("bellwether.pages").joinpath("static", name).read_bytes()
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from bellwether import formatting
-from bellwether.pages.model import Cell
+from bellwether.pages.model import Bar, Cell
 
 #: Text of a missing or undefined value.
 NONE = "–"
@@ -143,6 +143,52 @@ def interval(value: object, lower: object, upper: object, digits: int = 3, reaso
         return Cell(main.text, main.key, title=f"no interval: {reason}" if reason else main.title)
     ends = f"[{number(lower, digits, unit=unit).text}, {number(upper, digits, unit=unit).text}]"
     return Cell(f"{main.text} {ends}", main.key, title=f"{value} [{lower}, {upper}]")
+
+
+#: Distance beyond the quartiles, in units of their distance, from which a value is an outlier (Tukey's outer fence).
+_FENCE = 3.0
+#: Number of values up to which none is an outlier.
+_FEW = 4
+
+
+def visible_range(values: Iterable[float | None]) -> tuple[float, float, bool]:
+    """Return the range of an axis on which outliers do not flatten the other values, and whether there are outliers."""
+    known = sorted(value for value in map(finite, values) if value is not None)
+    if not known:
+        return 0.0, 1.0, False
+    lower, upper = (known[round(share * (len(known) - 1))] for share in (0.25, 0.75))
+    fence = _FENCE * (upper - lower)
+    inner = [value for value in known if lower - fence <= value <= upper + fence] if fence and len(known) > _FEW else known
+    low, high = inner[0], inner[-1]
+    if low == high:
+        low, high = low - (abs(low) / 10 or 0.1), high + (abs(high) / 10 or 0.1)
+    return low, high, len(inner) < len(known)
+
+
+def add_bars(
+    cells: Sequence[Cell], values: Sequence[tuple[Any, Any, Any]], reference: float | None = None, scaled: Sequence[bool] = ()
+) -> list[Cell]:
+    """Add to each cell its interval, drawn on a common scale.
+
+    values: value, lower and upper end of each cell. reference: value of a thin line. scaled: whether a cell determines the scale (default: all do).
+    """
+    chosen = [one for one, is_scaled in zip(values, scaled or [True] * len(values), strict=True) if is_scaled]
+    low, high, _ = visible_range(number for one in chosen for number in one)
+    width = high - low
+
+    def place(value: float) -> float:
+        return round(2 + 96 * (value - low) / width, 1)
+
+    line = place(reference) if reference is not None and low <= reference <= high else None
+    drawn = []
+    for cell, one in zip(cells, values, strict=True):
+        value, lower, upper = map(finite, one)
+        if value is None:
+            drawn.append(cell)
+            continue
+        ends = (value, value) if lower is None or upper is None else (lower, upper)
+        drawn.append(cell._replace(bar=Bar(place(ends[0]), min(100.0, max(0.0, place(value))), place(ends[1]), line)))
+    return drawn
 
 
 def interval_note(lower: object, upper: object, digits: int = 3, *, unit: str = "") -> str:

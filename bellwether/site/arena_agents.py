@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section, Stats
+from bellwether.pages.columns import build_column, build_table
+from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import (
     cast_decimals,
@@ -24,27 +25,17 @@ from bellwether.pages.values import (
     price,
     text,
     thin_indices,
-    timestamp,
     yes_no,
 )
 from bellwether.site import arena_decisions
-from bellwether.site.arena_decisions import Rows
-from bellwether.site.arena_paths import (
-    ABOVE,
-    agent_path,
-    archive_path,
-    cohort_path,
-    decision_path,
-    family_path,
-    market_cell,
-    market_path,
-    refused_cell,
-)
+from bellwether.site.arena_decisions import Rows, market_cell
 from bellwether.site.data_pages import archive
+from bellwether.site.paths import agent_path, archive_path, cohort_path, decision_path, family_path, market_path
 from bellwether.site.source import SiteSource
 from bellwether.site.texts import DecisionTexts
 
 _POINTS = 150
+_ABOVE = [("Arena", "arena/index.html")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +99,9 @@ def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) 
         for decision in own["decisions"]:
             trades = [row for row in own["trades"] if row["week"] == decision["week"]]
             texts = texts_by_week[decision["week"]].entries(decision["decision_id"])
-            legs = arena_decisions.legs_of(trades, scored, positions, book.questions)
-            yield from arena_decisions.page(
-                week, agent, decision, legs=legs, refused=refusals.get(decision["decision_id"], []), texts=texts
-            )
+            legs = arena_decisions.read_legs(trades, scored, positions, book.questions)
+            refused = refusals.get(decision["decision_id"], [])
+            yield from arena_decisions.page(week, agent, decision, legs=legs, refused=refused, texts=texts)
 
 
 def _read_texts(source: SiteSource, cohort: date, week: date, decisions: pl.DataFrame) -> DecisionTexts:
@@ -129,46 +119,51 @@ def _initial_portfolio(agent: Mapping[str, Any]) -> dict[str, Any]:
     return {"total": agent["initial_cash"], "cash": agent["initial_cash"], "profit": 0}
 
 
-# --- the cohort --------------------------------------------------------------------------------------------------------
+def refused_cell(reasons: Sequence[str]) -> Cell:
+    """Format the number of refused legs (bets or sales of a decision) and why. reasons: one per leg."""
+    found = [reason.replace("_", " ") for reason in reasons]
+    return text(f"{len(found)}: {', '.join(dict.fromkeys(found))}" if found else "none", most=80)
 
 
 def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     marked = {row["agent_id"]: row for row in book.portfolios.group_by("agent_id", maintain_order=True).last().iter_rows(named=True)}
     last = {agent["agent_id"]: marked.get(agent["agent_id"]) or _initial_portfolio(agent) for agent in book.agents.iter_rows(named=True)}
-    open_counts = dict(book.positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
-    ended_counts = dict(book.positions.filter(pl.col("status") != "open").group_by("agent_id").len().iter_rows())
-    trade_counts = dict(book.trades.group_by("agent_id").len().iter_rows())
-    rows = []
-    for agent in book.agents.sort("agent_id").iter_rows(named=True):
-        name, newest = agent["agent_id"], last[agent["agent_id"]]
-        total = newest["total"]
-        rows.append(
-            [
-                text(agent["family"], agent_path(name)),
-                text(agent["model"]),
-                money(total),
-                percent(float(total / agent["initial_cash"] - 1) if agent["initial_cash"] else None, 2),
-                money(newest["cash"]),
-                number(trade_counts.get(name, 0)),
-                number(open_counts.get(name, 0)),
-                number(ended_counts.get(name, 0)),
-            ]
-        )
-    heads = [Head("Agent"), Head("Model"), Head("Total", number=True), Head("Return", number=True), Head("Cash", number=True)]
-    heads += [Head("Trades", number=True), Head("Open", number=True), Head("Ended", number=True)]
-    curves = []
+    is_open = pl.col("status") == "open"
+    counts = {
+        title: dict(rows.group_by("agent_id").len().iter_rows())
+        for title, rows in (("Trades", book.trades), ("Open", book.positions.filter(is_open)), ("Ended", book.positions.filter(~is_open)))
+    }
+    gains = _gains(book, last)
+    agents = build_table(
+        "arena/agents",
+        f"Agents of the cohort of {week}",
+        book.agents.sort("agent_id").iter_rows(named=True),
+        build_column("Agent", lambda row: text(row["family"], agent_path(row["agent_id"]))._replace(note=row["model"])),
+        build_column("Total", lambda row: money(last[row["agent_id"]]["total"]), "cash and positions", numeric=True),
+        build_column("Return", lambda row: percent(gains.get(row["agent_id"]), 2), numeric=True),
+        build_column("Cash", lambda row: money(last[row["agent_id"]]["cash"]), numeric=True),
+        *(
+            build_column(title, lambda row, count=count: number(count.get(row["agent_id"], 0)), numeric=True)
+            for title, count in counts.items()
+        ),
+    )
     families = dict(book.agents.select("agent_id", "family").iter_rows())
-    for name, part in group_rows(cast_decimals(book.portfolios), "agent_id").items():
-        curves += _curve(families[name], part)
+    curves = [row for name, part in group_rows(cast_decimals(book.portfolios), "agent_id").items() for row in _curve(families[name], part)]
     first = book.agents.row(0, named=True)
-    sections = [Section("", [_cohort_headline(book, last)]), Section("Agents", [PageTable(f"Agents of the cohort of {week}", heads, rows)])]
+    sections = [Section("", [_cohort_headline(book, gains)]), Section("Agents", [agents])]
     if curves:
         sections.append(Section("Value", [charts.lines("Cash and positions", "UTC", "dollars", curves, colours, step=True)]))
     sections.append(Section("Universe of its first week", [_universe(book.universe, set(book.trades["market_id"]))]))
     sections.append(Section("Download", [Links([Cell("All rows of the cohort as Parquet and CSV", href=archive_path(week))])]))
-    kind = "reconstructed" if first["reconstructed"] else "live"
-    lead = f"{book.agents.height} agents, {kind}, methodology {first['methodology']}, lineup {first['lineup']}."
-    yield from render(Page(cohort_path(week), f"Cohort of {week}", lead, sections, ABOVE))
+    kind = "reconstructed: run later, with the prices and information of its time" if first["reconstructed"] else "live"
+    lead = f"{book.agents.height} agents that start in one week; {kind}; methodology {first['methodology']}."
+    yield from render(Page(cohort_path(week), f"Cohort of {week}", lead, sections, _ABOVE))
+
+
+def _gains(book: Books, last: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return the return of each agent. last: row of the newest portfolio by agent."""
+    cash = book.agents.sort("agent_id").select("agent_id", "initial_cash")
+    return {agent: float(last[agent]["total"] / initial - 1) for agent, initial in cash.iter_rows() if initial}
 
 
 def find_best(returns: Mapping[str, float], traders: frozenset[str]) -> list[str]:
@@ -182,13 +177,8 @@ def best_cell(best: Sequence[str]) -> Cell:
     return leader([text(agent.partition("/")[2], agent_path(agent)) for agent in best], "no agent traded")
 
 
-def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stats:
-    """Build the headline numbers of a cohort. last: row of the newest portfolio by agent."""
-    gains = {
-        agent: float(last[agent]["total"] / cash - 1)
-        for agent, cash in book.agents.sort("agent_id").select("agent_id", "initial_cash").iter_rows()
-        if cash
-    }
+def _cohort_headline(book: Books, gains: Mapping[str, float]) -> Stats:
+    """Build the headline numbers of a cohort. gains: return by agent."""
     best = find_best(gains, frozenset(book.trades["agent_id"]))
     refused, costs = book.refusals.height, book.decisions["cost"]
     return Stats(
@@ -203,57 +193,93 @@ def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stat
     )
 
 
-def _universe(universe: pl.DataFrame, linked: set[str]) -> Grid | Note:
-    if not universe.height:
-        return Note("The warehouse has no universe of this week.")
-    heads = columns.heads("arena/universe", ("place", "#"), "question", "category", "outcomes", "prices", "volume", ("closes_at", "Ends"))
-    rows = [
-        [
-            number(row["place"]),
-            text(row["question"], market_path(row["market_id"]) if row["market_id"] in linked else ""),
-            text(row["category"]),
-            text(", ".join(row["outcomes"]), most=60),
-            text(", ".join(price(one).text for one in row["prices"]), most=60),
-            money(row["volume"]),
-            timestamp(row["closes_at"]),
-        ]
-        for row in universe.iter_rows(named=True)
-    ]
-    return Grid("universe", "Markets that could be bet on", heads, rows, filters=(2,), search=(1, 2))
+def _universe(universe: pl.DataFrame, linked: set[str]) -> Part:
+    def question(row: Mapping[str, Any]) -> Cell:
+        return text(row["question"], market_path(row["market_id"]) if row["market_id"] in linked else "")
 
-
-# --- the agent ---------------------------------------------------------------------------------------------------------
+    return build_table(
+        "arena/universe",
+        "Markets that could be bet on",
+        universe.iter_rows(named=True),
+        *(("place", "#"), "question", "category", "outcomes", "prices", "volume", ("closes_at", "Ends")),
+        cells={"question": question, "prices": lambda row: text(", ".join(price(one).text for one in row["prices"]), most=60)},
+        filters=("Category",),
+        search=("Question", "Category"),
+        empty="The warehouse has no universe of this week.",
+        name="universe",
+    )
 
 
 def _agent(
     week: date,
     agent: dict[str, Any],
-    own: dict[str, list[dict[str, Any]]],
+    own_rows: dict[str, list[dict[str, Any]]],
     scored: dict[str, dict[str, Any]],
     questions: dict[str, str],
     *,
     refused: Mapping[str, Rows],
     colours: dict[str, str],
 ) -> Iterator[File]:
-    curve = _curve(agent["family"], own["portfolios"])
-    newest = own["portfolios"][-1] if own["portfolios"] else _initial_portfolio(agent)
-    sections = [
-        Section("", [_agent_headline(agent, own, newest, sum(len(refused.get(row["decision_id"], ())) for row in own["decisions"]))]),
-        Section("Decisions", [_decisions(own["decisions"], refused)]),
-        Section(
-            "Value",
-            [charts.lines("Cash and positions", "UTC", "dollars", curve, {agent["family"]: colours[agent["family"]]}, step=True)]
-            if curve
-            else [Note("The agent has its initial cash: it has no marks yet.")],
+    """Yield the page of an agent. own_rows: its rows by table. scored: rows of arena/scores by trade. refused: refusals by decision."""
+    family, market = agent["family"], {"market_id": lambda row: market_cell(questions, row["market_id"])}
+    curve = _curve(family, own_rows["portfolios"])
+    newest = own_rows["portfolios"][-1] if own_rows["portfolios"] else _initial_portfolio(agent)
+    value: Part = Note("The agent has its initial cash: it has no marks yet.")
+    if curve:
+        value = charts.lines("Cash and positions", "UTC", "dollars", curve, {family: colours[family]}, step=True)
+    positions = build_table(
+        "arena/positions",
+        "Open, sold and settled positions",
+        own_rows["positions"],
+        *(("market_id", "Market"), "side", "status", "result", "won", "shares", "cost", "sold", "paid", ("realized", "Gain")),
+        *(("opened_at", "Opened"), ("ended_at", "Ended")),
+        cells=market,
+        filters=("Side", "Status"),
+        search=("Market", "Side"),
+        empty="No positions yet.",
+        name="positions",
+    )
+    trades = build_table(
+        "arena/trades",
+        "Executed legs, with the quotes that they saw",
+        own_rows["trades"],
+        *("week", ("market_id", "Market"), "action", "side", "shares", "price", "amount", ("unmatched", "No counterparty"), "fee"),
+        *("bid", "ask", ("probability", "Stated")),
+        build_column("Won", lambda row: yes_no(scored.get(row["trade_id"], {}).get("won"))),
+        build_column(
+            "Brier", lambda row: number(scored.get(row["trade_id"], {}).get("brier_stated"), 3), "of the stated probability", numeric=True
         ),
-        Section("Positions", [_positions(own["positions"], questions)]),
-        Section("Trades", [_trades(own["trades"], questions, scored)]),
-        Section("Ledger", [_ledger(own["ledger"], questions)]),
+        cells=market,
+        filters=("Week", "Action", "Side"),
+        search=("Market", "Side"),
+        empty="No trades yet.",
+        name="trades",
+    )
+    ledger = build_table(
+        "arena/ledger",
+        "Cash movements",
+        own_rows["ledger"],
+        *(("number", "#"), ("known_at", "When"), "kind", "amount", "cash", ("market_id", "Market"), "side"),
+        *(("shares", "Shares after"), ("cost", "Cost after"), "corrects"),
+        cells=market,
+        filters=("Kind",),
+        search=("Market",),
+        empty="No cash movements yet.",
+        name="ledger",
+    )
+    count = sum(len(refused.get(row["decision_id"], ())) for row in own_rows["decisions"])
+    sections = [
+        Section("", [_agent_headline(agent, own_rows, newest, count)]),
+        Section("Decisions", [_decisions(own_rows["decisions"], refused)]),
+        Section("Value", [value]),
+        Section("Positions", [positions]),
+        Section("Trades", [trades]),
+        Section("Ledger", [ledger]),
         Section("The agent", [columns.facts("arena/agents", agent)]),
     ]
     lead = f"Model {agent['model']}, cohort of {week}."
-    above = [*ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], family_path(agent["family"]))]
-    yield from render(Page(agent_path(agent["agent_id"]), f"{agent['family']}, {week}", lead, sections, above))
+    above = [*_ABOVE, (f"Cohort of {week}", cohort_path(week)), (family, family_path(family))]
+    yield from render(Page(agent_path(agent["agent_id"]), f"{family}, {week}", lead, sections, above))
 
 
 def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
@@ -272,102 +298,20 @@ def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapp
     )
 
 
-def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> PageTable | Note:
-    if not decisions:
-        return Note("No decision yet.")
-    heads = [
-        *columns.heads("arena/decisions", "week", "action", "state", "legs"),
-        Head("Refused legs", "legs that were not executed, and why"),
-        *columns.heads("arena/decisions", "attempts", "cost", "problem"),
-    ]
-    rows = [
-        [
-            text(row["week"], decision_path(row["decision_id"])),
-            text(row["action"]),
-            text(row["state"]),
-            number(row["legs"]),
-            refused_cell([one["reason"] for one in refused.get(row["decision_id"], [])]),
-            number(row["attempts"]),
-            columns.cost(row["cost"]),
-            text(row["problem"] or row["reason"]),
-        ]
-        for row in decisions
-    ]
-    return PageTable("One decision per week", heads, rows)
+def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> Part:
+    def refusals(row: Mapping[str, Any]) -> Cell:
+        return refused_cell([one["reason"] for one in refused.get(row["decision_id"], [])])
 
-
-def _positions(positions: Rows, questions: dict[str, str]) -> Grid | Note:
-    if not positions:
-        return Note("No positions yet.")
-    heads = columns.heads("arena/positions", ("market_id", "Market"), "side", "status", "result", "shares", "cost")
-    heads += columns.heads("arena/positions", "sold", "paid", ("realized", "Gain"), ("opened_at", "Opened"), ("ended_at", "Ended"))
-    rows = [
-        [
-            market_cell(questions, row["market_id"]),
-            text(row["side"]),
-            text(row["status"]),
-            text(row["result"] if row["won"] is None else f"{row['result']}: its side {'won' if row['won'] else 'lost'}"),
-            number(row["shares"], 2),
-            money(row["cost"]),
-            money(row["sold"]),
-            money(row["paid"]),
-            money(row["realized"], signed=True),
-            timestamp(row["opened_at"]),
-            timestamp(row["ended_at"]),
-        ]
-        for row in positions
-    ]
-    return Grid("positions", "Open, sold and settled positions", heads, rows, filters=(1, 2), search=(0, 1))
-
-
-def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str, Any]]) -> Grid | Note:
-    if not trades:
-        return Note("No trades yet.")
-    heads = columns.heads("arena/trades", "week", ("market_id", "Market"), "action", "side", "shares", "price", "amount")
-    heads += columns.heads("arena/trades", ("unmatched", "No counterparty"), "fee", "bid", "ask", ("probability", "Stated"))
-    heads += [Head("Won"), Head("Brier, stated", number=True)]
-    rows = []
-    for row in trades:
-        score = scored.get(row["trade_id"], {})
-        rows.append(
-            [
-                text(row["week"]),
-                market_cell(questions, row["market_id"]),
-                text(row["action"]),
-                text(row["side"]),
-                number(row["shares"], 2),
-                price(row["price"]),
-                money(row["amount"]),
-                money(row["unmatched"]),
-                money(row["fee"]),
-                price(row["bid"]),
-                price(row["ask"]),
-                number(row["probability"], 3),
-                yes_no(score.get("won")),
-                number(score.get("brier_stated"), 3),
-            ]
-        )
-    return Grid("trades", "Executed legs, with the quotes that they saw", heads, rows, filters=(0, 2, 3), search=(1, 3))
-
-
-def _ledger(ledger: Rows, questions: dict[str, str]) -> Grid | Note:
-    if not ledger:
-        return Note("No cash movements yet.")
-    heads = columns.heads("arena/ledger", ("number", "#"), ("known_at", "When"), "kind", "amount", "cash", ("market_id", "Market"), "side")
-    heads += columns.heads("arena/ledger", ("shares", "Shares after"), ("cost", "Cost after"), "corrects")
-    rows = [
-        [
-            number(row["number"]),
-            timestamp(row["known_at"]),
-            text(row["kind"]),
-            money(row["amount"], signed=True),
-            money(row["cash"]),
-            market_cell(questions, row["market_id"]),
-            text(row["side"]),
-            number(row["shares"], 2),
-            money(row["cost"]),
-            yes_no(row["corrects"]),
-        ]
-        for row in ledger
-    ]
-    return Grid("ledger", "Cash movements", heads, rows, filters=(2,), search=(5,))
+    return build_table(
+        "arena/decisions",
+        "One decision per week",
+        decisions,
+        *("week", "action", "state", "legs"),
+        build_column("Refused legs", refusals, "legs that were not executed, and why"),
+        *("attempts", "cost", "problem"),
+        cells={
+            "week": lambda row: text(row["week"], decision_path(row["decision_id"])),
+            "problem": lambda row: text(row["problem"] or row["reason"]),
+        },
+        empty="No decision yet.",
+    )

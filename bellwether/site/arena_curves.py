@@ -109,7 +109,7 @@ def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours:
 
 
 def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
-    """Build charts of a family's return by day, of live and of reconstructed cohorts. A vertical line marks each change of the family's model."""
+    """Build charts of a family's return by day, of live and of reconstructed cohorts. A vertical line marks each change of its model."""
     panels = []
     for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
         chosen = (pl.col("family") == family) & (pl.col("reconstructed") == reconstructed)
@@ -122,7 +122,7 @@ def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Seq
                 {"x": f"{first:%Y-%m-%d}", "text": model}
                 for first, model in curves.releases.filter(chosen).select("first_cohort", "model").iter_rows()
             ]
-            title = f"Return over the calendar, {kind} cohorts; a rule where a release took over"
+            title = f"Return over the calendar, {kind} cohorts; a line where a model took over"
             lines = _palette(dict.fromkeys(str(row["name"]) for row in rows), colours[family])
             panels.append(charts.lines(title, "UTC", "return", rows, lines, marks=marks))
     return panels
@@ -145,4 +145,4 @@ def cohort_charts(curves: Curves, family: str, agents: pl.DataFrame, colours: di
     if not rows:
         return []
     of_models = _palette(dict.fromkeys(str(row["name"]) for row in rows), colours[family])
-    return [charts.lines("Return by cohort, one line per release", "start of the cohort", "return", rows, of_models)]
+    return [charts.lines("Return by cohort, one line per model", "start of the cohort", "return", rows, of_models)]

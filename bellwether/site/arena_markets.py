@@ -10,12 +10,13 @@ from typing import Any
 import polars as pl
 
 from bellwether.figures.canvas import palette
-from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Grid, Head, Note, Page, PageTable, Part, Section, Stats
+from bellwether.pages import charts
+from bellwether.pages.columns import build_column, build_table
+from bellwether.pages.model import Cell, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, price, text, thin_indices, timestamp, yes_no
+from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, price, text, thin_indices, timestamp
 from bellwether.site.arena_agents import Books
-from bellwether.site.arena_paths import agent_path, market_path
+from bellwether.site.paths import agent_path, market_path
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 
@@ -66,55 +67,51 @@ def units(source: SiteSource, books: Books) -> Iterator[Unit]:
     first = books.trades.group_by("market_id").agg(pl.col("week").min()).sort("week", "market_id")
     for (week,), part in first.group_by("week", maintain_order=True):
         ids = part["market_id"].to_list()
-        own = _MarketRows(*(getattr(every, one.name).filter(pl.col("market_id").is_in(ids)) for one in fields(every)))
-        yield Unit(f"arena markets {week}", key(*(getattr(own, one.name) for one in fields(own))), partial(_pages, ids, own))
+        part_rows = _MarketRows(*(getattr(every, one.name).filter(pl.col("market_id").is_in(ids)) for one in fields(every)))
+        digest = key(*(getattr(part_rows, one.name) for one in fields(part_rows)))
+        yield Unit(f"arena markets {week}", digest, partial(_pages, ids, part_rows))
 
 
 def _list(listed: pl.DataFrame) -> Iterator[File]:
-    heads = [
-        *columns.heads("arena/universe", "question", "category"),
-        Head("First week"),
-        Head("Weeks", number=True),
-        *columns.heads("arena/universe", ("closes_at", "Ends"), "volume"),
-    ]
-    heads += [Head("Trades", number=True), Head("Agents", number=True), Head("Resolution"), columns.head("arena/universe", "reconstructed")]
-    rows = [
-        [
-            text(row["question"], market_path(row["market_id"]) if row["trades"] else ""),
-            text(row["category"]),
-            text(row["first"]),
-            number(row["weeks"]),
-            timestamp(row["closes_at"]),
-            number(row["volume"], 0, unit="$"),
-            number(row["trades"] or 0),
-            number(row["agents"] or 0),
-            text(row["winner"] or row["result"]),
-            yes_no(row["reconstructed"]),
-        ]
-        for row in listed.iter_rows(named=True)
-    ]
-    parts: list[Part] = [Note("The warehouse has no universe of the arena yet.")]
-    if rows:
-        parts = [Grid("markets", "Markets, most traded first", heads, rows, filters=(1, 8, 9), search=(0, 1))]
-    lead = f"{listed.height:,} markets were in a universe; those that were traded have a page."
-    yield from render(Page(LIST, "Markets of the arena", lead, [Section("Markets", parts)], _ABOVE[:1]))
+    markets = build_table(
+        "arena/universe",
+        "Markets, most traded first",
+        listed.iter_rows(named=True),
+        *("question", "category"),
+        build_column("First week", lambda row: text(row["first"])),
+        build_column("Weeks", lambda row: number(row["weeks"]), numeric=True),
+        ("closes_at", "Ends"),
+        build_column("Volume", lambda row: number(row["volume"], 0, unit="$"), numeric=True),
+        build_column("Trades", lambda row: number(row["trades"] or 0), numeric=True),
+        build_column("Agents", lambda row: number(row["agents"] or 0), numeric=True),
+        build_column("Resolution", lambda row: text(row["winner"] or row["result"])),
+        "reconstructed",
+        cells={"question": lambda row: text(row["question"], market_path(row["market_id"]) if row["trades"] else "")},
+        filters=("Category", "Resolution", "Reconstructed"),
+        search=("Question", "Category"),
+        empty="The warehouse has no universe of the arena yet.",
+        name="markets",
+    )
+    lead = f"{listed.height:,} markets could be bet on in some week; those that were traded have a page."
+    yield from render(Page(LIST, "Markets of the arena", lead, [Section("Markets", [markets])], _ABOVE[:1]))
 
 
-def _pages(ids: list[str], own: _MarketRows) -> Iterator[File]:
-    parts = {one.name: group_rows(cast_decimals(getattr(own, one.name)), "market_id") for one in fields(own)}
+def _pages(ids: list[str], part_rows: _MarketRows) -> Iterator[File]:
+    parts = {one.name: group_rows(cast_decimals(getattr(part_rows, one.name)), "market_id") for one in fields(part_rows)}
     for name in ids:
         yield from _page(name, {one: part.get(name, []) for one, part in parts.items()})
 
 
-def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
-    about: Mapping[str, Any] = own["universe"][0] if own["universe"] else {}
+def _page(name: str, own_rows: dict[str, Rows]) -> Iterator[File]:
+    about: Mapping[str, Any] = own_rows["universe"][0] if own_rows["universe"] else {}
     title = text(about.get("question", name)).text
+    tables = _tables(own_rows)
     sections = [
-        Section("", [_headline(own)]),
-        Section("Positions", [_positions(own["positions"])]),
-        Section("Price", _prices(own["prices"])),
-        Section("Trades", [_trades(own["trades"])]),
-        Section("Resolution", [_settlements(own["settlements"]), _evidence(own["evidence"])]),
+        Section("", [_headline(own_rows)]),
+        Section("Positions", [tables["positions"]]),
+        Section("Price", _prices(own_rows["prices"])),
+        Section("Trades", [tables["trades"]]),
+        Section("Resolution", [tables["settlements"], tables["evidence"]]),
     ]
     lead = f"Market {name}"
     if about:
@@ -123,9 +120,9 @@ def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
     yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
 
 
-def _headline(own: Mapping[str, Rows]) -> Stats:
+def _headline(own_rows: Mapping[str, Rows]) -> Stats:
     """Build the headline numbers of a market."""
-    trades, positions, prices, settlements = (own[name] for name in ("trades", "positions", "prices", "settlements"))
+    trades, positions, prices, settlements = (own_rows[name] for name in ("trades", "positions", "prices", "settlements"))
     last = max(prices, key=lambda row: row["at"], default=None)
     gains = [row["realized"] for row in positions if row["realized"] is not None]
     settlement = settlements[-1] if settlements else None
@@ -145,28 +142,6 @@ def _headline(own: Mapping[str, Rows]) -> Stats:
     )
 
 
-def _positions(positions: Rows) -> Grid | Note:
-    if not positions:
-        return Note("No agent has held a position.")
-    heads = columns.heads("arena/positions", ("agent_id", "Agent"), "side", "status", "shares", "cost", ("realized", "Gain"))
-    heads += columns.heads("arena/positions", "won", ("opened_at", "Opened"), ("ended_at", "Ended"))
-    rows = [
-        [
-            text(row["agent_id"], agent_path(row["agent_id"])),
-            text(row["side"]),
-            text(row["status"]),
-            number(row["shares"], 2),
-            money(row["cost"]),
-            money(row["realized"], signed=True),
-            yes_no(row["won"]),
-            timestamp(row["opened_at"]),
-            timestamp(row["ended_at"]),
-        ]
-        for row in positions
-    ]
-    return Grid("positions", "Positions of all agents", heads, rows, filters=(1, 2), search=(0,))
-
-
 def _prices(prices: Rows) -> list[Part]:
     by_outcome: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(prices, key=lambda row: (row["outcome"], row["at"])):
@@ -182,60 +157,52 @@ def _prices(prices: Rows) -> list[Part]:
     return [charts.lines("Price by which positions are marked", "UTC", "dollars per share", rows, colours, step=True, height=240)]
 
 
-def _trades(trades: Rows) -> Grid:
-    heads = columns.heads("arena/trades", "week", ("agent_id", "Agent"), "action", "side", "shares", "price", "amount")
-    rows = [
-        [
-            text(row["week"]),
-            text(row["agent_id"], agent_path(row["agent_id"])),
-            text(row["action"]),
-            text(row["side"]),
-            number(row["shares"], 2),
-            price(row["price"]),
-            money(row["amount"]),
-        ]
-        for row in trades
-    ]
-    return Grid("trades", "Trades of all agents", heads, rows, filters=(0, 2, 3), search=(1,))
-
-
-def _settlements(settlements: Rows) -> PageTable:
-    heads = columns.heads("arena/settlements", "methodology", "number", "result", "winner", "rule", ("known_at", "Known"))
-    rows = [
-        [
-            text(row["methodology"]),
-            number(row["number"]),
-            text(row["result"]),
-            text(row["winner"]),
-            text(row["rule"]),
-            timestamp(row["known_at"]),
-        ]
-        for row in settlements
-    ]
-    return PageTable("Resolutions that count", heads, rows)
-
-
-def _evidence(evidence: Rows) -> Grid:
-    heads = columns.heads(
-        "arena/evidence",
-        ("known_at", "Observed"),
-        "closed",
-        ("uma_resolution_status", "UMA"),
-        "winners",
-        ("is_50_50", "Half and half"),
-        "closed_at",
-        "cancelled_by",
+def _tables(own_rows: Mapping[str, Rows]) -> dict[str, Part]:
+    """Build the tables of a market, by name of the table of the warehouse."""
+    agent = {"agent_id": lambda row: text(row["agent_id"], agent_path(row["agent_id"]))}
+    positions = build_table(
+        "arena/positions",
+        "Positions of all agents",
+        own_rows["positions"],
+        *(
+            ("agent_id", "Agent"),
+            "side",
+            "status",
+            "shares",
+            "cost",
+            ("realized", "Gain"),
+            "won",
+            ("opened_at", "Opened"),
+            ("ended_at", "Ended"),
+        ),
+        cells=agent,
+        filters=("Side", "Status"),
+        search=("Agent",),
+        empty="No agent has held a position.",
+        name="positions",
     )
-    rows = [
-        [
-            timestamp(row["known_at"]),
-            yes_no(row["closed"]),
-            text(row["uma_resolution_status"]),
-            text(", ".join(row["winners"]) if row["winners"] else None),
-            yes_no(row["is_50_50"]),
-            timestamp(row["closed_at"]),
-            text(row["cancelled_by"]),
-        ]
-        for row in evidence
-    ]
-    return Grid("evidence", "Snapshots of the market by the venue", heads, rows)
+    trades = build_table(
+        "arena/trades",
+        "Trades of all agents",
+        own_rows["trades"],
+        *("week", ("agent_id", "Agent"), "action", "side", "shares", "price", "amount"),
+        cells=agent,
+        filters=("Week", "Action", "Side"),
+        search=("Agent",),
+        name="trades",
+    )
+    settlements = build_table(
+        "arena/settlements",
+        "Resolutions that count",
+        own_rows["settlements"],
+        *("methodology", "number", "result", "winner", "rule", ("known_at", "Known")),
+    )
+    evidence = build_table(
+        "arena/evidence",
+        "Snapshots of the market by the venue",
+        own_rows["evidence"],
+        *(("known_at", "Observed"), "closed", ("uma_resolution_status", "UMA"), "winners", ("is_50_50", "Half and half")),
+        *("closed_at", "cancelled_by"),
+        name="evidence",
+    )
+    return {"positions": positions, "trades": trades, "settlements": settlements, "evidence": evidence}

@@ -7,11 +7,14 @@ from functools import partial
 
 import polars as pl
 
+from bellwether.pages import columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Head, Note, Page, PageTable, Section
+from bellwether.pages.columns import build_column, build_table
+from bellwether.pages.model import Page, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import interval, number, text, timestamp
+from bellwether.pages.values import number, text, timestamp
 from bellwether.site import forecasters, questions, release
+from bellwether.site.paths import release_path
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 
@@ -39,34 +42,29 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 
 
 def _index(boards: pl.DataFrame, source: SiteSource) -> Iterator[File]:
-    question_rows = source.frame("benchmark/questions", "release", "cutoff", "close_time", "version")
+    asked = source.frame("benchmark/questions", "release", "cutoff", "close_time")
     rows = []
-    for (name,), part in question_rows.group_by("release", maintain_order=True):
-        board = boards.filter((pl.col("release") == name) & pl.col("rank").is_not_null()).sort("rank")
-        best = board.row(0, named=True) if board.height else None
-        rows.append(
-            [
-                text(name, release.path(str(name))),
-                number(part.height),
-                number(boards.filter(pl.col("release") == name).height),
-                timestamp(part["cutoff"][0]),
-                timestamp(part["close_time"].max()),  # type: ignore[arg-type]
-                release.leader_cell(str(name), board),
-                interval(best["brier"], best["brier_lower"], best["brier_upper"]) if best else Cell("–"),
-            ]
-        )
-    heads = [
-        Head("Release"),
-        Head("Questions", number=True),
-        Head("Forecasters", number=True),
-        Head("Cutoff", "everything in the release resolved after this instant"),
-        Head("Last close"),
-        Head("Best"),
-        Head("Its Brier score", "with its 95 % interval", number=True),
-    ]
-    parts = [PageTable("Releases of questions", heads, rows)] if rows else [Note("The warehouse has no release of questions yet.")]
-    lead = "Settled markets as questions: forecasters state probabilities and are scored by the outcomes. Lower Brier scores are better."
-    yield from render(Page("benchmark/index.html", "Benchmark", lead, [Section("Releases", parts)]))
+    for (name,), part in asked.group_by("release", maintain_order=True):
+        board = boards.filter(pl.col("release") == name)
+        best = board.filter(pl.col("rank") == 1).head(1).to_dicts()
+        about = {"release": name, "asked": part.height, "forecasters": board.height, "cutoff": part["cutoff"][0]}
+        about |= {"closed": part["close_time"].max(), "best": release.leader_cell(str(name), board)}
+        rows.append({**dict.fromkeys(("brier", "brier_lower", "brier_upper")), **(best[0] if best else {}), **about})
+    table = build_table(
+        "benchmark/questions",
+        "Releases of questions",
+        rows,
+        build_column("Release", lambda row: text(row["release"], release_path(row["release"]))),
+        build_column("Questions", lambda row: number(row["asked"]), numeric=True),
+        build_column("Forecasters", lambda row: number(row["forecasters"]), numeric=True),
+        build_column("Resolved after", lambda row: timestamp(row["cutoff"])),
+        build_column("Last close", lambda row: timestamp(row["closed"])),
+        build_column("Best", lambda row: row["best"]),
+        release.score_column(f"Its Brier score {columns.LEVEL}"),
+        empty="The warehouse has no release of questions yet.",
+    )
+    lead = "Settled markets as questions: forecasters state probabilities and are scored by the outcomes. A release is a set of questions that never changes."
+    yield from render(Page("benchmark/index.html", "Benchmark", lead, [Section("Releases", [table])]))
 
 
 def _release(source: SiteSource, name: str, colours: dict[str, str], prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:

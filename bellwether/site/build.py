@@ -6,12 +6,9 @@ digest of a unit's inputs is the same as in the previous site, the unit is not r
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +29,6 @@ MANIFEST = "site.json"
 _MARK = "bellwether-site"
 #: First line of every page by world.
 _BANNERS = {"sandbox": "Generated markets and mock models. Not real results."}
-#: Minimum of new objects between two garbage collections.
-_ALLOCATIONS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ def build(warehouse: Path | str, folder: Path | str) -> SiteBuild:
         raise ConfigError(f"building the site at {target}: the folder contains other files; choose another folder or empty it")
     if is_stored(target):
         return _build_and_upload(warehouse, target)
-    with open_source(warehouse) as source, atomic_folder(target, MANIFEST) as draft, _delay_garbage_collection():
+    with open_source(warehouse) as source, atomic_folder(target, MANIFEST) as draft:
         shown = " ".join(filter(None, (_BANNERS.get(source.world), source.delays)))
         writer = _Writer(target, draft, old if old and old.get("banner") == shown else {})
         with banner(shown):
@@ -111,19 +106,6 @@ def read_warehouse_state(warehouse: Path | str) -> str:
 def publication_state(source: SiteSource) -> str:
     """Return a text that changes when the site must be rebuilt: the warehouse's time of publication and a digest of the site's code."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
-
-
-@contextmanager
-def _delay_garbage_collection() -> Iterator[None]:
-    """Collect garbage less often within the `with` block: page cells form no reference cycles, and the search for them would take a tenth of the
-    build.
-    """
-    usual = gc.get_threshold()
-    gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 class _Writer:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from bellwether.pages.charts import Colours
 from bellwether.pages.render import chart_library, publication_file, static_files
-from bellwether.site import arena, benchmark, data_pages, home, trading
+from bellwether.settings import settings
+from bellwether.site import arena, benchmark, data_pages, home, method, trading
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, code, key
 
@@ -18,7 +20,9 @@ def units(source: SiteSource) -> Iterator[Unit]:
     colours = Colours(source.numbers)
     for names in (benchmark.names(source), trading.agent_names(source), arena.names(source)):
         colours.add(names)
-    yield Unit("home", key(source.standings, source.digest(*source.tables)), lambda: home.pages(source, colours), source.published_at)
+    addresses = (settings().docs_url, settings().code_url)
+    yield Unit("method", key(addresses), partial(method.pages, *addresses))
+    yield Unit("home", key(source.query("changes"), source.digest(*source.tables)), lambda: home.pages(source), source.published_at)
     yield from benchmark.units(source, colours)
     yield from trading.units(source, colours)
     yield from arena.units(source, colours)

@@ -11,9 +11,11 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.pages.model import Cell, Code, Grid, Head, Links, Note, Page, PageTable, Part, Section
+from bellwether.pages.columns import build_column, build_table
+from bellwether.pages.model import Cell, Code, Facts, Head, Links, Note, Page, PageTable, Part, Section
 from bellwether.pages.render import File, render
 from bellwether.pages.values import any_value, number, text, timestamp, yes_no
+from bellwether.site.paths import download_path
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables import TABLES
@@ -66,10 +68,6 @@ def units(source: SiteSource) -> Iterator[Unit]:
         yield Unit(f"download {name}", key(source.digest(name)), partial(_downloads, source, name))
 
 
-def _download_path(name: str, kind: str) -> str:
-    return f"data/downloads/{name.replace('/', '.', 1)}.{kind}"
-
-
 def _methodology_fields() -> dict[str, dict[str, str]]:
     return {
         name: {
@@ -81,45 +79,33 @@ def _methodology_fields() -> dict[str, dict[str, str]]:
 
 
 def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
-    rows = [
-        [
-            text(row["table_name"], f"data/table/{row['table_name']}.html"),
-            text(row["description"]),
-            number(row["rows"]),
-            number(row["partitions"]),
-            text(row["version"]),
-            timestamp(row["known_at"]),
-            *_download_cells(row["table_name"].replace(".", "/", 1), row["rows"], files),
-        ]
-        for row in source.described.iter_rows(named=True)
-    ]
-    heads = [
-        Head("Table"),
-        Head("One row is"),
-        Head("Rows", number=True),
-        Head("Partitions", number=True),
-        Head("Version", "of the rules that make its rows"),
-        Head("Newest fact"),
-        Head("Parquet", "tables of results can be downloaded here; the warehouse has all"),
-        Head("CSV", f"of tables up to {_CSV_ROWS:,} rows"),
-    ]
+    def download(row: Mapping[str, Any], title: str) -> Cell:
+        name, kind = row["table_name"].replace(".", "/", 1), title.lower()
+        is_file = name in files and (kind == "parquet" or row["rows"] <= _CSV_ROWS)
+        return Cell(title, href=download_path(name, kind)) if is_file else Cell("–")
+
+    table = build_table(
+        "meta/tables",
+        "Every table of the warehouse",
+        source.described.iter_rows(named=True),
+        build_column("Table", lambda row: text(row["table_name"], f"data/table/{row['table_name']}.html")),
+        build_column("One row is", lambda row: text(row["description"])),
+        build_column("Rows", lambda row: number(row["rows"]), numeric=True),
+        build_column("Partitions", lambda row: number(row["partitions"]), numeric=True),
+        build_column("Version", lambda row: text(row["version"]), "of the rules that make its rows"),
+        build_column("Newest fact", lambda row: timestamp(row["known_at"])),
+        build_column("Parquet", lambda row: download(row, "Parquet"), "tables of results can be downloaded here; the warehouse has all"),
+        build_column("CSV", lambda row: download(row, "CSV"), f"of tables up to {_CSV_ROWS:,} rows"),
+    )
     note = "In CSV files an apostrophe precedes texts that a spreadsheet would read as formulas, and control characters are replaced by symbols such as ␛; "
     note += "Parquet files contain texts unchanged."
     sections = [
-        Section("Tables", [PageTable("Every table of the warehouse", heads, rows), Note(note)]),
+        Section("Tables", [table, Note(note)]),
         Section("How to query", [Code(_QUERY), Code(_PYTHON)]),
         Section("Methodologies of the arena", _methodologies()),
     ]
     lead = "Tables behind the numbers of this site. A cohort keeps its methodology; a table gets a new version when its rules change."
     yield from render(Page("data/index.html", "Data", lead, sections))
-
-
-def _download_cells(name: str, rows: int, files: list[str]) -> list[Cell]:
-    is_file = name in files
-    return [
-        Cell("Parquet", href=_download_path(name, "parquet")) if is_file else Cell("–"),
-        Cell("CSV", href=_download_path(name, "csv")) if is_file and rows <= _CSV_ROWS else Cell("–"),
-    ]
 
 
 def _methodologies() -> list[Part]:
@@ -138,35 +124,38 @@ def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl
     line: dict[str, Any] = (
         about.row(0, named=True) if about.height else {"description": "", "rows": 0, "stored_as": "", "version": "", "key": []}
     )
-    rows = [
-        [text(row["column_name"]), text(row["type"]), text(row["unit"]), yes_no(row["nullable"]), text(row["description"], most=600)]
-        for row in columns.iter_rows(named=True)
-    ]
-    parts: list[Part] = [
-        PageTable(f"Columns of {name}", [Head("Column"), Head("Type"), Head("Unit"), Head("May be null"), Head("Meaning")], rows)
-    ]
+    listed = build_table(
+        "meta/columns",
+        f"Columns of {name}",
+        columns.iter_rows(named=True),
+        build_column("Column", lambda row: text(row["column_name"])),
+        build_column("Type", lambda row: text(row["type"])),
+        build_column("Unit", lambda row: text(row["unit"])),
+        build_column("May be null", lambda row: yes_no(row["nullable"])),
+        build_column("Meaning", lambda row: text(row["description"], most=600)),
+    )
+    parts: list[Part] = [listed]
     if is_file:
+        kinds = ["Parquet", "CSV"] if line["rows"] <= _CSV_ROWS else ["Parquet"]
         plain = name.replace(".", "/", 1)
-        links = [Cell("Download as Parquet", href=_download_path(plain, "parquet"))]
-        if line["rows"] <= _CSV_ROWS:
-            links.append(Cell("Download as CSV", href=_download_path(plain, "csv")))
-        parts.insert(0, Links(links))
+        parts.insert(0, Links([Cell(f"Download as {kind}", href=download_path(plain, kind.lower())) for kind in kinds]))
     sections = [Section("Columns", parts)]
     if partitions.height:
-        written = [
-            [
-                text(row["partition"] or "(whole table)"),
-                number(row["rows"]),
-                number(row["bytes"]),
-                timestamp(row["written_at"]),
-                text(row["sha256"]),
-            ]
-            for row in partitions.iter_rows(named=True)
-        ]
-        heads = [Head("Partition"), Head("Rows", number=True), Head("Bytes", number=True), Head("Written"), Head("SHA-256")]
-        sections.append(Section("Partitions", [Grid("partitions", f"Partitions of {name}", heads, written, search=(0,))]))
-    facts = [[text(one), any_value(line[one])] for one in ("stored_as", "key", "version", "rows")]
-    sections.append(Section("The table", [PageTable(name, [Head("Property"), Head("Value")], facts)]))
+        written = build_table(
+            "meta/partitions",
+            f"Partitions of {name}",
+            partitions.iter_rows(named=True),
+            build_column("Partition", lambda row: text(row["partition"] or "(whole table)")),
+            build_column("Rows", lambda row: number(row["rows"]), numeric=True),
+            build_column("Bytes", lambda row: number(row["bytes"]), numeric=True),
+            build_column("Written", lambda row: timestamp(row["written_at"])),
+            build_column("SHA-256", lambda row: text(row["sha256"])),
+            search=("Partition",),
+            name="partitions",
+        )
+        sections.append(Section("Partitions", [written]))
+    facts = Facts([(one, any_value(line[one])) for one in ("stored_as", "key", "version", "rows")])
+    sections.append(Section("The table", [facts]))
     yield from render(Page(f"data/table/{name}.html", name, line["description"] or "", sections, _ABOVE))
 
 
@@ -175,9 +164,9 @@ def _downloads(source: SiteSource, name: str) -> Iterator[File]:
     frame = source.frame(name)
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", statistics=True)
-    yield _download_path(name, "parquet"), buffer.getvalue()
+    yield download_path(name, "parquet"), buffer.getvalue()
     if frame.height <= _CSV_ROWS:
-        yield _download_path(name, "csv"), csv(frame)
+        yield download_path(name, "csv"), csv(frame)
 
 
 def csv(frame: pl.DataFrame) -> bytes:

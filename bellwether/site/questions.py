@@ -7,14 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.lake.sql import sql_text
 from bellwether.pages import charts
-from bellwether.pages.model import Cell, Facts, Head, Note, Page, PageTable, Part, Section, Stats, Text, Texts
+from bellwether.pages.columns import build_column, build_table
+from bellwether.pages.model import Cell, Facts, Note, Page, Part, Section, Stats, Text, Texts
 from bellwether.pages.render import File, render
 from bellwether.pages.values import any_value, finite, group_rows, leader, minute, number, price, text, timestamp, yes_no
 from bellwether.site import texts
-from bellwether.site.release import ReleaseData, forecaster_path, question_path
-from bellwether.site.release import path as release_path
+from bellwether.site.paths import forecaster_path, question_path, release_path
+from bellwether.site.release import ReleaseData
 from bellwether.site.source import SiteSource
 from bellwether.tables.benchmark import HORIZONS
 
@@ -58,7 +58,7 @@ def _page(
     sections = [
         Section("", [_headline(row, answers)]),
         Section("Price and forecasts over time", [*_price(material, prices, answers), Facts(_facts(row, evidence))], (8, 4)),
-        Section("Forecasts", _answers(material, row["id"], answers)),
+        Section("Forecasts", [_answers(material, row["id"], answers)]),
         Section("Text", texts),
         Section("Prompts and answers, verbatim", _prompts(row, asked)),
     ]
@@ -84,9 +84,8 @@ def _headline(row: dict[str, Any], answers: list[dict[str, Any]]) -> Stats:
 
 
 def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[str, Cell]]:
-    """Build pairs of name and value about a question: outcome, identifiers, dates, prices, and facts about the resolution (evidence)."""
+    """Build pairs of name and value about a question: identifiers, dates, prices, and facts about the resolution (evidence)."""
     facts = [
-        ("Outcome", text(row["ground_truth"])),
         ("Market", text(f"{row['source']}: {row['market_id']}")),
         ("Event", text(row["event_id"])),
         ("Cluster", text(row["cluster"])),
@@ -94,38 +93,35 @@ def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[s
         ("Closed", timestamp(row["close_time"])),
         ("Settled", timestamp(row["settled_at"])),
     ]
-    facts += [(f"Price {name} before the close", price(row[f"price_{name}"])) for name in HORIZONS]
+    facts += [(f"Price {name} before the close", price(row[f"price_{name}"])) for name in HORIZONS if name != "24h"]
     if evidence:
         facts += [(f"Evidence: {name.replace('_', ' ')}", any_value(value)) for name, value in evidence.items() if value is not None]
     return facts
 
 
-def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]) -> list[Part]:
-    if not answers:
-        return [Note("No forecaster has this question.")]
-    heads = [
-        Head("Forecaster"),
-        Head("Probability of yes", number=True),
-        Head("Brier", number=True),
-        Head("Right", "the decision, yes from 0.5 on, was the outcome"),
-        Head("Could know", "the forecaster could have known the outcome: not scored"),
-        Head("Samples", number=True),
-        Head("Problem", "why there is no forecast"),
-    ]
-    on_board = set(material.colours)
-    rows = [
-        [
-            text(one["forecaster"], forecaster_path(material.name, one["forecaster"]) if one["forecaster"] in on_board else ""),
-            answer_cell(material.name, question, one),
-            number(one["brier"], 3),
-            yes_no(None if one["p_yes"] is None or one["yes"] is None else (one["p_yes"] >= 0.5) == (one["yes"] == 1)),
-            yes_no(one["could_know"]),
-            number(one["samples"]),
-            text(one["error"]),
-        ]
-        for one in answers
-    ]
-    return [PageTable("Best first; a probability leads to the prompt and the answer behind it", heads, rows)]
+def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]) -> Part:
+    def name(one: Mapping[str, Any]) -> Cell:
+        on_board = one["forecaster"] in material.colours
+        return text(one["forecaster"], forecaster_path(material.name, one["forecaster"]) if on_board else "")
+
+    def is_right(one: Mapping[str, Any]) -> Cell:
+        return yes_no(None if one["p_yes"] is None or one["yes"] is None else (one["p_yes"] >= 0.5) == (one["yes"] == 1))
+
+    return build_table(
+        "benchmark/forecasts",
+        "Best first; a probability leads to the prompt and the answer behind it",
+        answers,
+        build_column("Forecaster", name),
+        build_column("Probability of yes", lambda one: answer_cell(material.name, question, one), numeric=True),
+        build_column("Brier", lambda one: number(one["brier"], 3), numeric=True),
+        build_column("Right", is_right, "the decision, yes from 0.5 on, was the outcome"),
+        build_column(
+            "Known outcome", lambda one: yes_no(one["could_know"]), "it was settled before the forecaster's training data ended: not scored"
+        ),
+        build_column("Samples", lambda one: number(one["samples"]), numeric=True),
+        build_column("Problem", lambda one: text(one["error"]), "why there is no forecast"),
+        empty="No forecaster has this question.",
+    )
 
 
 def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
@@ -177,7 +173,7 @@ def prices(source: SiteSource, release: str) -> pl.DataFrame:
     """Read the prices of a release's markets up to their close, at most about 120 per market. Columns: id, at, price."""
     if not source.rows("clean/prices"):
         return pl.DataFrame(schema={"id": pl.String, "at": pl.Datetime("us", "UTC"), "price": pl.Float64})
-    price_rows = source.run(sql_text("site/prices"), {"release": release})
+    price_rows = source.query("prices", release=release)
     chosen = (pl.int_range(pl.len()) % (pl.len() / _POINTS).ceil().cast(pl.Int64) == 0) | (pl.int_range(pl.len()) == pl.len() - 1)
     return price_rows.filter(chosen.over("id"))
 
@@ -187,6 +183,6 @@ def evidence(source: SiteSource, release: str) -> pl.DataFrame:
     evidence_rows = pl.DataFrame(schema={"id": pl.String})
     for table in ("markets", "resolutions"):
         if source.rows(f"clean/{table}"):
-            rows = source.run(sql_text(f"site/{table}"), {"release": release}).unique("id", keep="last", maintain_order=True)
+            rows = source.query(table, release=release).unique("id", keep="last", maintain_order=True)
             evidence_rows = evidence_rows.join(rows, on="id", how="full", coalesce=True, suffix=f"_by_{table}")
     return evidence_rows.sort("id")

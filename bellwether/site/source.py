@@ -17,6 +17,7 @@ import polars as pl
 
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, duckdb_connection, warehouse
+from bellwether.lake.sql import sql_text
 from bellwether.lake.staleness import describe_delays, find_delays
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
@@ -89,11 +90,6 @@ class SiteSource:
         """Permanent number of each forecaster, agent and family, by name; the number determines the colour."""
         return dict(self._all("meta.names").select("name", "number").iter_rows())
 
-    @cached_property
-    def standings(self) -> pl.DataFrame:
-        """Leaderboard places of the present results, and of the last published ones that differ."""
-        return self._all("meta.standings").sort(STANDINGS.order)
-
     def rows(self, name: str) -> int:
         """Return the row count of a table; 0 if the table is missing."""
         return self.tables[name].rows if name in self.tables else 0
@@ -128,10 +124,10 @@ class SiteSource:
             raise LakeError(f"reading {table(name).sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
         return sorted(value for (value,) in rows if value is not None)
 
-    def run(self, sql: str, params: Mapping[str, Any]) -> pl.DataFrame:
-        """Run a query with bound parameters, and return its rows."""
+    def query(self, name: str, **params: Any) -> pl.DataFrame:
+        """Run `sql/site/<name>.sql` with bound parameters, and return its rows."""
         try:
-            return self._connection.sql(sql, params=dict(params)).pl()
+            return self._connection.sql(sql_text(f"site/{name}"), params=params).pl()
         except duckdb.Error as error:
             raise LakeError(f"reading {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
 

@@ -15,29 +15,20 @@ from bellwether.figures.statistics import weighted_spread
 from bellwether.formatting import counted
 from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
+from bellwether.pages.columns import Shown, build_column, build_table, estimate_column, hidden_columns
+from bellwether.pages.model import Cell, Chart, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import (
-    cast_decimals,
-    earning,
-    finite,
-    group_rows,
-    money,
-    number,
-    percent,
-    slug,
-    text,
-    timestamp,
-    yes_no,
-)
+from bellwether.pages.values import cast_decimals, earning, finite, group_rows, money, number, percent, text, timestamp
 from bellwether.replay.results import tear_sheet
 from bellwether.replay.results.summary import LEAST_EPISODES, describe_winners, find_winners, sort_by_pnl
 from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_rows
 from bellwether.replay.results.text_tables import queue_note
+from bellwether.site.paths import episode_path, run_path, trader_path
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_LEVELS, BOOK_PRICES, HORIZONS_S
 
+Row = Mapping[str, Any]
 #: Columns of replay/books that are read.
 BOOK_COLUMNS = (
     "ticker", "at", "bid", "ask", "bid_depth", "ask_depth", "bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"
@@ -53,29 +44,10 @@ _AMOUNTS = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
 _MARKET_COLUMNS = ("agent", "episode", "ticker", "fills", *_AMOUNTS)
 #: Maximum of best markets, and of worst ones.
 _MARKETS = 10
-#: Order statistics summed and averaged over episodes.
-_SUMS = ("orders", "rejected", "fills", "contracts", "fees", "slippage")
-_MEANS = ("fill_ratio", "maker_share", "turnover", "time_in_market", "queue_wait_median")
 #: Definition of the ratio per episode.
 _RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
-_QUEUES = ("queue_pnl_median", "queue_pnl_low", "queue_pnl_high", "queue_profitable")
 #: Points of a curve in a chart of several.
 _POINTS = 100
-
-
-def episode_path(episode: str) -> str:
-    """Return the path of the page of an episode."""
-    return f"trading/episode/{slug(episode)}/index.html"
-
-
-def run_path(episode: str, agent: str) -> str:
-    """Return the path of the page of an agent in an episode."""
-    return f"trading/episode/{slug(episode)}/agent/{slug(agent)}.html"
-
-
-def agent_path(agent: str) -> str:
-    """Return the path of the page of an agent."""
-    return f"trading/agent/{slug(agent)}.html"
 
 
 def agent_names(source: SiteSource) -> list[str]:
@@ -99,39 +71,6 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
         yield Unit(f"episode {name}", key(name, digest, of_names), partial(_episode, source, str(name), markets, part, of_names))
 
 
-def summary_heads(summary: pl.DataFrame) -> list[Head]:
-    """Build the column heads of the table of agents."""
-    return [
-        *columns.heads("replay/summary", "agent", "rules", "episodes", "pnl"),
-        *queue_heads("replay/summary", summary),
-        *columns.heads("replay/summary", "pnl_mean", "pnl_min", "pnl_max", "return_mean", "max_drawdown"),
-        Head("Ratio per episode", _RATIO, number=True),
-        *columns.heads("replay/summary", "fill_ratio_mean", "contracts", "fees", "profitable"),
-    ]
-
-
-def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> list[list[Cell]]:
-    """Build the rows of the table of agents, the highest P&L first. ratios: from `ratios_of`."""
-    return [
-        [
-            text(row["agent"], agent_path(row["agent"])),
-            text(row["rules"]),
-            number(row["episodes"]),
-            money(row["pnl"], signed=True),
-            *queue_cells(row),
-            *(money(row[name], signed=True) for name in ("pnl_mean", "pnl_min", "pnl_max")),
-            earning(row["return_mean"]),
-            percent(row["max_drawdown"], 1),
-            number(ratios.get((row["agent"], row["rules"])), 2),
-            percent(row["fill_ratio_mean"], 1),
-            number(row["contracts"], 0),
-            money(row["fees"]),
-            percent(row["profitable"]),
-        ]
-        for row in sort_by_pnl(summary).iter_rows(named=True)
-    ]
-
-
 def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
     """Compute the mean P&L per episode divided by the standard deviation, by agent and rules. Only with three or more settled episodes."""
     settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
@@ -139,28 +78,55 @@ def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
     return {(agent, rules): ratio for agent, rules, ratio in ratios.iter_rows() if finite(ratio) is not None}
 
 
-def queue_heads(table: str, rows: pl.DataFrame) -> list[Head]:
-    """Build the column heads of the P&L over sampled queue histories. table: name of the table of `rows`."""
-    first, *others = columns.heads(table, *_QUEUES)
-    most = max(rows["queues"].to_list(), default=0)
-    return [first._replace(text=f"{most} sampled queues, median P&L"), *others]
+#: Column of the P&L over sampled queue histories.
+_QUEUES = estimate_column(
+    "Sampled queues [5 to 95 %]",
+    "queue_pnl_median",
+    "median P&L of whole runs in queue histories that the recordings allow",
+    2,
+    unit="$",
+    ends=("queue_pnl_low", "queue_pnl_high"),
+)
 
 
-def queue_cells(row: Mapping[str, Any]) -> list[Cell]:
-    """Format the P&L over sampled queue histories. row: of replay/backtests or replay/summary."""
-    return [*(money(row[name], signed=True) for name in _QUEUES[:-1]), percent(row["queue_profitable"])]
+def mean_column() -> Shown:
+    """Build the column of mean P&L with the lowest and the highest episode."""
+    return estimate_column(
+        "Mean P&L [lowest, highest]",
+        "pnl_mean",
+        "profit or loss of an episode after the fees of the venue, with positions at their settlement",
+        2,
+        unit="$",
+        reference=0.0,
+        drawn=True,
+        ends=("pnl_min", "pnl_max"),
+    )
+
+
+def trader_column() -> Shown:
+    """Build the column of trading agents."""
+    return build_column(
+        "Agent", lambda row: text(row["agent"], trader_path(row["agent"]))._replace(note=counted(row["episodes"], "episode"))
+    )
 
 
 def _overview(
     episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]
 ) -> Iterator[File]:
-    lead = "Recorded markets, replayed order by order. Sampled queues are whole runs in queue histories that the recordings allow; they are no bound."
-    sections = [Section("", [Stats([*leader_tiles(summary), *_totals(episodes, runs)])])] if summary.height else []
-    sections += [Section("Agents", _agents(summary, ratios_of(runs), colours)), Section("Episodes", [_episodes(episodes, runs)])]
+    lead = (
+        "Recorded markets, replayed order by order. An episode is the recording of one event; an agent trades it against the recorded book."
+    )
+    totals = [
+        ("Markets", number(episodes.height), f"of {episodes['episode'].n_unique()} episodes"),
+        ("Recorded trades", number(episodes["trades"].sum()), f"{number(episodes['volume'].sum(), 0).text} contracts"),
+        ("Fills", number(runs["fills"].sum()), f"of {number(runs['orders'].sum()).text} orders in {runs.height} backtests"),
+    ]
+    sections = [Section("", [Stats([*leader_tiles(summary)[:1], *totals])])] if summary.height else []
+    sections += [Section("Agents", [_agents(summary, ratios_of(runs))]), Section("Episodes", [_episodes(episodes, runs)])]
     yield from render(Page("trading/index.html", "Trading", lead, sections))
     for (name,), part in runs.group_by("agent", maintain_order=True):
-        own = pl.col("agent") == name
-        yield from _agent(str(name), part, summary.filter(own), markets.filter(own), colours)
+        mine = pl.col("agent") == name
+        yield from _agent(str(name), part, summary.filter(mine), markets.filter(mine), colours)
 
 
 def leader_tiles(summary: pl.DataFrame) -> list[tuple[str, Cell, str]]:
@@ -172,42 +138,42 @@ def leader_tiles(summary: pl.DataFrame) -> list[tuple[str, Cell, str]]:
         return [("Leader", Cell(none), f"of {summary['agent'].n_unique()} agents")]
     best = winners[0]
     return [
-        ("Leader", text(best["agent"], agent_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
+        ("Leader", text(best["agent"], trader_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
         ("Mean P&L", money(best["pnl_mean"], signed=True), _spread_note(best)),
-        ("Episodes", number(best["episodes"]), best["rules"]),
     ]
 
 
-def _spread_note(row: Mapping[str, Any]) -> str:
+def _spread_note(row: Row) -> str:
     """Format the lowest and the highest P&L of an episode. row: of replay/summary."""
     ends = [money(row[name], signed=True).text for name in ("pnl_min", "pnl_max")]
     return f"from {ends[0]} to {ends[1]} in {counted(row['episodes'], 'episode')}" if row["episodes"] else ""
 
 
-def _totals(episodes: pl.DataFrame, runs: pl.DataFrame) -> list[tuple[str, Cell, str]]:
-    return [
-        ("Markets", number(episodes.height), f"of {episodes['episode'].n_unique()} episodes"),
-        ("Recorded trades", number(episodes["trades"].sum()), f"{number(episodes['volume'].sum(), 0).text} contracts"),
-        ("Fills", number(runs["fills"].sum()), f"of {number(runs['orders'].sum()).text} orders in {runs.height} backtests"),
-    ]
+def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> Part:
+    table = "replay/summary"
 
+    def ratio(row: Row) -> Cell:
+        return number(ratios.get((row["agent"], row["rules"])), 2)
 
-def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
-    """Build chart rows of the agents' mean P&L with the lowest and the highest episode."""
-    return summary.drop_nulls("pnl_mean").select(name="agent", value="pnl_mean", lower="pnl_min", upper="pnl_max").to_dicts()
-
-
-def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colours: dict[str, str]) -> list[Part]:
-    if not summary.height:
-        return [Note("The warehouse has no summary of backtests yet.")]
-    table = PageTable("Agents over all their episodes, by P&L", summary_heads(summary), summary_rows(summary, ratios))
-    rules = summary["rules"].unique(maintain_order=True).to_list()
-    parts: list[Part] = []
-    for rule in rules:
-        rows = mean_rows(summary.filter(pl.col("rules") == rule).sort("pnl_mean", descending=True, nulls_last=True))
-        if rows:
-            parts.append(charts.intervals(f"Mean, lowest and highest P&L of an episode under {rule}", "dollars", rows, colours))
-    return [*parts, table]
+    return build_table(
+        table,
+        "Agents over all their episodes, by P&L",
+        sort_by_pnl(summary).iter_rows(named=True),
+        trader_column(),
+        mean_column(),
+        build_column("P&L", lambda row: money(row["pnl"], signed=True), columns.definition(table, "pnl"), numeric=True),
+        _QUEUES,
+        build_column("Mean return", lambda row: earning(row["return_mean"]), columns.definition(table, "return_mean"), numeric=True),
+        "max_drawdown",
+        build_column("Ratio", ratio, _RATIO, numeric=True),
+        *hidden_columns(table, "fill_ratio_mean", "contracts", "fees", "profitable", "queue_profitable", "rules"),
+        filters=("Rules",),
+        search=("Agent",),
+        empty="The warehouse has no summary of backtests yet.",
+        name="agents",
+        size=50,
+        leading=3,
+    )
 
 
 def winner_cells(runs: pl.DataFrame) -> tuple[Cell, Cell]:
@@ -219,106 +185,87 @@ def winner_cells(runs: pl.DataFrame) -> tuple[Cell, Cell]:
     return text(best["agent"], run_path(best["episode"], best["agent"])), money(best["pnl"], signed=True)
 
 
-def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
-    if not episodes.height:
-        return Note("The warehouse has no episodes yet.")
-    counts = dict(runs.group_by("episode").len().iter_rows())
-    rows = []
-    for (name,), part in episodes.group_by("episode", maintain_order=True):
-        rows.append(
-            [
-                text(name, episode_path(str(name))),
-                text(part["title"][0]),
-                text(part["venue"][0]),
-                timestamp(part["start_at"].min()),  # type: ignore[arg-type]
-                number(part.height),
-                number(part["trades"].sum()),
-                number(counts.get(name, 0)),
-                *winner_cells(runs.filter(pl.col("episode") == name)),
-            ]
-        )
-    heads = [Head("Episode"), Head("Title"), Head("Venue"), Head("Start"), Head("Markets", number=True), Head("Trades", number=True)]
-    heads += [Head("Agents", number=True), Head("Best agent"), Head("Its P&L", number=True)]
-    return Grid("episodes", "Episodes", heads, rows, filters=(2,), search=(0, 1))
+def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Part:
+    by_episode = episodes.group_by("episode", maintain_order=True).agg(
+        pl.col("title", "venue").first(), pl.col("start_at").min(), pl.col("trades").sum(), markets=pl.len()
+    )
+    backtests = {name: runs.filter(pl.col("episode") == name) for name in by_episode["episode"]}
+    best = {name: winner_cells(rows) for name, rows in backtests.items()}
+    return build_table(
+        "replay/episodes",
+        "Episodes",
+        by_episode.iter_rows(named=True),
+        build_column("Episode", lambda row: text(row["episode"], episode_path(row["episode"]))),
+        "title",
+        "venue",
+        ("start_at", "Start"),
+        build_column("Markets", lambda row: number(row["markets"]), numeric=True),
+        "trades",
+        build_column("Agents", lambda row: number(backtests[row["episode"]].height), numeric=True),
+        build_column("Best agent", lambda row: best[row["episode"]][0]),
+        build_column("Its P&L", lambda row: best[row["episode"]][1], numeric=True),
+        filters=("Venue",),
+        search=("Episode", "Title"),
+        empty="The warehouse has no episodes yet.",
+        name="episodes",
+    )
+
+
+def _runs(caption: str, runs: pl.DataFrame, first: Shown, **options: Any) -> Part:
+    """Build a table of backtests. first: column of their agents or episodes."""
+    table = "replay/backtests"
+    pnl = estimate_column(
+        "P&L [5 to 95 % of sampled queues]", "pnl", columns.definition(table, "pnl"), 2, unit="$", reference=0.0, drawn=True,
+        ends=("queue_pnl_low", "queue_pnl_high"),
+    )  # fmt: skip
+    return build_table(
+        table,
+        caption,
+        runs.iter_rows(named=True),
+        first,
+        pnl,
+        build_column("Return", lambda row: earning(row["return"]), columns.definition(table, "return"), numeric=True),
+        *("max_drawdown", "orders", "fills", "fill_ratio", "contracts", "fees", "unsettled", "failure"),
+        **options,
+    )
 
 
 def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
-    heads = [
-        *columns.heads("replay/backtests", "episode", "pnl"),
-        *queue_heads("replay/backtests", runs),
-        *columns.heads("replay/backtests", "return", "max_drawdown", "fill_ratio", "contracts", "fees", "failure"),
-    ]
-    rows = [
-        [
-            text(row["episode"], run_path(row["episode"], name)),
-            money(row["pnl"], signed=True),
-            *queue_cells(row),
-            earning(row["return"]),
-            percent(row["max_drawdown"], 2),
-            percent(row["fill_ratio"], 1),
-            number(row["contracts"], 0),
-            money(row["fees"]),
-            text(row["failure"]),
-        ]
-        for row in runs.iter_rows(named=True)
-    ]
-    drawn = [
-        {"name": row["episode"], "value": float(row["pnl"])}
-        | {
-            end: float(row["pnl"] if row[name] is None else row[name])
-            for end, name in (("lower", "queue_pnl_low"), ("upper", "queue_pnl_high"))
-        }
-        for row in runs.iter_rows(named=True)
-    ]
-    parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 11))]
-    figures: list[Part] = _cumulative(name, runs, colours)
-    if len(drawn) <= 40:
-        every = {row["name"]: colours[name] for row in drawn}
-        figures.append(charts.intervals("P&L by episode, with 5 to 95 % of the sampled queues", "dollars", drawn, every))
+    first = build_column("Episode", lambda row: text(row["episode"], run_path(row["episode"], name)))
     ratios = ratios_of(runs)
     sections = [Section(line["rules"], [_headline(line, ratios)]) for line in summary.iter_rows(named=True)]
     sections += [
-        Section.even("Equity and drawdown", figures),
+        Section.even("Equity and drawdown", _cumulative(name, runs, colours)),
+        Section("Episodes", [_runs(f"Episodes of {name}", runs, first, search=("Episode", "Failure"), name="episodes")]),
         Section("P&L by market", [_best_and_worst(name, markets)]),
-        Section("Markouts and orders", [_markouts(runs, colours[name]), _order_statistics(runs)], (6, 6)),
-        Section("Episodes", parts),
+        Section("Markouts", [_markouts(runs, colours[name])]),
     ]
-    for line in summary.iter_rows(named=True):
-        facts = columns.facts("replay/summary", line, [column for column in line if column.startswith("sharpe")])
-        sections.append(Section(f"Summary under {line['rules']}", [facts]))
-    yield from render(Page(agent_path(name), name, f"A tear sheet over {runs.height} episodes.", sections, _ABOVE))
+    yield from render(Page(trader_path(name), name, f"A tear sheet over {runs.height} episodes.", sections, _ABOVE))
 
 
-def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) -> Stats:
+def _headline(line: Row, ratios: Mapping[tuple[str, str], float]) -> Stats:
     return Stats(
         [
             ("P&L", money(line["pnl"], signed=True), f"{counted(line['episodes'], 'episode')}; {queue_note(line)}"),
             ("Mean P&L", money(line["pnl_mean"], signed=True), _spread_note(line)),
             ("Ratio per episode", number(ratios.get((line["agent"], line["rules"])), 2), "mean over deviation of P&L, not annualised"),
             ("Largest drawdown", percent(line["max_drawdown"], 2), "of an episode"),
-            ("Fill ratio", percent(line["fill_ratio_mean"], 1), "mean of the episodes"),
             ("Profitable", percent(line["profitable"]), "of the episodes"),
         ]
     )
 
 
-def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
+def _best_and_worst(name: str, markets: pl.DataFrame) -> Part:
     """Build the table of the markets on which an agent gained and lost the most. name: the agent."""
-    if not markets.height:
-        return Note("No market was traded.")
     ranked = cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False]))
-    ends = ranked if ranked.height <= 2 * _MARKETS else pl.concat([ranked.head(_MARKETS), ranked.tail(_MARKETS)])
-    rows = [
-        [
-            text(row["ticker"]),
-            text(row["episode"], run_path(row["episode"], name)),
-            number(row["fills"]),
-            *(money(row[column], signed=column != "fees") for column in _AMOUNTS),
-        ]
-        for row in ends.iter_rows(named=True)
-    ]
-    caption = f"All {ranked.height} markets" if ends is ranked else f"Best and worst {_MARKETS} of {ranked.height} markets"
-    return PageTable(caption, columns.heads("replay/market_pnl", "ticker", "episode", "fills", *_AMOUNTS), rows)
+    is_whole = ranked.height <= 2 * _MARKETS
+    ends = ranked if is_whole else pl.concat([ranked.head(_MARKETS), ranked.tail(_MARKETS)])
+    caption = f"All {ranked.height} markets" if is_whole else f"Best and worst {_MARKETS} of {ranked.height} markets"
+    cells = {"episode": lambda row: text(row["episode"], run_path(row["episode"], name))}
+    rows = ends.iter_rows(named=True)
+    return build_table(
+        "replay/market_pnl", caption, rows, "ticker", "episode", "fills", *_AMOUNTS, cells=cells, empty="No market was traded."
+    )
 
 
 def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
@@ -333,17 +280,6 @@ def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
         return Note("No maker fill has a markout.")
     title = "Mean markout of maker fills, and those of the lowest and the highest episode"
     return charts.intervals(title, "dollars per contract", rows, {str(row["name"]): colour for row in rows}, reference=0.0)
-
-
-def _order_statistics(runs: pl.DataFrame) -> Facts:
-    """Format statistics of an agent's orders and fills: counts summed, and ratios averaged over episodes."""
-    sums = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in _SUMS]
-    values = cast_decimals(runs.select(*sums, pl.col(_MEANS).mean())).row(0, named=True)
-    titles = {name: columns.title(name) for name in _SUMS} | {name: f"{columns.title(name)}, mean of episodes" for name in _MEANS}
-    return Facts(
-        [(title, columns.value_cell("replay/backtests", name, values[name])) for name, title in titles.items()],
-        {title: columns.definition("replay/backtests", name) for name, title in titles.items()},
-    )
 
 
 def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
@@ -376,10 +312,11 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
     ]
     ranked = sort_by_pnl(runs)
     first = ranked["agent"].to_list()[:5]
-    parts: list[Part] = [_runs(name, ranked)] if runs.height else [Note("No agent has traded this episode yet.")]
+    agent = build_column("Agent", lambda row: text(row["agent"], run_path(name, row["agent"])))
+    parts: list[Part] = [_runs("Agents of the episode, by P&L", ranked, agent, empty="No agent has traded this episode yet.")]
     if curves:
         parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
-    fills = sorted((row for own in rows["fills"].values() for row in own), key=lambda row: row["filled_at"])
+    fills = sorted((row for part in rows["fills"].values() for row in part), key=lambda row: row["filled_at"])
     recorded = source.frame("replay/books", *BOOK_COLUMNS, episode=name)
     sections = [Section("", [_episode_headline(markets, ranked)]), Section("Agents", parts)]
     sections.append(Section("Book", book_parts(recorded, fills)))
@@ -415,79 +352,20 @@ def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
 
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
     """Yield the tear sheet of an agent in an episode. run: the backtest. title: of the episode. rows: of the backtest's other tables."""
-    above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
+    above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], trader_path(run["agent"]))]
     lead = f"P&L {money(run['pnl'], signed=True).text} in {run['episode']}."
     parts = tear_sheet.sections(run, colours=colours, **rows)
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))
 
 
-def _runs(episode: str, runs: pl.DataFrame) -> PageTable:
-    heads = [
-        *columns.heads("replay/backtests", "agent", "pnl"),
-        *queue_heads("replay/backtests", runs),
-        *columns.heads(
-            "replay/backtests",
-            "return",
-            "max_drawdown",
-            "orders",
-            "fills",
-            "fill_ratio",
-            "maker_share",
-            "fees",
-            "adverse_selection_30s",
-            "unsettled",
-        ),
-    ]
-    rows = [
-        [
-            text(row["agent"], run_path(episode, row["agent"])),
-            money(row["pnl"], signed=True),
-            *queue_cells(row),
-            earning(row["return"]),
-            percent(row["max_drawdown"], 2),
-            number(row["orders"]),
-            number(row["fills"]),
-            percent(row["fill_ratio"], 1),
-            percent(row["maker_share"]),
-            money(row["fees"]),
-            number(row["adverse_selection_30s"], 4),
-            yes_no(row["unsettled"]),
-        ]
-        for row in runs.iter_rows(named=True)
-    ]
-    return PageTable("Agents of the episode, by P&L", heads, rows)
-
-
-def _markets(markets: pl.DataFrame) -> PageTable:
-    heads = columns.heads(
+def _markets(markets: pl.DataFrame) -> Part:
+    return build_table(
         "replay/episodes",
-        ("ticker", "Market"),
-        "result",
-        ("result_source", "Source of the result"),
-        ("settled_at", "Settled"),
-        "volume",
-        "trades",
-        ("book_rows", "Changes of the book"),
-        "gaps",
-        ("fee_type", "Fees"),
-        "recording",
+        "Markets of the episode",
+        markets.iter_rows(named=True),
+        *("ticker", "result", ("result_source", "Source of the result"), ("settled_at", "Settled"), "volume", "trades"),
+        *(("book_rows", "Changes of the book"), "gaps", ("fee_type", "Fees"), "recording"),
     )
-    rows = [
-        [
-            text(row["ticker"]),
-            text(row["result"]),
-            text(row["result_source"]),
-            timestamp(row["settled_at"]),
-            number(row["volume"], 0),
-            number(row["trades"]),
-            number(row["book_rows"]),
-            number(row["gaps"]),
-            text(row["fee_type"]),
-            text(row["recording"]),
-        ]
-        for row in markets.iter_rows(named=True)
-    ]
-    return PageTable("Markets of the episode", heads, rows)
 
 
 def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:

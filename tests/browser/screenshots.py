@@ -32,6 +32,7 @@ KINDS = {
     "markets": "arena/markets.html",
     "market": "arena/market/*.html",
     "data": "data/index.html",
+    "method": "method.html",
     "table": "data/table/benchmark.leaderboard.html",
 }
 WIDTHS, SCHEMES = (390, 1024, 1440), ("light", "dark")

@@ -154,6 +154,18 @@ def test_a_grid_pages_sorts_and_filters_all_its_rows(site: Path, page: Any) -> N
     assert page.seen == []
 
 
+def test_a_leaderboard_shows_picked_columns_and_charts_are_drawn_before_they_are_seen(site: Path, page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto((site / "benchmark/release-0/index.html").as_uri())
+    board = page.locator(".grid").first
+    shows(board.locator("thead th:visible")).to_have_count(3)
+    board.locator("summary", has_text="Columns").click()
+    board.get_by_label("Accuracy").check()
+    shows(board.locator("tbody tr:first-child td:visible")).to_have_count(4)
+    page.wait_for_function("[...document.querySelectorAll('.canvas')].every(one => one.querySelector('svg'))")
+    assert page.seen == []
+
+
 def test_a_probability_opens_the_prompt_and_the_answer_as_text(site: Path, page: Any) -> None:
     page.goto((site / "benchmark/release-0/forecaster/model-0.html").as_uri())
     page.locator("td a[href*='#said-']").first.click()

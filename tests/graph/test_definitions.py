@@ -152,6 +152,10 @@ def test_the_ui_serves_the_site_and_explains_a_missing_page(tmp_path: Path) -> N
         with pytest.raises(urllib.error.HTTPError) as failure:
             urllib.request.urlopen(f"{address}/data/index.html")
         assert b"bellwether site" in failure.value.read()
+        (tmp_path / "404.html").write_text("no such page")
+        with pytest.raises(urllib.error.HTTPError) as failure:
+            urllib.request.urlopen(f"{address}/data/index.html")
+        assert (failure.value.code, failure.value.read()) == (404, b"no such page")
 
 
 def test_tables_of_rankings_are_materialized_one_by_one(defs: dg.Definitions) -> None:

@@ -70,6 +70,8 @@ const bellwether = (() => {
 
   function grid(holder) {
     const about = json(holder), table = holder.querySelector("table"), pages = holder.querySelector(".pages");
+    const isNarrow = about.leading && matchMedia("(max-width: 40rem)").matches;
+    const hidden = new Set(isNarrow ? about.heads.keys().filter((number) => number >= about.leading) : about.hidden);
     const state = { page: 0, sort: null, sign: 1, words: "", chosen: { ...about.chosen }, order: null, turn: 0 };
     const isSmall = about.rows <= about.chunk;
     const column = (number) => isSmall ? load(about.path).then((all) => all.columns[number]) : load(`${about.path}.c${number}`);
@@ -111,11 +113,14 @@ const bellwether = (() => {
     function line(values) {
       const row = element("tr");
       values.forEach((value, number) => {
-        const [text, href, title] = Array.isArray(value) ? value : [value, "", ""];
+        const [text, href, title, note, bar] = Array.isArray(value) ? value : [value];
         const cell = element("td");
         if (about.numbers[number]) cell.className = "n"; else if (text.length > 20) cell.className = text.length > 40 ? "t" : "m";
         if (title) cell.title = title;
         if (href) cell.append(element("a", text, { href: root + href })); else cell.textContent = text;
+        if (note) cell.append(" ", element("small", note));
+        if (bar) cell.append(drawBar(...bar));
+        cell.hidden = hidden.has(number);
         row.append(cell);
       });
       return row;
@@ -138,6 +143,9 @@ const bellwether = (() => {
       });
       label.append(select); controls.append(label);
     }
+    if (about.leading) controls.append(columns(about.heads, hidden, () => {
+      for (const row of table.rows) for (const cell of row.cells) cell.hidden = hidden.has(cell.cellIndex);
+    }));
     const status = element("span", "", { role: "status" });
     const back = element("button", "Previous", { type: "button" }), next = element("button", "Next", { type: "button" });
     back.addEventListener("click", () => { state.page -= 1; change(false); });
@@ -146,6 +154,34 @@ const bellwether = (() => {
     sortable(table, (number, sign) => { state.sort = number; state.sign = sign; change(true); });
     status.textContent = `1–${Math.min(about.shown, about.matching)} of ${about.matching.toLocaleString("en")}`;
     back.disabled = true; next.disabled = about.matching <= about.shown;
+  }
+
+  /** An interval as SVG, like `_bar` of the renderer. */
+  function drawBar(lower, value, upper, reference) {
+    const make = (tag, attributes) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      for (const [name, own] of Object.entries(attributes)) made.setAttribute(name, own);
+      return made;
+    };
+    const bar = make("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" });
+    if (reference !== null) bar.append(make("line", { class: "r", x1: reference, x2: reference, y1: 0, y2: 8 }));
+    bar.append(make("line", { class: "i", x1: Math.max(0, lower), x2: Math.min(100, upper), y1: 4, y2: 4 }));
+    bar.append(make("line", { class: "v", x1: value, x2: value, y1: 0, y2: 8 }));
+    return bar;
+  }
+
+  /** The picker of visible columns. hidden: numbers of the hidden columns, which it changes. */
+  function columns(heads, hidden, change) {
+    const holder = element("details", undefined, { class: "columns" }), list = element("div");
+    holder.append(element("summary", "Columns"), list);
+    heads.forEach((head, number) => {
+      const label = element("label"), box = element("input", undefined, { type: "checkbox" });
+      box.checked = !hidden.has(number);
+      box.addEventListener("change", () => { if (box.checked) hidden.delete(number); else hidden.add(number); change(); });
+      label.append(box, document.createTextNode(head)); list.append(label);
+    });
+    change();
+    return holder;
   }
 
   // --- charts ---------------------------------------------------------------------------------------------------------
@@ -325,6 +361,9 @@ const bellwether = (() => {
     chart(holder).catch((error) => { holder.querySelector(".canvas").textContent = "The chart cannot be drawn: " + error.message; });
   }
   unseen.forEach((holder) => seen.observe(holder));
-  window.addEventListener("beforeprint", () => unseen.forEach(show));
+  // Drawing takes longer than a browser waits before it prints: charts out of view are drawn when it has nothing else to do.
+  const idle = window.requestIdleCallback ?? ((draw) => setTimeout(draw, 200));
+  const drawNext = () => { if (unseen.size) { show(unseen.values().next().value); idle(drawNext); } };
+  window.addEventListener("load", () => idle(drawNext));
   return { put };
 })();

@@ -15,7 +15,7 @@ import polars as pl
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import add_drawdown
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
+from bellwether.pages.model import Cell, Chart, Facts, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
@@ -26,6 +26,8 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKE
 if TYPE_CHECKING:
     from bellwether.replay.run_record import RunRecord
 
+#: Numbers that the page shows above the further ones, or that have no plain value.
+_SHOWN = ("pnl", "return", "max_drawdown", "fill_ratio", "fees", "sharpe", "sharpe_annualised", "queue_pnls")
 #: Rows of a replay table, amounts as floats.
 Rows = Sequence[Mapping[str, Any]]
 #: Maximum points of a curve, instants of a book, fills of a market and markets in charts; tables are complete.
@@ -96,7 +98,7 @@ def sections(
         Section("Markets", [_markets(markets)]),
         Section("Orders", _orders(orders)),
         Section("Fills", [_fills(fills)]),
-        Section("Every number of the backtest", [columns.facts(BACKTESTS.name, run, ("sharpe_annualised", "queue_pnls"))]),
+        Section("Further numbers", [columns.facts(BACKTESTS.name, run, _SHOWN)]),
     ]
 
 
@@ -173,12 +175,19 @@ def book_rows(book: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
 
 def book_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fills: Rows) -> Chart:
     """Draw the books of markets with trades and fills, in prices of YES. Readers select markets; at first the chart shows the first market."""
-    rows = []
-    for ticker in tickers:
-        rows += [{**{name: row[name] for name in ("name", "x", "until", *_BOOK)}, **dict.fromkeys(_FILL)} for row in book.get(ticker, ())]
-        own = [row for row in fills if row["ticker"] == ticker]
-        rows += [_fill(own[place]) for place in thin_indices(len(own), _MARKS)]
-    return charts.book_heat_map(title, rows, tickers[:1])
+    return charts.book_heat_map(title, [row for ticker in tickers for row in _book_and_fills(ticker, book, fills)], tickers[:1])
+
+
+def book_chart_rows(tickers: Sequence[str], recorded: pl.DataFrame, fills: pl.DataFrame) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the name and the chart rows of each market. recorded, fills: rows of replay/books and replay/fills."""
+    book, listed = book_rows(recorded), cast_decimals(fills).rows(named=True)
+    return [(ticker, _book_and_fills(ticker, book, listed)) for ticker in tickers]
+
+
+def _book_and_fills(ticker: str, book: Mapping[str, Rows], fills: Rows) -> list[dict[str, Any]]:
+    own = [row for row in fills if row["ticker"] == ticker]
+    states = [{**{name: row[name] for name in ("name", "x", "until", *_BOOK)}, **dict.fromkeys(_FILL)} for row in book.get(ticker, ())]
+    return [*states, *(_fill(own[place]) for place in thin_indices(len(own), _MARKS))]
 
 
 def _fill(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,11 +313,11 @@ def _orders(orders: Rows) -> list[Part]:
     heads, rows = columns.heads(ORDERS.name, *formats), _cells(orders, formats)
     return [
         PageTable("Orders by how they ended", [Head("Status"), Head("Reason"), Head("Orders", number=True)], counts),
-        Grid("orders", "Orders and how each ended", heads, rows, filters=(1, 2, 3, 8, 9), search=(1, 9)),
+        PageTable("Orders and how each ended", heads, rows, name="orders", filters=(1, 2, 3, 8, 9), search=(1, 9)),
     ]
 
 
-def _fills(fills: Rows) -> Grid | Note:
+def _fills(fills: Rows) -> PageTable | Note:
     if not fills:
         return Note("No fills.")
     formats: Formats = {
@@ -322,4 +331,4 @@ def _fills(fills: Rows) -> Grid | Note:
         **dict.fromkeys((f"markout_{horizon}s" for horizon in HORIZONS_S), _price),
     }
     heads, rows = columns.heads(FILLS.name, *formats), _cells(fills, formats)
-    return Grid("fills", "Fills", heads, rows, filters=(2, 3, 4, 5), search=(2,))
+    return PageTable("Fills", heads, rows, name="fills", filters=(2, 3, 4, 5), search=(2,))

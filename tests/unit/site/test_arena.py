@@ -9,14 +9,13 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from bellwether.pages.model import Chart
+from bellwether.pages.model import Chart, PageTable
 from bellwether.replay.results.summary import sort_by_pnl
 from bellwether.site import trading
 from bellwether.site.arena_agents import best_cell, find_best
 from bellwether.site.arena_curves import Curves, calendar_charts, read_curves
 from bellwether.site.arena_markets import sort_markets
-from bellwether.site.arena_rankings import Ranking, leader_tiles, rows
-from bellwether.tables import table
+from bellwether.site.arena_rankings import Ranking, leader_tiles, leaderboard
 from bellwether.tables.arena_lineups import RELEASES
 from bellwether.tables.schema import TIME
 from tests.unit.site.world import rows as rows_of
@@ -104,7 +103,8 @@ def ranking(metrics: tuple[str, ...], *rows: tuple[str, str, float, int | None, 
     estimates = pl.DataFrame(rows, schema=["family", "metric", "value", "rank", "baseline"], orient="row").with_columns(
         lower=pl.col("value") - 0.05, upper=pl.col("value") + 0.05, unranked_because=pl.lit("why")
     )
-    return Ranking("v2", False, False, metrics, estimates, estimates.clear(), estimates.clear())
+    estimates = estimates.with_columns(pl.lit(None, pl.String).alias("letters"))
+    return Ranking("v2", False, False, metrics, estimates, *[estimates.clear()] * 2, rows_of("arena/leaderboard", 0), {})
 
 
 def tiles(of: Ranking) -> list[tuple[str, str, str]]:
@@ -121,7 +121,7 @@ def test_the_leader_has_the_leading_metrics() -> None:
     )
     assert tiles(one) == [
         ("Leader", "a", "of 4 families"),
-        ("Brier score minus that of the price", "−0.020", "95 %: −0.070 to 0.030; below 0 is better than the market"),
+        ("Brier minus price", "−0.020", "95 %: −0.070 to 0.030; below 0 is better than the market"),
         ("Return", "+12.3 %", "95 %: 7.3 % to 17.3 %"),
     ]
     assert one.families == ["a", "b", "copy", "rare"]
@@ -135,8 +135,9 @@ def test_a_return_without_an_interval_has_the_range_over_cohorts() -> None:
         **dict.fromkeys(("lower", "upper"), pl.lit(None, pl.Float64)), cohort_low=-0.02, cohort_high=0.04, reason=pl.lit("sold")
     )
     assert tiles(replace(one, rankings=sold))[1] == ("Return", "+1.0 %", "cohorts: −2.0 % to 4.0 %")
-    cells = [cell for cell in rows(replace(one, rankings=sold))[0] if "to" in cell.text]
-    assert [cell.text.replace("\xa0", " ") for cell in cells] == ["1.0 % (−2.0 % to 4.0 %)"]
+    table = leaderboard(replace(one, rankings=sold))
+    assert isinstance(table, PageTable)
+    assert [cell.text.replace("\xa0", " ") for cell in table.rows[0] if "to" in cell.text] == ["1.0 % (−2.0 % to 4.0 %)"]
 
 
 def test_tied_leaders_are_all_named_and_an_empty_ranking_has_none() -> None:
@@ -157,15 +158,6 @@ def test_tied_leaders_are_all_named_and_an_empty_ranking_has_none() -> None:
 )
 def test_the_best_agent_of_a_cohort_has_traded(returns: dict[str, float], shown: str) -> None:
     assert best_cell(find_best(returns, frozenset({"w/a", "w/b"}))).text == shown
-
-
-def test_slippage_without_a_taker_fill_is_no_number() -> None:
-    declared = table("replay/backtests")
-    runs = pl.concat(rows_of(declared.name, 1, episode=name, agent="maker", slippage=None, fees=Decimal(1)) for name in "ab")
-    facts = dict(trading._order_statistics(runs).rows)
-    assert (facts["Slippage"].text, facts["Fees"].text) == ("–", "$2.00")
-    part = runs.with_columns(slippage=pl.when(pl.col("episode") == "a").then(pl.lit("0.5")).cast(declared.schema["slippage"]))
-    assert dict(trading._order_statistics(part).rows)["Slippage"].text == "$0.50"
 
 
 def runs_of(*agents: tuple[str, int, int]) -> pl.DataFrame:

@@ -7,14 +7,18 @@ import re
 from datetime import UTC, datetime
 from importlib import resources
 from itertools import combinations
-from types import SimpleNamespace
 
+import duckdb
 import numpy as np
+import polars as pl
+import pytest
 from numpy.typing import NDArray
 
+from bellwether.lake.sql import sql_text
 from bellwether.pages import charts
-from bellwether.pages.charts import GREY, PALETTE
+from bellwether.pages.charts import GREY, PALETTE, place_labels
 from bellwether.pages.model import Note, PageTable
+from bellwether.pages.values import visible_range
 from bellwether.site import home
 from bellwether.tables.history import STANDINGS
 
@@ -58,13 +62,32 @@ def test_an_axis_cuts_only_intervals_far_longer_than_the_spread_of_the_values() 
     assert not charts.intervals("t", "x", [], {}).rows
 
 
-def test_labels_of_a_scatter_chart_are_apart_and_the_frontier_is_marked() -> None:
+def test_points_of_a_scatter_chart_are_labelled_and_the_frontier_is_marked() -> None:
     places = {"a": (0.001, 0.3), "b": (0.0011, 0.299), "c": (0.1, 0.2), "d": (0.2, 0.5)}
     chart = charts.scatter("t", "cost", "score", [{"name": name, "x": x, "y": y} for name, (x, y) in places.items()], {}, log=True)
-    assert {row["name"]: row["label"] for row in chart.rows} == {"a": "a", "b": "", "c": "c", "d": ""}
+    assert {row["name"]: row["label"] for row in chart.rows} == {name: name for name in places}
     assert [row["frontier"] for row in chart.rows] == [0.3, 0.299, 0.2, None]
+    assert len({row["align"] for row in chart.rows if row["name"] in "ab"}) == 2
     dated = charts.scatter("t", "cutoff", "score", [{"name": "a", "x": "2026-01-01", "y": 0.1}], {}, timed=True)
     assert [row["label"] for row in dated.rows] == ["a"]
+    crowd = place_labels([{"name": f"name-{place}", "x": 1.0, "y": 0.1} for place in range(9)], (0.0, 1.0))
+    assert 0 < sum(bool(row["label"]) for row in crowd) <= 4
+
+
+def test_an_outlier_does_not_flatten_the_other_points() -> None:
+    rows = [{"name": str(place), "x": float(place), "y": y} for place, y in enumerate([0.1, 0.12, 0.15, 0.2, 0.22, -26.7])]
+    chart = charts.scatter("t", "x", "score", rows, {})
+    (domain,) = {tuple(layer["encoding"]["y"]["scale"]["domain"]) for layer in chart.spec["layer"]}
+    assert domain == pytest.approx((0.094, 0.226)) and chart.title.endswith("outliers are drawn at the edge")
+    assert visible_range([0.1, 0.2, 0.3]) == (0.1, 0.3, False) and visible_range([]) == (0.0, 1.0, False)
+
+
+def test_colours_of_a_page_are_distinct() -> None:
+    colours = charts.Colours({"first": 0, "same": 16, "second": 1})
+    assert colours.of(["first", "same", "second"]) == {"first": PALETTE[0], "second": PALETTE[1], "same": PALETTE[2]}
+    assert colours.of(["same"])["same"] == PALETTE[0] and colours.of(["other"])["other"] == GREY
+    many = charts.Colours({str(place): place for place in range(40)})
+    assert len(set(many.of([str(place) for place in range(40)]).values())) == 40
 
 
 def test_what_changed_compares_two_publications() -> None:
@@ -76,8 +99,19 @@ def test_what_changed_compares_two_publications() -> None:
         for board, own in (("r", names), ("same", places[False]))
         for name, place in own.items()
     ]  # fmt: skip
-    changed = home._changes(SimpleNamespace(standings=STANDINGS.frame(rows)))  # type: ignore[arg-type]
-    assert isinstance(changed, PageTable) and changed.caption == "Against the publication of 2026-06-28 00:00 UTC"
-    assert [[cell.text for cell in row] for row in changed.rows] == [["benchmark", "r", "Brier", "y", "x", "2", "w", "z"]]
-    unchanged = home._changes(SimpleNamespace(standings=STANDINGS.empty()))  # type: ignore[arg-type]
-    assert isinstance(unchanged, Note)
+    changed, unchanged = (home._changes(_Standings(frame)) for frame in (STANDINGS.frame(rows), STANDINGS.empty()))  # type: ignore[arg-type]
+    assert isinstance(changed, PageTable) and isinstance(unchanged, Note)
+    assert [[cell.text for cell in row] for row in changed.rows] == [["benchmark", "r", "Brier", "y", "x", "w", "z", "2"]]
+
+
+class _Standings:
+    """Warehouse with only the table meta.standings."""
+
+    def __init__(self, standings: pl.DataFrame) -> None:
+        self._standings = standings
+
+    def query(self, name: str) -> pl.DataFrame:
+        with duckdb.connect() as connection:
+            connection.register("rows", self._standings)
+            connection.execute("CREATE SCHEMA meta; CREATE TABLE meta.standings AS FROM rows")
+            return connection.sql(sql_text(f"site/{name}")).pl()

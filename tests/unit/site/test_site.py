@@ -23,14 +23,13 @@ from bellwether.calibration import reliability_bands
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
-from bellwether.pages import columns
 from bellwether.pages.render import POLICY, data_script
 from bellwether.pages.values import money, number, p_value, percent, price, slug, thin_indices
 from bellwether.settings import settings
 from bellwether.site import build, contents, read_site_state, read_warehouse_state, trading
-from bellwether.site.arena_paths import agent_path, cohort_path, decision_path, family_path, market_path
 from bellwether.site.data_pages import csv
-from bellwether.site.release import consistency_bands, question_path
+from bellwether.site.paths import agent_path, cohort_path, decision_path, family_path, market_path, question_path
+from bellwether.site.release import consistency_bands
 from bellwether.tables import TABLES, table
 from tests.html_pages import Reader
 from tests.unit.site.world import HOSTILE, NOW, Size, arena, published, write
@@ -90,78 +89,81 @@ def data_of(path: Path) -> dict[str, Any]:
 # --- numbers -----------------------------------------------------------------------------------------------------------
 
 
+def columns_of(page: Path, caption: str, name: str = "") -> list[dict[str, tuple[str, Any]]]:
+    """Return the rows of a table as text and key by title of the column. name: file name of a table with a data file."""
+    heads, *rows = Reader(page).tables[caption]
+    if name:
+        keys = data_of(page.with_suffix(f".{name}.js"))["columns"]
+        rows = [[(cell[0], keys[column][place]) for column, cell in enumerate(row)] for place, row in enumerate(rows)]
+    return [dict(zip((title for title, _ in heads), row, strict=True)) for row in rows]
+
+
+def number_of(cell: tuple[str, Any]) -> float | None:
+    return None if cell[1] is None else float(cell[1])
+
+
 def test_every_cell_of_a_benchmark_leaderboard_is_the_warehouses(site: Path, warehouse: Path) -> None:
     board = query(warehouse, "FROM benchmark.leaderboard ORDER BY rank")
-    found = Reader(site / "benchmark/release-0/index.html").tables["Leaderboard of release-0"][1:]
-    assert [row[1][0] for row in found] == board["forecaster"].to_list()
-    keys = data_of(site / "benchmark/release-0/index.board.js")["columns"]
-    assert [one for one, part in zip(keys[1], keys[14], strict=True) if part == "all questions"] == board["forecaster"].to_list()
-    for place, (cells, row) in enumerate(zip(found, board.iter_rows(named=True), strict=True)):
-        exact = (0, "rank"), (2, "brier"), (4, "brier_skill"), (8, "accuracy"), (9, "ece"), (11, "coverage"), (12, "n")
-        assert [keys[column][place] for column, _ in exact] == [float(row[name]) for _, name in exact]
-        assert cells[2][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
-        assert (cells[3][0], cells[8][0]) == (row["group"], f"{row['accuracy'] * 100:.1f}\u00a0%")
-        facts = Reader(site / f"benchmark/release-0/forecaster/{row['forecaster']}.html").tables["Its line of the leaderboard"]
-        own = {name[0]: value for name, value in facts}
-        estimated = {name for name in row if f"{name}_lower" in row}
-        parts_of = {f"{name}_{end}" for name in estimated for end in ("lower", "upper", "reason")}
-        for name in row.keys() - parts_of - {"brier_method"}:
-            shown_text, shown_key = own[columns.title(name) + (" [95 %]" if name in estimated else "")]
-            if isinstance(row[name], float):
-                assert float(str(shown_key)) == row[name], name
-            elif row[name] is None:
-                assert shown_text == "–", name
-        assert len(own) == len(row.keys() - parts_of)
+    found = columns_of(site / "benchmark/release-0/index.html", "Leaderboard of release-0", "board")
+    exact = {"Rank": "rank", "Coverage": "coverage", "Scored": "n", "Accuracy": "accuracy", "Calibration error": "ece"}
+    exact |= {"Brier score [95 %]": "brier", "Gain over the price [95 %]": "skill_vs_market", "Brier skill": "brier_skill"}
+    assert len(found) == board.height
+    for cells, row in zip(found, board.iter_rows(named=True), strict=True):
+        assert {title: number_of(cells[title]) for title in exact} == {
+            title: None if row[name] is None else float(row[name]) for title, name in exact.items()
+        }
+        assert cells["Brier score [95 %]"][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
+        assert (cells["Rank"][0], cells["Forecaster"][0]) == (f"{row['rank']} {row['group']}", f"{row['forecaster']} language model")
+        assert cells["Cost"][0] == "$0.00100"
+    parts = data_of(site / "benchmark/release-0/index.board.js")["columns"]
+    scope = [head for head, _ in Reader(site / "benchmark/release-0/index.html").tables["Leaderboard of release-0"][0]].index("Questions")
+    assert parts[scope].count("all questions") == board.height < len(parts[scope])
+    part = query(warehouse, "FROM benchmark.scores WHERE scope = 'category:category-1' AND metric = 'brier'")
+    brier = {parts[1][place]: parts[2][place] for place, one in enumerate(parts[scope]) if one == "category: category-1"}
+    assert brier == dict(part.select("forecaster", "value").iter_rows())
 
 
-def test_every_cell_of_the_arenas_books_is_the_warehouses(site: Path, warehouse: Path) -> None:
-    board = query(warehouse, "FROM arena.leaderboard ORDER BY family")
-    found = Reader(site / "arena/index.html").tables["Books of v1, live cohorts"]
-    heads = {
-        "Return": "return",
-        "Profit": "profit",
-        "Brier, stated": "brier_stated",
-        "Cohorts": "cohorts",
-        "Bets": "bets",
-        "Win rate": "win_rate",
-    }
-    assert [cells[0][0] for cells in found[1:]] == board["family"].to_list()
-    for cells, row in zip(found[1:], board.iter_rows(named=True), strict=True):
-        shown_keys = {head[0]: cell[1] for head, cell in zip(found[0], cells, strict=True)}
-        for head, name in heads.items():
-            key = shown_keys[head]
-            assert (None if key is None else float(key)) == (None if row[name] is None else float(row[name])), name
-
-
-def test_every_cell_of_the_arenas_ranking_is_the_warehouses_with_its_interval(site: Path, warehouse: Path) -> None:
+def test_every_cell_of_the_arenas_leaderboard_is_the_warehouses_with_its_interval(site: Path, warehouse: Path) -> None:
     rows = query(warehouse, "FROM arena.rankings WHERE NOT contaminated ORDER BY rank")
-    found = Reader(site / "arena/index.html").tables["Ranking of v1, live cohorts"]
-    heads = {
-        "Brier vs price [95 %]": ("brier_vs_price", ".3f"),
-        "Brier, stated [95 %]": ("brier_stated", ".3f"),
-        "Return [95 %]": ("return", ".1%"),
-    }
-    heads |= {"Brier, size [95 %]": ("brier_size", ".3f"), "Skill over the price [95 %]": ("skill_price", ".2f")}
-    assert [cells[1][0] for cells in found[1:]] == rows["family"].unique(maintain_order=True).to_list()
-    for cells in found[1:]:
-        shown = dict(zip((head[0] for head in found[0]), cells, strict=True))
-        own = {row["metric"]: row for row in rows.filter(family=cells[1][0]).iter_rows(named=True)}
-        for head, (name, form) in heads.items():
+    books = {row["family"]: row for row in query(warehouse, "FROM arena.leaderboard").iter_rows(named=True)}
+    found = columns_of(site / "arena/index.html", "Leaderboard of v1, live cohorts", f"board-{slug('v1, live cohorts')}")
+    metrics = {"Brier minus price": ("brier_vs_price", ".3f"), "Return": ("return", ".1%"), "Brier score": ("brier_stated", ".3f")}
+    metrics |= {"Brier score of bet sizes": ("brier_size", ".3f"), "Skill over the price": ("skill_price", ".2f")}
+    assert [cells["Family"][1] for cells in found] == rows["family"].unique(maintain_order=True).to_list()
+    for cells in found:
+        own = {row["metric"]: row for row in rows.filter(family=cells["Family"][1]).iter_rows(named=True)}
+        for title, (name, form) in metrics.items():
             value, lower, upper = (own[name][one] for one in ("value", "lower", "upper"))
-            assert float(str(shown[head][1])) == value
-            assert shown[head][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
-        assert (shown["Rank"][1], shown["Group"][0]) == (
-            str(float(own["brier_vs_price"]["rank"])),
-            own["brier_vs_price"]["letters"],
+            assert number_of(cells[f"{title} [95 %]"]) == value
+            assert cells[f"{title} [95 %]"][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
+        assert cells["Rank"] == (
+            f"{own['brier_vs_price']['rank']} {own['brier_vs_price']['letters']}",
+            float(own["brier_vs_price"]["rank"]),
         )
+        for title, name in {"Profit": "profit", "Cohorts": "cohorts", "Bets": "bets", "Cost": "cost"}.items():
+            value = books[cells["Family"][1]][name]
+            assert number_of(cells[title]) == (None if value is None else float(value)), name
 
 
 def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehouse: Path) -> None:
     summary = query(warehouse, "FROM replay.summary ORDER BY pnl DESC")
-    found = Reader(site / "trading/index.html").tables["Agents over all their episodes, by P&L"][1:]
+    found = columns_of(site / "trading/index.html", "Agents over all their episodes, by P&L", "agents")
     for cells, row in zip(found, summary.iter_rows(named=True), strict=True):
-        assert cells[0][0] == row["agent"] and float(str(cells[3][1])) == float(row["pnl"])
-        assert [float(str(cell[1])) for cell in cells[8:11]] == [row[name] for name in ("pnl_mean", "pnl_min", "pnl_max")]
+        assert cells["Agent"][0] == f"{row['agent']} {row['episodes']} episodes"
+        assert (number_of(cells["P&L"]), number_of(cells["Mean P&L [lowest, highest]"])) == (float(row["pnl"]), row["pnl_mean"])
+        ends = [money(row[name]).text for name in ("pnl_mean", "pnl_min", "pnl_max")]
+        assert cells["Mean P&L [lowest, highest]"][0] == f"{ends[0]} [{ends[1]}, {ends[2]}]"
+
+
+def test_an_interval_is_drawn_on_the_scale_of_its_column(site: Path, warehouse: Path) -> None:
+    board = query(warehouse, "FROM benchmark.leaderboard ORDER BY rank")
+    page = (site / "benchmark/release-0/index.html").read_text()
+    lines = re.findall(r'<line class="([iv])" x1="([\d.]+)" x2="([\d.]+)"', page)[: 2 * board.height]
+    low, high = board["brier_lower"].min(), board["brier_upper"].max()
+    for place, row in enumerate(board.iter_rows(named=True)):
+        ends, value = ([float(one) for one in lines[2 * place + one][1:]] for one in (0, 1))
+        expected = [2 + 96 * (row[name] - low) / (high - low) for name in ("brier_lower", "brier_upper", "brier")]
+        assert [*ends, value[0]] == pytest.approx(expected, abs=0.06)
 
 
 #: Totals of the overview of trading: column and table.
@@ -181,9 +183,9 @@ def headline(page: Path) -> dict[str, tuple[str, str | None]]:
 
 def test_headline_numbers_are_those_of_the_warehouse(site: Path, warehouse: Path) -> None:
     board = query(warehouse, "FROM benchmark.leaderboard ORDER BY rank")
-    best, summary = board.row(0, named=True), query(warehouse, "FROM replay.summary ORDER BY pnl_mean DESC, agent").row(0, named=True)
+    summary = query(warehouse, "FROM replay.summary ORDER BY pnl_mean DESC, agent").row(0, named=True)
     home = headline(site / "index.html")
-    assert (home["Brier score"], home["Questions"][0]) == ((f"{best['brier']:.3f}", str(best["brier"])), str(best["n_questions"]))
+    assert home["Questions"][0] == str(board["n_questions"][0])
     assert home["Leader"][0] == "No leader: fewer than 3 episodes"
     for row in board.rows(named=True):
         found = headline(site / f"benchmark/release-0/forecaster/{row['forecaster']}.html")
@@ -203,9 +205,6 @@ def test_headline_numbers_are_those_of_the_warehouse(site: Path, warehouse: Path
 
 
 def test_headline_numbers_of_overviews_episodes_and_questions_are_those_of_the_warehouse(site: Path, warehouse: Path) -> None:
-    best = query(warehouse, "FROM benchmark.leaderboard WHERE rank = 1").row(0, named=True)
-    release = headline(site / "benchmark/release-0/index.html")
-    assert (release["Best forecaster"][0], release["Its Brier score"][1]) == (best["forecaster"], str(best["brier"]))
     question = query(warehouse, "FROM benchmark.questions ORDER BY ordinal").row(0, named=True)
     shown = headline(site / question_path("release-0", question["id"]))
     assert (shown["Outcome"][0], float(str(shown["Price 24 h before"][1]))) == (question["ground_truth"], float(question["price_24h"]))
@@ -297,49 +296,34 @@ def test_every_link_leads_to_a_file_of_the_site_and_every_page_has_the_policy(si
     for page in pages:
         read = Reader(page)
         for link in read.links:
-            if not link.startswith(("#", "data:,")):
+            if page.name == "404.html" and link.startswith("/"):
+                assert (site / link[1:]).exists(), link
+            elif not link.startswith(("#", "data:,")):
                 path, _, place = link.partition("#")
                 target = page.parent / path
                 assert target.resolve().is_relative_to(site) and (target.exists() or link.endswith("vega.js")), (page, link)
                 if place:
                     anchors.setdefault(target.resolve(), set()).add(place)
-        assert ("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}) in read.tags
+        policy = ("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY})
+        assert policy in read.tags or (page.name == "404.html" and "<style>" in page.read_text("utf-8"))
         assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"], page
         assert page.stat().st_size <= 300_000
-        assert not re.search(r"https?://(?!vega\.github\.io/schema)", page.read_text("utf-8")), page
+        assert not re.search(r"https?://(?!vega\.github\.io/schema)", page.read_text("utf-8").rpartition("</style>")[2]), page
     assert len(anchors) > 3
     for target, places in anchors.items():
         assert places <= {named.get("id") for _, named in Reader(target).tags}, target
 
 
-def test_the_arena_lists_recent_decisions_with_refused_legs_and_costs_of_the_warehouse(site: Path, warehouse: Path) -> None:
-    tables = Reader(site / "arena/index.html").tables
-    read_warehouse_state = query(
+def test_the_arena_lists_recent_decisions_with_refused_legs(site: Path, warehouse: Path) -> None:
+    decisions = columns_of(site / "arena/index.html", "Recent decisions")
+    expected = query(
         warehouse,
         "SELECT a.family, d.decision_id, d.legs, list(r.reason ORDER BY r.leg) FILTER (r.reason IS NOT NULL) AS reasons FROM arena.decisions d JOIN arena.agents a USING (agent_id) "
         "LEFT JOIN arena.refusals r ON r.decision_id = d.decision_id AND r.superseded_at IS NULL GROUP BY ALL ORDER BY any_value(d.known_at) DESC, d.decision_id DESC LIMIT 15",
-    )
-    decisions = tables["Recent decisions"][1:]
-    assert [(cells[1][0], cells[3][1]) for cells in decisions] == [
-        (row["family"], str(float(row["legs"]))) for row in read_warehouse_state.rows(named=True)
-    ]
-    assert [cells[4][0].partition(":")[0] for cells in decisions] == [
-        str(len(row["reasons"])) if row["reasons"] else "none" for row in read_warehouse_state.rows(named=True)
-    ]
-    spent = query(
-        warehouse,
-        "SELECT a.family, count(*) n, sum(d.input_tokens) i, sum(d.output_tokens) o, if(count(d.cost) < count(*), NULL, sum(d.cost))::DOUBLE c FROM arena.decisions d JOIN arena.agents a USING (agent_id) GROUP BY ALL",
-    )
-    costs = {
-        cells[0][0]: [cells[place][1] and float(cells[place][1]) for place in (1, 3, 4, 5, 6, 7)]
-        for cells in tables["Cost by family and token"][1:]
-    }
-    expected = {family: [None if value is None else float(value) for value in values] for family, *values in spent.iter_rows()}
-    assert costs == {
-        family: [n, i, o, cost, cost and pytest.approx(cost / n), cost and pytest.approx(1e6 * cost / (i + o), rel=1e-5)]
-        for family, (n, i, o, cost) in expected.items()
-    }
-    assert {values[3] is None for values in costs.values()} == {True, False}
+    ).rows(named=True)
+    assert [(cells["Family"][0], number_of(cells["Legs"])) for cells in decisions] == [(row["family"], row["legs"]) for row in expected]
+    refused = [str(len(row["reasons"])) if row["reasons"] else "none" for row in expected]
+    assert [cells["Refused legs"][0].partition(":")[0] for cells in decisions] == refused
 
 
 def test_a_tear_sheet_has_the_fills_of_its_agent_on_the_price_and_the_positions_they_leave(site: Path, warehouse: Path) -> None:
@@ -579,7 +563,7 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tiny: Path,
         def full(page: Any) -> Any:
             raise OSError(28, "No space left on device")
 
-        for module in ("home", "benchmark", "release", "trading", "arena", "data_pages"):
+        for module in ("home", "benchmark", "release", "trading", "arena", "data_pages", "method"):
             monkeypatch.setattr(f"bellwether.site.{module}.render", full)
         (tmp_path / "site" / "index.html").write_text("changed by hand, so that it is made again")
         before = snapshot(tmp_path / "site")
