@@ -71,8 +71,8 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
     from bellwether.replay import BacktestSettings, run
     from bellwether.replay.episode import load
     from bellwether.replay.registry import find_agent
-    from bellwether.replay.results.books import price_with_fills
     from bellwether.replay.results.frames import frames
+    from bellwether.replay.results.tear_sheet import draw_books
 
     entry = find_agent(agent)
     assert entry.cadence is not None
@@ -82,7 +82,7 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
     busiest = fills["ticker"].value_counts(sort=True)["ticker"][0]
     charts = [
         equity_curve(tables["replay/equity"], "Its equity"),
-        price_with_fills(backtest.tape, fills, "Its fills in one market", tickers=[busiest]),
+        draw_books(backtest.tape, fills, "Its fills in one market", tickers=[busiest]),
     ]
     for chart in charts:
         chart.config = alt.Undefined

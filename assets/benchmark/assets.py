@@ -187,7 +187,7 @@ def reliability(
 ) -> Iterator[StepOutput]:
     """Compute the reliability diagram of a forecaster on a release."""
     from bellwether.calibration.scores import reliability as bins
-    from bellwether.report.figures import confidence_picture, reliability_picture
+    from bellwether.report.figures import reliability_picture
 
     def make(pair: str) -> PartitionRows:
         release, name = _split_pair(pair)
@@ -196,7 +196,6 @@ def reliability(
         frame = bins(answers, own_questions)
         pngs = {
             "reliability diagram": reliability_picture(frame, answers, own_questions, title),
-            "confidence": confidence_picture(answers, own_questions, title),
         }
         return {"benchmark/reliability": frame}, {"benchmark/reliability": picture_metadata(pngs)}
 

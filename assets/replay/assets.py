@@ -125,9 +125,10 @@ def _build_episode(
 def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
     """Draw how the episode's books changed over time, and return the picture as metadata. This also builds and caches the episode's tape."""
     from bellwether.replay import prepare
-    from bellwether.replay.results.books import book_heat_map
+    from bellwether.replay.results.tear_sheet import draw_books
+    from bellwether.tables.replay import FILLS
 
-    return chart_metadata({"book": book_heat_map(prepare(episode, cache=store.cache).tape, episode.id)})
+    return chart_metadata({"book": draw_books(prepare(episode, cache=store.cache).tape, FILLS.empty(), episode.id)})
 
 
 @dg.asset(
@@ -223,12 +224,12 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
 def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
     """Build the metadata of each table of a backtest: P&L with that of sampled queues, counts, and figures."""
     from bellwether.figures.equity import equity_curve
-    from bellwether.replay.results.books import price_with_fills
+    from bellwether.replay.results.tear_sheet import draw_books
 
     row = rows["replay/backtests"].row(0, named=True)
     title = f"{backtest.agent} in {backtest.episode}"
     equity = chart_metadata({"equity curve": equity_curve(rows["replay/equity"], title)})
-    fills = chart_metadata({"price with fills": price_with_fills(backtest.tape, rows["replay/fills"], title)})
+    fills = chart_metadata({"fills in the book": draw_books(backtest.tape, rows["replay/fills"], title)})
     numbers = {
         "P&L": float(row["pnl"]),
         **({"P&L, median of sampled queues": float(row["queue_pnl_median"])} if row["queues"] else {}),

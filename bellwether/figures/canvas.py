@@ -86,6 +86,7 @@ _STYLE: dict[str, Any] = {
     },
     "legend": {"orient": "bottom", "title": None, "labelColor": INK, "labelFontSize": 10.5, "labelLimit": 240, "columns": 4},
     "concat": {"spacing": 22},
+    "style": {"ink": {"fill": INK, "stroke": "white", "strokeWidth": 0.6}},
 }
 #: Labels of an axis of time: the hour, at midnight the day, at the first of a month the month.
 _TIMES = "utcFormat(datum.value, {'seconds': '%H:%M:%S', 'minutes': '%H:%M', 'hours': '%H:%M', 'date': '%d %b', 'week': '%d %b', 'day': '%d %b', 'month': '%b %Y', 'quarter': '%b %Y', 'year': '%Y'})"

@@ -15,14 +15,10 @@ from bellwether.figures.canvas import (
     GREY,
     INK,
     MOST_LINES,
-    MOST_PANELS,
     ORANGE,
-    PALE,
     Palette,
     Rows,
     add_title,
-    chart_rows,
-    colour,
     distinct_labels,
     empty_figure,
     fill_chart,
@@ -30,17 +26,11 @@ from bellwether.figures.canvas import (
     layer_charts,
     number,
     palette,
-    panels,
     points,
     rule_at,
 )  # fmt: skip
-from bellwether.figures.statistics import brier_scores, order_by_distance, select_answered, weighted_spread
 from bellwether.formatting import floor_percent, p_value
-from bellwether.tables.replay import HORIZONS_S
 
-#: Scores of always forecasting 0.5, and of random forecasts.
-_REFERENCE = {"brier": (0.25, "always 0.5"), "accuracy": (0.5, "a coin")}
-_DISTANCE = "distance:"
 #: Maximum of dots of an agent; more episodes are thinned evenly in the order of P&L.
 _MOST_DOTS = 300
 _UNRANKED = "not ranked"
@@ -187,120 +177,6 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
     more = f"and {ordered.height - MOST_LINES} more" if ordered.height > MOST_LINES else ""
     chart.data = main.data
     return add_title(chart, title, "pale: episodes; dark: mean; orange: median", more)
-
-
-def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
-    """Draw the Brier score with its interval for each month in which questions were resolved, one panel per forecaster.
-
-    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are computed as on the leaderboard,
-    over the clusters of the month; a month with fewer than three clusters has none. `names` are the forecasters in the order of their panels
-    (default: all, sorted).
-    """
-    rows = select_answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
-    series = brier_scores(rows, "month").rename({"month": "label"})
-    months = questions.select(pl.coalesce("settled_at", "close_time").dt.strftime("%Y-%m")).to_series().unique().sort().to_list()
-    return _series(
-        series, months, names or forecasts["forecaster"].unique().sort().to_list(), title, metric="brier", along="month of resolution"
-    )
-
-
-def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier", names: Sequence[str] = ()) -> Any:
-    """Draw a metric by the number of days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
-
-    `scores` are rows of benchmark/scores; the scopes distance:<days> are drawn, in the order of their first number. A metric that gets better
-    close to the cutoff hints at remembered outcomes. `names` as in `brier_over_time`; forecasters without a cutoff have no panel.
-    """
-    known = pl.col("scope").str.starts_with(_DISTANCE) & (pl.col("metric") == metric) & pl.col("value").is_not_null()
-    rows = scores.filter(known).with_columns(label=pl.col("scope").str.slice(len(_DISTANCE)))
-    dated = set(rows["forecaster"])
-    shown = [name for name in names or sorted(dated) if name in dated]
-    labels = sorted(rows["label"].unique(), key=order_by_distance)
-    return _series(rows, labels, shown, title, metric=metric, along="days from the cutoff to the resolution")
-
-
-def _series(series: pl.DataFrame, labels: list[str], names: Sequence[str], title: str, *, metric: str, along: str) -> Any:
-    drawn = series.filter(pl.col("forecaster").is_in(names[:MOST_PANELS]))
-    if drawn.is_empty():
-        return empty_figure(title, "no forecast")
-    at = {one: index for index, one in enumerate(labels)}
-    placed = series.with_columns(at=pl.col("label").replace_strict(at, return_dtype=pl.Int64)).sort("forecaster", "at")
-    ends = [value for name in ("value", "lower", "upper") for value in drawn[name].drop_nulls()]
-    domain, several = [min([*ends, 0.2]), max([*ends, 0.27])], placed["forecaster"].n_unique() > 1
-    middle = (
-        chart_rows(placed.group_by("at").agg(value=pl.col("value").median(), label=pl.col("label").first()).sort("at")) if several else []
-    )
-    reference, said = _REFERENCE.get(metric, (None, ""))
-    size = (400, 260) if len(names) == 1 else (210, 130)
-    build = _month_panel(along, "Brier score" if metric == "brier" else metric, domain, reference)
-    charts = []
-    for name in names[:MOST_PANELS]:
-        own = [
-            {**row, "label": label(row["label"], 12)}
-            for row in chart_rows(placed.filter(pl.col("forecaster") == name).select("at", "label", "value", "lower", "upper", "n"))
-        ]
-        shown = [{**row, "median": row["value"], "value": None, "label": label(row["label"], 12)} for row in middle]
-        charts.append((name, fill_chart(build.properties(width=size[0], height=size[1]), [*shown, *own])))
-    note = "points: 95 % intervals" + "; pale: median of all forecasters" * several + f"; dotted: {said}" * bool(said)
-    return panels(charts, title, note, left_out=len(names) - MOST_PANELS)
-
-
-def _month_panel(along: str, axis: str, domain: Sequence[float], reference: float | None) -> alt.LayerChart:
-    x = alt.X("label:O", title=along, sort=alt.EncodingSortField("at", op="min"), axis=alt.Axis(labelAngle=0))
-    scale = alt.Scale(domain=list(domain), zero=False, nice=True)
-
-    def y(field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", title=axis, scale=scale)
-
-    own = alt.Chart().encode(x=x)
-    ends = own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True)).mark_rule(color=BLUE).encode(y=y("lower"), y2="upper:Q")
-    tips = [alt.Tooltip("label:N"), alt.Tooltip("value:Q", format=".4f"), alt.Tooltip("n:Q")]
-    points = own.transform_filter(alt.FieldValidPredicate(field="value", valid=True))
-    layers = [
-        own.transform_filter(alt.FieldValidPredicate(field="median", valid=True))
-        .mark_line(color=PALE, strokeWidth=2)
-        .encode(y=y("median")),
-        ends,
-        points.mark_line(color=BLUE, strokeWidth=1.2).encode(y=y("value")),
-        points.mark_point(filled=True, color=BLUE, opacity=1, size=28).encode(y=y("value"), tooltip=tips),
-    ]
-    return layer_charts(*([] if reference is None else [rule_at(reference)]), *layers)
-
-
-def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
-    """Draw the mean markout per contract by time after the fill, separately for maker and taker fills, one panel per agent.
-
-    `fills` contains rows of replay/fills. Means are weighted by contracts; the bars reach from the lowest to the highest episode's mean. Below
-    zero the market moved against the fills. `names` are the agents in the order of their panels (default: all, sorted).
-    """
-    shown = list(names or fills["agent"].unique().sort())
-    if fills.is_empty():
-        return empty_figure(title, "no fill")
-    roles = (("as maker", BLUE), ("as taker", ORANGE))
-    x = alt.X("after:O", title="time after the fill", sort=alt.EncodingSortField("seconds", op="min"), axis=alt.Axis(labelAngle=0))
-    own = alt.Chart().encode(
-        x=x, color=colour(roles, legend=True), xOffset=alt.XOffset("name:N", scale=alt.Scale(domain=[one for one, _ in roles]))
-    )
-    y = alt.Y("value:Q", title="cents per contract")
-    bars = own.mark_rule().encode(y=alt.Y("lower:Q", title="cents per contract"), y2="upper:Q")
-    build = layer_charts(rule_at(0), bars, own.mark_point(filled=True, opacity=1, size=32).encode(y=y))
-    size = (400, 260) if len(shown) == 1 else (210, 140)
-    charts = [
-        (name, fill_chart(build.properties(width=size[0], height=size[1]), _markouts(fills.filter(pl.col("agent") == name))))
-        for name in shown[:MOST_PANELS]
-    ]
-    return panels(charts, title, "weighted by contracts; bars: lowest to highest episode", left_out=len(shown) - MOST_PANELS)
-
-
-def _markouts(fills: pl.DataFrame) -> Rows:
-    rows = []
-    for role in ("maker", "taker"):
-        part = fills.filter(pl.col("role") == role)
-        for seconds in HORIZONS_S:
-            value, lower, upper = weighted_spread(part.with_columns(cents=pl.col(f"markout_{seconds}s") * 100), "episode", "cents", "size")
-            if value is not None:
-                after = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
-                rows.append({"name": f"as {role}", "seconds": seconds, "after": after, "value": value, "lower": lower, "upper": upper})
-    return rows
 
 
 def matrix(value: str, count: int, *, middle: float | None = None, domain: tuple[float, float] | None = None) -> alt.LayerChart:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-import numpy as np
 import polars as pl
 
 from bellwether.figures.canvas import (
@@ -25,11 +24,8 @@ from bellwether.figures.canvas import (
     layer_charts,
     panels,
 )  # fmt: skip
-from bellwether.figures.statistics import select_answered
 
 FORECAST, OBSERVED = "forecast probability of yes", "observed frequency of yes"
-#: Confidence lies in [0.5, 1]: ten bins of 5 %, the last one closed.
-_CONFIDENCE_BINS = 10
 _UNIT = alt.Scale(domain=[0, 1])
 
 
@@ -162,42 +158,6 @@ def short_count(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f}".removesuffix(".0") + unit if count < 10 * size else f"{count // size}{unit}"
     return str(count)
-
-
-def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.ConcatChart | alt.LayerChart | alt.Chart:
-    """Draw how many forecasts were right and wrong at each confidence, one panel per forecaster. Right: the stated answer, else the more probable
-    one, came true.
-
-    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. Confidence is max(p, 1 - p); the number on
-    a stack is the share of right decisions in percent.
-    """
-    decisions = select_answered(forecasts, questions)
-    if decisions.is_empty():
-        return empty_figure(title, "no forecast")
-    names = forecasts["forecaster"].unique().sort().to_list()
-    charts = [(name, _histogram(decisions.filter(pl.col("forecaster") == name), alone=len(names) == 1)) for name in names[:MOST_PANELS]]
-    return panels(charts, title, "blue: right decisions, orange: wrong ones", left_out=len(names) - MOST_PANELS)
-
-
-def _histogram(rows: pl.DataFrame, *, alone: bool) -> alt.LayerChart:
-    width = 0.5 / _CONFIDENCE_BINS
-    confidence = rows.select(pl.max_horizontal("p", 1 - pl.col("p"))).to_series().to_numpy()
-    place = np.minimum(((confidence - 0.5) / width + 1e-9).astype(int), _CONFIDENCE_BINS - 1)
-    right, wrong = (np.bincount(place[rows["right"].to_numpy() == is_right], minlength=_CONFIDENCE_BINS) for is_right in (True, False))
-    values = []
-    for index, (good, bad) in enumerate(zip(right.tolist(), wrong.tolist(), strict=True)):
-        at = {"from": round(0.5 + index * width + 0.003, 4), "to": round(0.5 + (index + 1) * width - 0.003, 4)}
-        share = f"{good / (good + bad):.0%}" if good + bad else ""
-        values.append({**at, "middle": 0.5 + (index + 0.5) * width, "right": good, "all": good + bad, "share": share})
-    x = alt.X(
-        "from:Q", title="confidence in the decision", scale=alt.Scale(domain=[0.5, 1]), axis=alt.Axis(values=[0.5, 0.6, 0.7, 0.8, 0.9, 1])
-    )
-    bars = alt.Chart().encode(x=x, x2="to:Q")
-    good = bars.mark_rect(color=BLUE).encode(y=alt.Y("right:Q", title="forecasts"), y2=alt.datum(0))
-    bad = bars.mark_rect(color=ORANGE).encode(y=alt.Y("right:Q", title="forecasts"), y2="all:Q")
-    text = alt.Chart().mark_text(dy=-6, fontSize=8.5, color=GREY).encode(x=alt.X("middle:Q"), y="all:Q", text="share:N")
-    size = (400, 300) if alone else (200, 150)
-    return fill_chart(layer_charts(good, bad, text).properties(width=size[0], height=size[1]), values)
 
 
 def distribution(colour: str) -> alt.Chart:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 
 from bellwether.calibration.answers import combine_samples
-from bellwether.calibration.bootstrap import Inference
-from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.evaluation import evaluate_forecasts
-from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.reliability import corp_curve, reliability_bands
 
 
@@ -18,24 +12,14 @@ def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.Data
     """Combine the samples of each forecaster's answers. One row per forecaster and question, without questions whose outcome the forecaster could
     know.
 
-    Columns: forecaster, id, p, y, right (whether the majority answer, else p >= 0.5, equals the outcome), cluster and resolved (time at which the
-    market was paid out, else closed).
+    Columns: forecaster, id, p, y and cluster.
     """
-    truth = questions.select("id", "cluster", y=pl.col("ground_truth") == "yes", resolved=pl.coalesce("settled_at", "close_time"))
-    decision = pl.when(pl.col("answer").is_null()).then(pl.col("p") >= 0.5).otherwise(pl.col("answer") == "yes")
+    truth = questions.select("id", "cluster", y=pl.col("ground_truth") == "yes")
     return (
         combine_samples(forecasts)
         .filter(pl.col("p").is_not_null() & ~pl.col("said_could_know"))
         .join(truth, on="id")
-        .select(
-            "forecaster",
-            "id",
-            "p",
-            "y",
-            "cluster",
-            "resolved",
-            right=decision == pl.col("y"),
-        )
+        .select("forecaster", "id", "p", "y", "cluster")
         .sort("forecaster", "id")
     )
 
@@ -58,22 +42,6 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
     return pl.concat(bands), pl.concat(curves)
 
 
-def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Compute the Brier score with its 95 % interval (null if missing) for each forecaster and value of the column `by`. rows: from
-    `select_answered`.
-
-    Returns forecaster, `by`, value, lower, upper and n, sorted.
-    """
-    score_rows = []
-    for key, part in rows.partition_by("forecaster", by, as_dict=True).items():
-        clusters = Clusters.of(part["cluster"], part.height)
-        scores = evaluate_forecasts(Forecasts.of(part["p"], part["y"]), clusters, part.height, Inference(replicates=0))
-        brier = scores["brier"]
-        score_rows.append((*key, brier.value, brier.lower, brier.upper, part.height))
-    numbers = {"value": pl.Float64(), "lower": pl.Float64(), "upper": pl.Float64(), "n": pl.Int64()}
-    return pl.DataFrame(score_rows, schema={"forecaster": pl.String(), by: rows.schema[by], **numbers}, orient="row").sort("forecaster", by)
-
-
 def weighted_spread(rows: pl.DataFrame, group: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
     """Return the weighted mean of a column, and the lowest and the highest weighted mean of a group; None without weight. Nulls are left out."""
     number = pl.col(weight).cast(pl.Float64)
@@ -82,9 +50,3 @@ def weighted_spread(rows: pl.DataFrame, group: str, value: str, weight: str) -> 
     mean = pl.col("total") / pl.col("n")
     spread = sums.select(pl.col("total").sum() / pl.col("n").sum(), lowest=mean.min(), highest=mean.max())
     return spread.row(0) if sums.height else (None, None, None)
-
-
-def order_by_distance(scope: str) -> tuple[float, bool, str]:
-    """Return a sort key that orders ranges of days such as <90d, 90d-180d and >=365d. scope: the range, with or without `distance:`."""
-    number = re.search(r"\d+", scope)
-    return (float(number.group()) if number else float("inf"), "<" not in scope, scope)

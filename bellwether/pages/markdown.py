@@ -68,10 +68,6 @@ def _escaped(value: object) -> str:
     return value if isinstance(value, Markdown) else text(value)
 
 
-def _decimal(value: float | None, digits: int) -> Markdown:
-    return Markdown(formatting.number(None if value is None else float(value), digits))
-
-
 @cache
 def _environment() -> Environment:
     # `finalize` escapes expressions as Markdown unless a filter returned Markdown.
@@ -82,7 +78,6 @@ def _environment() -> Environment:
         "text": text,
         "when": timestamp,
         "verbatim": Markdown,
-        "decimal": _decimal,
         "number": lambda value, digits=4: Markdown(formatting.number(value, digits)),
         "money": lambda value: Markdown(formatting.money(value)),
         "percent": lambda value, digits=1: Markdown(formatting.percent(value, digits)),

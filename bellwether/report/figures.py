@@ -47,24 +47,15 @@ class Figure:
 
 
 def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
-    """Yield the figures that compare all forecasters. The one by distance from the knowledge cutoff needs a forecaster that has a cutoff."""
-    from bellwether.figures import costs, intervals
+    """Yield the figure that compares all forecasters."""
+    from bellwether.figures import intervals
 
-    release, rows = inputs.release, (inputs.forecasts, inputs.questions)
     caption = "Brier scores with 95 % intervals over clusters; letters are significance groups."
     yield Figure.of("scores", caption, intervals.score_comparison, inputs.leaderboard)
-    yield Figure.of("coverage", "Each forecaster's questions by result.", costs.coverage_bars, *rows, f"Questions answered: {release}")
-    caption = "Mean Brier score by the month in which the questions were resolved, with intervals."
-    title = f"Brier score over time: {release}"
-    yield Figure.of("brier_over_time", caption, intervals.brier_over_time, *rows, title, names=inputs.forecasters)
-    if inputs.scores["scope"].str.starts_with("distance:").any():
-        caption = "Brier score by the time from the knowledge cutoff to the resolution."
-        title = f"Brier score by distance from the cutoff: {release}"
-        yield Figure.of("score_by_distance", caption, intervals.score_by_distance, inputs.scores, title, names=inputs.forecasters)
 
 
 def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iterator[Figure]:
-    """Yield the figures of one forecaster. file: the forecaster's name in file names."""
+    """Yield the figure of one forecaster. file: the forecaster's name in file names."""
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     title = f"{forecaster} on {inputs.release}"
@@ -75,48 +66,25 @@ def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iter
         lambda: reliability_picture(bins, forecasts, inputs.questions, title),
         f"{forecaster}: reliability diagram",
     )
-    yield Figure(
-        f"confidence_{file}",
-        "Share of right decisions at each confidence.",
-        lambda: confidence_picture(forecasts, inputs.questions, title),
-        f"{forecaster}: how often it was right at each confidence",
-    )
 
 
 def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
-    """Draw the reliability diagram of one forecaster as a PNG, with consistency band and CORP curve. bins: rows of benchmark/reliability."""
+    """Draw the reliability diagram of one forecaster as a PNG, with consistency band and CORP curve, or return the cached one.
 
-    def draw() -> Any:
-        from bellwether.figures.reliability import reliability_diagram
-
-        bands, curves = calibration_overlays(forecasts, questions)
-        return reliability_diagram(bins, title, bands=bands, curves=curves)
-
-    return _render_cached(draw, "reliability", title, bins, forecasts, questions)
-
-
-def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
-    """Draw how often one forecaster was right at each level of confidence, as a PNG, from rows of benchmark/forecasts and
-    benchmark/questions.
+    bins: rows of benchmark/reliability. The title and the rows of the frames, in any order, identify a picture.
     """
-
-    def draw() -> Any:
-        from bellwether.figures.reliability import confidence_histograms
-
-        return confidence_histograms(forecasts, questions, title)
-
-    return _render_cached(draw, "confidence", title, forecasts, questions)
-
-
-def _render_cached(draw: Callable[[], Any], kind: str, title: str, *frames: pl.DataFrame) -> bytes:
-    """Render a chart as a PNG, or return the cached one. kind, title, and the rows of `frames` in any order identify a picture."""
     from bellwether.figures.canvas import png
+    from bellwether.figures.reliability import reliability_diagram
 
-    key = hashlib.sha256(repr((kind, title, [(frame.schema, frame.height) for frame in frames])).encode())
+    frames = (bins, forecasts, questions)
+    key = hashlib.sha256(repr((title, [(frame.schema, frame.height) for frame in frames])).encode())
     for frame in frames:
         key.update(frame.hash_rows().sort().to_numpy().tobytes())
-    cached = _cache.pop(key.digest(), None)
-    _cache[key.digest()] = picture = png(draw()) if cached is None else cached
+    picture = _cache.pop(key.digest(), None)
+    if picture is None:
+        bands, curves = calibration_overlays(forecasts, questions)
+        picture = png(reliability_diagram(bins, title, bands=bands, curves=curves))
+    _cache[key.digest()] = picture
     while len(_cache) > MAX_CACHED:
         _cache.popitem(last=False)
     return picture

@@ -11,9 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.calibration import METRICS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.figures.statistics import order_by_distance
 from bellwether.formatting import rank, rounded_down, rounded_up
 from bellwether.pages.markdown import Markdown, render, timestamp
 from bellwether.questions.release import digest
@@ -21,63 +19,10 @@ from bellwether.registry.model_names import is_requested
 from bellwether.report.draft import Picture, make_picture, sorted_files
 from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, dollars
-from bellwether.report.results import bin_label, groups, leaderboards, model_config, per_category, scores_by_scope
+from bellwether.report.results import model_config, per_category, scores_by_scope
 
 #: Maximum number of listed pairs; with more, only pairs with the best and pairs of neighbours in rank are listed.
 MOST_PAIRS = 15
-
-#: Tables with a row per forecaster: heading, introduction, and metrics with their column headers.
-_COMPARISONS = (
-    (
-        "Classification performance",
-        "",
-        {
-            "accuracy": "Accuracy",
-            "macro_f1": "Macro F1",
-            "precision_yes": "Precision (yes)",
-            "recall_yes": "Recall (yes)",
-            "f1_yes": "F1 (yes)",
-            "precision_no": "Precision (no)",
-            "recall_no": "Recall (no)",
-            "f1_no": "F1 (no)",
-        },
-    ),
-    (
-        "Calibration metrics",
-        "",
-        {
-            "brier": "Brier",
-            "brier_skill": "Skill",
-            "skill_vs_market": "Skill vs market",
-            "log_loss": "Log loss",
-            "ece": "ECE",
-            "smece": "smECE",
-        },
-    ),
-    (
-        "Confidence analysis",
-        "",
-        {
-            "average_confidence": "Mean",
-            "confidence_when_correct": "When right",
-            "confidence_when_wrong": "When wrong",
-        },
-    ),
-    (
-        "Decompositions of the Brier score",
-        "Murphy, over ten bins: Brier = reliability - resolution + uncertainty, apart from differences within bins.",
-        {
-            "murphy_reliability": "Reliability",
-            "murphy_resolution": "Resolution",
-            "uncertainty": "Uncertainty",
-        },
-    ),
-    (
-        "",
-        "CORP, without bins: Brier = miscalibration - discrimination + uncertainty.",
-        {"corp_miscalibration": "Miscalibration", "corp_discrimination": "Discrimination", "uncertainty": "Uncertainty"},
-    ),
-)
 
 #: Settings that appear elsewhere in the report, or that only programs need.
 _NOT_SHOWN = {"name", "description", "kind", "worlds", "automatic", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout"}
@@ -89,21 +34,19 @@ Row = dict[str, Any]
 def release_page(
     inputs: ReportInputs,
     predictions: Mapping[str, Predictions],
-    analysis: Mapping[str, Any],
     pictures: Mapping[str, Picture],
     *,
     forecaster_pictures: Mapping[str, Sequence[Picture]],
     files: Mapping[str, str],
 ) -> str:
-    """Render the report of a release. analysis: dataset analysis as JSON. pictures: by name of the figure. files: description by name."""
+    """Render the report of a release. pictures: by name of the figure. files: description by name."""
     board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
     scores = {row["forecaster"]: scores_by_scope(inputs, row["forecaster"]) for row in board}
     failures = {name: of_forecaster.counts("failure") for name, of_forecaster in predictions.items()}
     tested = inputs.comparisons["p_holm"].drop_nulls()
-    metrics_in_scores = set(inputs.scores["metric"])
     context = {
         "inputs": inputs,
-        "analysis": analysis,
+        "yes_rate": (inputs.questions["ground_truth"] == "yes").mean(),
         "board": board,
         "scores": scores,
         "predictions": predictions,
@@ -121,26 +64,12 @@ def release_page(
         "differing": int((tested <= SIGNIFICANCE).sum()),
         "tested": len(tested),
         "without_interval": _without_interval(inputs),
-        "leaderboards": leaderboards(inputs),
         "place": lambda place, rows: Markdown(rank(place, [row["rank"] for row in rows])),
-        "groups": groups(inputs),
-        "comparisons": [
-            (heading, note, {name: title for name, title in metrics.items() if name in metrics_in_scores})
-            for heading, note, metrics in _COMPARISONS
-        ],
         "served": _served(inputs),
         "contaminated": [row for line in board if (row := _exposure(line, predictions[line["forecaster"]].rows)) is not None],
-        "by_days": [
-            ("By days from the knowledge cutoff to the resolution", _by_days(scores, "distance:"), pictures.get("score_by_distance")),
-            ("By days from the forecast to the close", _by_days(scores, "horizon:"), pictures["brier_over_time"]),
-        ],
         "configs": {row["forecaster"]: model_config(inputs, row["forecaster"]) for row in board},
-        "definitions": [metric for name, metric in METRICS.items() if name in metrics_in_scores],
         "settings": _settings,
-        "in_order": _in_order,
-        "bins_of": lambda name: inputs.reliability.filter((pl.col("forecaster") == name) & (pl.col("n") > 0)).to_dicts(),
         "per_category": per_category,
-        "bin_label": bin_label,
         "picture": make_picture,
         "dollars": dollars,
         "rounded_down": rounded_down,
@@ -149,7 +78,6 @@ def release_page(
         "failures": failures,
         "kinds": sorted({kind for counts in failures.values() for kind in counts}),
         **_usage(predictions, board),
-        **_dataset(analysis),
     }
     return render("release.md", context)
 
@@ -206,14 +134,6 @@ def _exposure(line: Row, forecasts: pl.DataFrame) -> Row | None:
     return line | {"cutoff": cutoff, "least": days.min(), "median": days.median()} if cutoff is not None or line["could_know"] else None
 
 
-def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple[str, str, Any, Any]]:
-    return [
-        (name, scope.removeprefix(prefix), scopes[scope].get("brier", {}), scopes[scope].get("accuracy", {}))
-        for name, scopes in scores.items()
-        for scope in sorted((name_ for name_ in scopes if name_.startswith(prefix)), key=order_by_distance)
-    ]
-
-
 def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
     """Yield a row for each forecaster whose answers came from another model than the one requested, or from several models."""
     for forecaster, names in groupby(_served(inputs), key=lambda row: row["forecaster"]):
@@ -230,22 +150,6 @@ def _served(inputs: ReportInputs) -> list[Row]:
     return stated.group_by(names).len().sort(names).to_dicts()
 
 
-def _dataset(analysis: Mapping[str, Any]) -> dict[str, Any]:
-    moments = ("mean", "median", "std", "min", "max")
-    if not analysis["total_questions"]:
-        return {"moments": moments}
-    earlier = {f"{name} before the close": row for name, row in analysis["market_by_horizon"].items()}
-    ahead, published = analysis["time_horizon_stats"], analysis["as_published"]["time_horizon_stats"]
-    spans = {
-        "Cutoff to close (days)": {name: ahead[f"{name}_days_ahead"] for name in moments},
-        "Cutoff to close (whole days, as KalshiBench counts)": {name: published[f"{name}_days_ahead"] for name in moments},
-        "Opening to close (days)": analysis["open_to_close_days"],
-        "Close to settlement (days)": analysis["close_to_settlement_days"],
-    }
-    prices = {**earlier, "Final price (known after the fact)": analysis["final_price"]}
-    return {"moments": moments, "spans": spans, "prices": prices}
-
-
 def _settings(forecaster: str, kind: str, config: Mapping[str, Any]) -> list[tuple[str, str]]:
     settings = {"forecaster": forecaster, "kind": kind} | {name: value for name, value in config.items() if name not in _NOT_SHOWN}
     return [(name, _plain(value)) for name, value in settings.items() if value not in (None, [], {}, "")]
@@ -257,8 +161,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)
     return json.dumps(value, sort_keys=True, default=str) if isinstance(value, dict) else str(value)
-
-
-def _in_order(metrics: Mapping[str, Row]) -> list[tuple[str, Row]]:
-    order = {name: place for place, name in enumerate(METRICS)}
-    return sorted(metrics.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))

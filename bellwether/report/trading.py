@@ -15,12 +15,12 @@ import polars as pl
 from bellwether import __version__
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.pages.markdown import render
-from bellwether.replay.results import books
+from bellwether.replay.results.tear_sheet import draw_books
 from bellwether.replay.results.text_tables import Lines, agent_tables, comparison_table
 from bellwether.report.draft import Draft, Picture, make_picture, sorted_files, store_report
 from bellwether.report.figures import Figure
 from bellwether.report.results import PACKAGES, package_version
-from bellwether.report.trading_inputs import MOST_BOOKS, TradingInputs, busiest_episodes
+from bellwether.report.trading_inputs import TradingInputs, busiest_episodes
 from bellwether.report.writer import safe_name
 from bellwether.tables.replay import BACKTESTS, SUMMARY
 
@@ -42,41 +42,22 @@ def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -
 
 
 def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Yield the figures of the report. Those of fills, equity curves and order books are left out if the inputs lack fills, equity or
-    tapes.
-    """
+    """Yield the figures of the report. That of equity is left out without equity, those of books without tapes."""
     from bellwether.figures import equity, intervals
+    from bellwether.figures.canvas import tail
 
     name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
-    curves, fills = inputs.labelled(inputs.equity), inputs.labelled(inputs.fills)
     caption = "P&L of every episode, with mean and median."
     yield Figure.of("pnl", caption, intervals.pnl_distribution, inputs.backtests, inputs.summary, f"P&L by agent: {name}")
     if inputs.equity.height:
-        caption = "P&L over time, sampled; one panel per episode."
+        caption, curves = "P&L over time, sampled; one panel per episode.", inputs.labelled(inputs.equity)
         yield Figure.of("equity", caption, equity.equity_by_episode, curves, f"P&L over time: {name}", agents=labels)
-    if inputs.fills.height:
-        traded = set(fills["agent"])
-        caption = "Mean markout after a fill, weighted by contracts, with the lowest and highest episode; negative if the market moved against the fills."
-        traders = [label for label in labels if label in traded]
-        yield Figure.of("markouts", caption, intervals.markout_curve, fills, f"Markouts: {name}", names=traders)
-    yield from _book_figures(inputs)
-
-
-def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Yield two figures for each of the busiest episodes: the order book, and the fills of the agent that traded most."""
-    from bellwether.figures.canvas import tail
-
-    episodes = [episode for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)) if episode in inputs.tapes]
-    for episode in episodes[:MOST_BOOKS]:
-        tape, file = inputs.tapes[episode], safe_name(episode)
-        caption = "Contracts displayed at each price of YES over time: bids blue, asks orange."
-        about = f"{episode}: depth of the book"
-        yield Figure.of(f"book_{file}", caption, books.book_heat_map, tape, f"Book: {tail(episode, 60)}", about=about)
-        agent, own = _busiest_agent(inputs, episode)
-        if own.height:
-            title, about = f"{inputs.title(agent)} in {tail(episode, 44)}", f"{episode}: prices and fills of its busiest agent"
-            caption = "Bid and ask, and the fills of the busiest agent."
-            yield Figure.of(f"fills_{file}", caption, books.price_with_fills, tape, own, title, about=about)
+    caption = "Contracts displayed at each price of YES over time (bids blue, asks orange), and the fills of the busiest agent."
+    for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)):
+        if episode in inputs.tapes:
+            agent, fills = _busiest_agent(inputs, episode)
+            title, about = f"{inputs.title(agent)} in {tail(episode, 44)}", f"{episode}: book, and fills of its busiest agent"
+            yield Figure.of(f"book_{safe_name(episode)}", caption, draw_books, inputs.tapes[episode], fills, title, about=about)
 
 
 def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFrame]:
@@ -112,7 +93,7 @@ def render_trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], 
         "failed": backtests.filter(pl.col("failure").is_not_null()).to_dicts(),
         "tables": [_shorten_table(lines) for lines in tables_shown],
         "more": len(tables) - _MOST_AGENTS,
-        "books": [picture for name, picture in pictures.items() if name.startswith(("book_", "fills_"))],
+        "books": [picture for name, picture in pictures.items() if name.startswith("book_")],
     }
     return render("trading.md", context)
 

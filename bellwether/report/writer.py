@@ -75,7 +75,7 @@ def _write_files(draft: Draft, inputs: ReportInputs) -> None:
     files = {**draft.about, last: "Release, rules, versions, and every file with its digest"}
     draft.write(
         f"report_{stamp}.md",
-        release_page(inputs, by_forecaster, analysis, pictures, forecaster_pictures=own, files=files).encode(),
+        release_page(inputs, by_forecaster, pictures, forecaster_pictures=own, files=files).encode(),
         "This page",
     )
     draft.json(last, metadata(inputs, by_forecaster, draft.files), "")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from bellwether.replay.results.depth import BID_SIZE, IS_VALID, sample_books
 from bellwether.replay.results.frames import instants_of, prices_of, sizes_of
-from bellwether.replay.results.markouts import NONE, Tops, tops_of
+from bellwether.replay.results.markouts import NONE
 from bellwether.replay.tape.layout import PRINT, SETTLE, VOID, Tape, unpack
 from bellwether.replay.units import CENT, DOLLAR, MICROS, MILLISECOND, NO, SECOND
 from bellwether.tables.replay import BOOK_INSTANTS, BOOK_PRICES, BOOKS
@@ -22,10 +19,6 @@ _UNIT = MICROS // DOLLAR
 _SIZES = ("bid_size", "ask_size", "bid_depth", "ask_depth")
 #: Markets whose depth is computed at once: more would take gigabytes for a large event.
 _MARKETS = 25
-#: Number of intervals of a chart: of a single panel, and of one among many.
-_WIDE, _NARROW = 320, 100
-#: Maximum number of markets in a chart.
-MOST_PANELS = 12
 
 
 def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
@@ -108,76 +101,3 @@ def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
     lists = levels.group_by("row", maintain_order=True).agg("prices", "sizes")
     rows = pl.DataFrame({"row": np.arange(lots.shape[1])}).join(lists, on="row", how="left", maintain_order="left")
     return {f"{side}_{name}": rows[name].fill_null([]) for name in ("prices", "sizes")}
-
-
-def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
-    """Return for each market and interval the lowest bid, the highest ask and the last mid price. stretches: number of equal intervals of
-    the episode.
-
-    Columns: ticker, at (end of the interval), low (lowest bid), high (highest ask) and middle (mid price at the end, null without one).
-    Prices are in cents.
-    """
-    tops = tops_of(tape)
-    edges = interval_edges(tape, stretches)
-    schema: Any = {"ticker": pl.String, "at": pl.Datetime("ns", "UTC"), **dict.fromkeys(("low", "high", "middle"), pl.Float64)}
-    parts = [pl.DataFrame(schema=schema)]
-    at = pl.Series("at", edges[1:]).cast(schema["at"])
-    for ticker in tickers:
-        low, high, middle = _extremes(tops, tape.tickers.index(ticker), edges)
-        prices = pl.DataFrame({"low": low, "high": high, "middle": middle}).fill_nan(None)
-        parts.append(prices.select(pl.lit(ticker).alias("ticker"), at, "low", "high", "middle"))
-    return pl.concat(parts)
-
-
-def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the prices of markets and an agent's fills as an Altair chart, with `bellwether.figures.books.price_with_fills`. fills: rows of
-    replay/fills of one agent in the episode. tickers: markets. Default: the most active ones.
-    """
-    from bellwether.figures.books import price_with_fills as chart
-
-    names = list(tickers) or _rank_markets(tape, fills)
-    markets = [name for name in names[:MOST_PANELS] if name in tape.tickers]
-    return chart(sample_quotes(tape, markets, _WIDE if len(names) == 1 else _NARROW), fills, title, tickers=names)
-
-
-def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the depth of books over time as an Altair chart, with `bellwether.figures.books.book_heat_map`. tickers: markets. Default: the
-    most active ones.
-    """
-    from bellwether.figures.books import book_heat_map as chart
-
-    names = list(tickers) or _rank_markets(tape)
-    markets = [name for name in names[:MOST_PANELS] if name in tape.tickers]
-    edges = interval_edges(tape, (_WIDE if len(names) == 1 else _NARROW) // 2)
-    codes = np.array([tape.tickers.index(name) for name in markets], np.int64)
-    _, lots = sample_books(tape, codes, edges[1:])
-    return chart(lots / 100, edges, markets, title, left_out=len(names) - MOST_PANELS)
-
-
-def interval_edges(tape: Tape, stretches: int) -> np.ndarray:
-    """Return the times that divide an episode into equal intervals, int64[stretches + 1], ns UTC. stretches: number of intervals."""
-    return np.linspace(tape.start, max(tops_of(tape).until, tape.start + 1), stretches + 1).astype(np.int64)
-
-
-def _rank_markets(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
-    """Return all tickers, those with the most fills first, then those with the most changes of the best prices. fills: rows of replay/fills."""
-    count = dict(fills["ticker"].value_counts().iter_rows()) if fills is not None else {}
-    changes = np.diff(tops_of(tape).first)
-    return sorted(tape.tickers, key=lambda name: (-count.get(name, 0), -changes[tape.tickers.index(name)], name))
-
-
-def _extremes(tops: Tops, market: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each interval the lowest bid, the highest ask, and the mid price at the end, float64 cents; NaN if missing. edges: limits
-    of the intervals.
-    """
-    rows = tops.of(market)
-    places = np.searchsorted(tops.ts[rows], edges, side="right")
-    bid, ask = (np.where(side[rows] >= 0, side[rows] / CENT, np.nan) for side in (tops.bid, tops.ask))
-    low, high, middle = (np.full(len(edges) - 1, np.nan) for _ in range(3))
-    for column, (start, stop) in enumerate(pairwise(places.tolist())):
-        within = slice(max(start - 1, 0), stop)
-        low[column] = np.fmin.reduce(bid[within], initial=np.nan)
-        high[column] = np.fmax.reduce(ask[within], initial=np.nan)
-        if stop:
-            middle[column] = (bid[stop - 1] + ask[stop - 1]) / 2
-    return low, high, middle

@@ -11,12 +11,11 @@ import pytest
 
 from bellwether.figures.canvas import MOST_POINTS
 from bellwether.figures.equity import equity_by_episode, equity_curve, extremes
-from bellwether.figures.intervals import markout_curve, pnl_distribution
+from bellwether.figures.intervals import pnl_distribution
 from bellwether.figures.statistics import weighted_spread
-from bellwether.replay.results.books import book_heat_map, price_with_fills
 from bellwether.replay.results.depth import sample_books
-from bellwether.replay.results.markouts import tops_of
 from bellwether.replay.results.summary import summarise
+from bellwether.replay.results.tear_sheet import draw_books
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
@@ -77,27 +76,15 @@ def books(markets: int, changes: int) -> Tape:
 SMALL = books(1, 400)
 
 
-def test_prices_with_fills_are_a_small_picture() -> None:
-    chart_png(price_with_fills(SMALL, fills(SMALL, 500), "Fills"))
-
-
 @pytest.mark.parametrize("on", [SMALL, tape(), tape(*book(0, 400, 420))], ids=["one market", "nothing", "one instant"])
-def test_a_heat_map_is_a_small_picture(on: Tape) -> None:
-    chart_png(book_heat_map(on, "Book"))
+def test_books_with_fills_are_a_small_picture(on: Tape) -> None:
+    chart_png(draw_books(on, fills(on, 300 if on is SMALL else 0), "Book"))
 
 
 @pytest.mark.nightly
-def test_thirty_three_markets_with_many_fills_are_small_pictures() -> None:
+def test_thirty_three_markets_with_many_fills_are_a_small_picture() -> None:
     many = books(33, 4000)
-    chart_png(price_with_fills(many, fills(many, 20_000), "Fills"))
-    chart_png(book_heat_map(many, "Book"))
-
-
-def test_the_same_rows_give_the_same_bytes_in_any_order() -> None:
-    curve, traded = equity(), fills(SMALL, 500)
-    assert equity_curve(curve, "x").to_dict() == equity_curve(curve.reverse(), "x").to_dict()
-    assert price_with_fills(SMALL, traded, "x").to_dict() == price_with_fills(SMALL, traded.reverse(), "x").to_dict()
-    assert book_heat_map(SMALL, "x").to_dict() == book_heat_map(books(1, 400), "x").to_dict()
+    chart_png(draw_books(many, fills(many, 20_000), "Books"))
 
 
 def test_a_fill_is_marked_where_it_was_made_in_prices_of_yes() -> None:
@@ -106,29 +93,14 @@ def test_a_fill_is_marked_where_it_was_made_in_prices_of_yes() -> None:
         side=pl.lit("no"), action=pl.lit("buy"), role=pl.lit("maker"), price=pl.lit("0.30").cast(pl.Decimal(10, 6))
     )
     one = one.with_columns(filled_at=pl.lit(25 * SECOND).cast(_NS))
-    (mark,) = [row for row in chart_rows(price_with_fills(quiet, one, "x")) if "fill" in row]
-    assert mark == {"role": "maker", "way": "sold", "x": "1970-01-01T00:00:25.000Z", "fill": 70.0, "n": 1}
+    (mark,) = [row for row in chart_rows(draw_books(quiet, one, "x")) if row["fill"] is not None]
+    assert (mark["way"], mark["x"], mark["fill"]) == ("sold", "1970-01-01T00:00:25.000Z", 0.7)
 
 
-def test_prices_are_the_extremes_of_the_recorded_tops() -> None:
-    """A second computation reads the best quotes of each interval one by one."""
-    tops = tops_of(SMALL)
-    drawn = [row for row in chart_rows(price_with_fills(SMALL, fills(SMALL, 0), "x")) if "low" in row]
-    edges = np.linspace(SMALL.start, tops.until, len(drawn) + 1).astype(np.int64).tolist()
-    for row, (start, stop) in list(zip(drawn, pairwise(edges), strict=True))[::7]:
-        held = [place for place in range(len(tops.ts)) if tops.ts[place] <= stop]
-        within = [place for place in held if tops.ts[place] > start] + [place for place in held if tops.ts[place] <= start][-1:]
-        bids, asks = ([side[place] / 100 for place in within if side[place] >= 0] for side in (tops.bid, tops.ask))
-        assert (row["low"], row["high"]) == (min(bids, default=None), max(asks, default=None))
-
-
-def test_rectangles_of_a_heat_map_cover_what_the_book_showed() -> None:
-    on = tape(*book(0, 400, 420, size=50), (50, LEVEL, 0, YES, 400, 0), end=100)
-    drawn = chart_rows(book_heat_map(on, "x"))
-    assert {(row["side"], row["low"] + 0.5) for row in drawn} == {("bids", 40), ("asks", 42)}
-    (bid,) = [row for row in drawn if row["side"] == "bids"]
-    assert "1970-01-01T00:00:49" <= bid["until"] <= "1970-01-01T00:00:51" and bid["x"] == "1970-01-01T00:00:00.000Z"
-    assert max(row["until"] for row in drawn) == "1970-01-01T00:01:40.000Z"
+def test_the_same_rows_give_the_same_bytes_in_any_order() -> None:
+    curve, traded = equity(), fills(SMALL, 500)
+    assert equity_curve(curve, "x").to_dict() == equity_curve(curve.reverse(), "x").to_dict()
+    assert draw_books(SMALL, traded, "x").to_dict() == draw_books(books(1, 400), traded.reverse(), "x").to_dict()
 
 
 def test_a_curve_is_that_of_the_frame_with_its_drawdown() -> None:
@@ -146,7 +118,6 @@ def test_untrusted_names_are_drawn_as_text() -> None:
     charts = [
         equity_by_episode(equity(agent=name, episode=name), name),
         pnl_distribution(own, summarise(own), name),
-        markout_curve(fills(SMALL, 30, agent=name), name),
     ]
     for chart in charts:
         assert any("<b>$x^2$</b> ![a](b)" in text for text in chart_texts(chart))

@@ -129,7 +129,7 @@ def test_long_text_is_cut_and_numbers_are_written_for_people() -> None:
 def test_every_row_of_every_table_has_the_cells_of_its_header(folder: Path) -> None:
     html = rendered(written(folder))
     tables = re.findall(r"<table>(.*?)</table>", html, re.DOTALL)
-    assert len(tables) > 30
+    assert len(tables) > 10
     for one in tables:
         header = len(re.findall(r"<th[ >]", one))
         rows = re.findall(r"<tr>(.*?)</tr>", one.split("</thead>")[1], re.DOTALL)
@@ -141,7 +141,7 @@ def test_every_row_of_every_table_has_the_cells_of_its_header(folder: Path) -> N
 
 def test_every_link_leads_to_a_file(folder: Path) -> None:
     links = re.findall(r"\]\(([^)]+)\)", written(folder))
-    assert len(links) > 15
+    assert len(links) > 10
     assert all((folder / link).is_file() for link in links)
 
 

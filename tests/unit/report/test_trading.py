@@ -42,7 +42,7 @@ def test_a_report_is_a_page_every_number_figures_and_metadata_that_name_them(tmp
     written = write_trading_report(inputs, tmp_path)
     files = contents(tmp_path / "trading")
     stamp = KNOWN.strftime("%Y%m%d_%H%M%S")
-    expected = ("results", "pnl", "equity", "markouts", "book_e-0", "fills_e-0", "trading", "metadata")
+    expected = ("results", "pnl", "equity", "book_e-0", "trading", "metadata")
     assert sorted({name.rsplit("_", 2)[0].split("-")[0] for name in files}) == sorted({name.split("-")[0] for name in expected})
     assert len(written) == len(files) == len(expected)
     metadata = json.loads(files[f"metadata_{stamp}.json"])

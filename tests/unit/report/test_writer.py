@@ -17,7 +17,7 @@ from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.lake.warehouse import publish
 from bellwether.report import figures, writer
-from bellwether.report.figures import confidence_picture, reliability_picture
+from bellwether.report.figures import reliability_picture
 from bellwether.report.inputs import TABLES, ReportInputs, read_inputs
 from bellwether.report.writer import file_name, safe_name, write_report
 from bellwether.settings import settings
@@ -174,11 +174,10 @@ def test_names_of_files_are_safe_and_distinct() -> None:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the drawn figures."""
+    """Titles of the drawn figures."""
     found: list[str] = []
     monkeypatch.setattr(figures, "_cache", type(figures._cache)())
-    for name in ("reliability_diagram", "confidence_histograms"):
-        monkeypatch.setattr(reliability, name, lambda *_, name=name, **__: found.append(name) or f"{name} {len(found)}")
+    monkeypatch.setattr(reliability, "reliability_diagram", lambda bins, title, **_: found.append(title) or f"{title} {len(found)}")
     monkeypatch.setattr(canvas, "png", str.encode)
     return found
 
@@ -187,15 +186,14 @@ def test_the_same_rows_in_another_order_are_not_drawn_again(drawn: list[str]) ->
     rows = frames.tiny()
     first = reliability_picture(rows.reliability, rows.forecasts, rows.questions, "x")
     assert reliability_picture(rows.reliability.reverse(), rows.forecasts.reverse(), rows.questions.reverse(), "x") == first
-    assert confidence_picture(rows.forecasts, rows.questions, "x") == confidence_picture(rows.forecasts.reverse(), rows.questions, "x")
-    assert drawn == ["reliability_diagram", "confidence_histograms"]
+    assert drawn == ["x"]
 
 
 def test_other_rows_and_titles_are_drawn(drawn: list[str]) -> None:
     rows = frames.tiny()
     other = rows.forecasts.with_columns(known_at=pl.col("known_at").dt.offset_by("1d"))
     pictures = {
-        confidence_picture(forecasts, rows.questions, title)
+        reliability_picture(rows.reliability, forecasts, rows.questions, title)
         for forecasts, title in ((rows.forecasts, "x"), (other, "x"), (rows.forecasts, "y"), (rows.forecasts.head(1), "x"))
     }
     assert len(pictures) == len(drawn) == 4
