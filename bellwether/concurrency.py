@@ -1,4 +1,4 @@
-"""Concurrent execution of coroutines, with a maximum number at a time, and cancellation by signals."""
+"""Concurrent execution of coroutines, with a maximum number at a time, work in threads, and cancellation by signals."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 
 K = TypeVar("K")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: Kinds of failures after which the venue may be down for every call: each has cost minutes of repeated attempts.
 _DOWN = frozenset({"rate limit", "server", "timeout", "connection"})
+
+
+async def in_thread(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `work(*args, **kwargs)` in a thread and return its result. The work completes even if the caller is cancelled.
+
+    `asyncio.to_thread` is not enough: if a task is cancelled while its thread is queued, the work never runs and an answer would be lost.
+    """
+    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs)))
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _MAGIC = b"SQLite format 3\x00"
 #: Numbers of the advisory locks on Postgres; any constants of ours serve.
-_LOCKS = {"create": 0x62656C6C, "budget": 0x62656C6D, "catalog": 0x62656C6E}
+_LOCKS = {"create": 0x62656C6C, "begin": 0x62656C6D, "catalog": 0x62656C6E, "limits": 0x62656C6F}
 #: Postgres: serialisation, deadlock, shutdown, crash and start of the server. Interrupted work can be retried.
 _PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
 
@@ -87,14 +87,10 @@ class DatabaseSchema:
 
 
 class Transaction:
-    """Connection to the database during a transaction, or during a single read outside one.
-
-    totals: sums over attempts by scope within this transaction; see `bellwether.journal.budget`.
-    """
+    """Connection to the database during a transaction, or during a single read outside one."""
 
     def __init__(self, connection: Connection, clock: Callable[[], datetime] | None) -> None:
         self.connection = connection
-        self.totals: dict[Any, Any] = {}
         self._clock = clock
 
     @property

@@ -96,7 +96,7 @@ def _rate_limit(config: Settings) -> RateLimit:
 
     shared = None
     if config.world is World.LIVE:
-        shared = Journal.of(config).shared_limits() if config.shares_limits else home_rates(config)
+        shared = Journal.of(config).limits if config.shares_limits else home_rates(config)
     return RateLimit(tokens_per_second=config.kalshi_tokens_per_second, shared=shared)
 
 

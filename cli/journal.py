@@ -1,9 +1,9 @@
-"""The command `bellwether journal`: shows states and costs of model calls, and reopens failed ones."""
+"""The command `bellwether journal`: states and costs of model calls, reopening of failed ones, and exchange of answers with other journals."""
 
 from __future__ import annotations
 
 import getpass
-from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +16,7 @@ from bellwether.settings import settings
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    from bellwether.journal import CallStatus, Journal
+    from bellwether.journal import Journal
 
 
 def _open_journal() -> Journal:
@@ -27,7 +27,7 @@ def _open_journal() -> Journal:
 @AS_JSON
 @click.pass_context
 def journal(context: click.Context, as_json: bool) -> None:
-    """Show model calls, their costs and expired leases, and the arena's records."""
+    """Show model calls and their costs, and the arena's records."""
     if context.invoked_subcommand is None:
         with _open_journal() as opened:
             _show_overview(opened, as_json)
@@ -36,36 +36,26 @@ def journal(context: click.Context, as_json: bool) -> None:
 def _show_overview(opened: Journal, as_json: bool) -> None:
     if not opened.exists():
         opened.require_no_answers()
-        emit(
-            {"journal": opened.where, "calls": [], "usage": [], "expired": [], "records": {}, "unfinished": []}
-        ) if as_json else console().print(f"No model calls yet; the journal will be at {opened.where}", markup=False, soft_wrap=True)
+        emit({"journal": opened.where, "calls": [], "usage": [], "records": {}}) if as_json else console().print(
+            f"No model calls yet; the journal will be at {opened.where}", markup=False, soft_wrap=True
+        )
         return
 
-    counts, usage, expired = opened.counts(), opened.usage("purpose", "model"), opened.expired()
-    stored, unfinished = records.count_records(opened), records.read_unfinished(opened)
+    counts, usage, stored = opened.counts(), opened.usage("purpose", "model"), records.count_records(opened)
     if as_json:
-        tables = {"calls": counts.to_dicts(), "usage": usage.to_dicts(), "expired": [status.to_dict() for status in expired]}
-        emit({"journal": opened.where, **tables, "records": stored, "unfinished": [asdict(entry) for entry in unfinished]})
+        emit({"journal": opened.where, "calls": counts.to_dicts(), "usage": usage.to_dicts(), "records": stored})
         return
     console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
     console().print(grid(counts, title="Calls"))
     console().print(grid(_cost_table(usage), title="Attempts and costs"))
-    for status in expired:
-        console().print(_format_lease(status), markup=False, soft_wrap=True)
     if stored:
         console().print(f"Arena records: {', '.join(f'{kind} {count}' for kind, count in stored.items())}", markup=False, soft_wrap=True)
-    for record in unfinished:
-        console().print(str(record), markup=False, soft_wrap=True)
 
 
 def _cost_table(usage: pl.DataFrame) -> pl.DataFrame:
     """Select from the usage of models the columns that fit a terminal. Dollars become text."""
     dollars = [pl.col(name).map_elements(format_dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
-    return usage.select("purpose", "model", "attempts", *dollars, "unknown")
-
-
-def _format_lease(status: CallStatus) -> str:
-    return f"lease expired {status.lease_expires_at:%Y-%m-%d %H:%M:%S}  {status.key[:12]}  {status.model}  held by {status.holder}"
+    return usage.select("purpose", "model", "attempts", *dollars, "in_flight", "unknown")
 
 
 @journal.command()
@@ -102,3 +92,21 @@ def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
         for key in [opened.find(beginning) for beginning in keys]:
             opened.reopen(key, by=by or getpass.getuser(), note=note)
             console().print(f"reopened {key}", soft_wrap=True)
+
+
+@journal.command("export")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def export_answers(file: Path) -> None:
+    """Write all answers to FILE as JSON lines, for `bellwether journal import`."""
+    with _open_journal() as opened:
+        count = opened.export_answers(file) if opened.exists() else 0
+    console().print(f"exported {count} answers to {file}" if count else "The journal has no answers.", markup=False, soft_wrap=True)
+
+
+@journal.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def import_answers(file: Path) -> None:
+    """Add the answers in FILE to calls without one; nothing is imported if one differs from the journal's."""
+    with _open_journal() as opened:
+        count = opened.import_answers(file)
+    console().print(f"imported {count} answers", markup=False, soft_wrap=True)

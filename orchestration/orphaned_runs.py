@@ -23,7 +23,6 @@ from pathlib import Path
 import dagster as dg
 
 from bellwether.files import try_lock
-from bellwether.journal.holders import is_running
 from bellwether.settings import settings
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 
@@ -208,3 +207,20 @@ def _is_free(path: Path, *, remove: bool = False) -> bool:
         return is_free
     finally:
         os.close(file)
+
+
+def is_running(pid: int) -> bool:
+    """Return True if a process with this number runs on this machine, or if that is unknown.
+
+    A zombie may keep its number for ever: in a container, the first process often does not reap orphans.
+    """
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+        stat = Path("/proc", str(pid), "stat").read_text(errors="replace")
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -28,11 +28,10 @@ from bellwether.domains import load_domains
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
-from bellwether.journal.holders import is_running
 from bellwether.settings import Settings
 from orchestration.fleet import daemon_lock, end_lost_starts
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
-from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs, ui_note
+from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, is_running, requeue_runs, ui_note
 from orchestration.site_server import HOST, open_site_server
 
 _POLL_SECONDS = 0.2

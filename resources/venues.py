@@ -23,7 +23,7 @@ from bellwether.worlds import Addresses, addresses
 
 # HTTP clients are imported where they connect: loading the definitions does not need them.
 if TYPE_CHECKING:
-    from bellwether.journal.shared_limits import SharedLimits
+    from bellwether.journal.limits import SharedLimits
     from bellwether.venues.http.client import RateLimit
     from bellwether.venues.http.rates import BucketSource
     from bellwether.venues.kalshi.client import KalshiClient
@@ -138,7 +138,7 @@ class VenueResource(dg.ConfigurableResource):
         if self._shared is None and settings().shares_limits:
             from bellwether.journal import Journal
 
-            self._shared = Journal.of(settings()).shared_limits()
+            self._shared = Journal.of(settings()).limits
         return self._shared
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
@@ -156,7 +156,7 @@ class VenueResource(dg.ConfigurableResource):
         """Await `work()` while no other process pulls the same part of this venue. part: a UTC day, or a listing such as series."""
         if self.shared is None:
             return await work()
-        async with self.shared.slots(f"pull {self.venue} {part} of {settings().lake_uri}", 1).hold():
+        async with self.shared.exclusively(f"pull {self.venue} {part} of {settings().lake_uri}"):
             return await work()
 
     @abstractmethod

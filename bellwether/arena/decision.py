@@ -120,13 +120,12 @@ def _json_number(millionths: int) -> int | float:
 class DecisionState(StrEnum):
     """State of a decision: how far it has got between OPEN and one of the final states FINISHED, REFUSED and FAILED.
 
-    OPEN: no answer yet. IN_PROGRESS: another worker holds its lease. READ: the answer is stored, no leg is executed yet. FINISHED: a leg was
+    OPEN: no answer yet. READ: the answer is stored, no leg is executed yet. FINISHED: a leg was
     executed, or the decision has no legs. BLOCKED: no call can succeed now (credit, key, budget, network). Final without a trade: REFUSED
     (every leg was refused) and FAILED (the model gave no usable response).
     """
 
     OPEN = "open"
-    IN_PROGRESS = "in progress"
     READ = "read"
     FINISHED = "finished"
     REFUSED = "refused"

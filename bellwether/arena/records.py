@@ -147,7 +147,7 @@ _KINDS: Mapping[type, str] = {
 
 def store_once(records: Records, kind: type[R], subject: str, build: Callable[[], R], number: int = 0) -> R:
     """Return the stored record of a kind about `subject`, such as a week or decision id; build and store the record if missing. number: which of
-    several records of the subject, from 0. Raises `InProgress` while another process builds the record.
+    several records of the subject, from 0.
     """
     return decode_record(kind, records.once(_KINDS[kind], subject, lambda: encode_record(build()), number))
 
@@ -167,10 +167,7 @@ def load_records(records: Records, kind: type[R], subject: str) -> list[R]:
 
 
 def record_intervention(records: Records, intervention: Intervention) -> Intervention:
-    """Record an intervention, or return the existing one of the same kind and subject.
-
-    Raises `InProgress` while another process records one.
-    """
+    """Record an intervention, or return the existing one of the same kind and subject."""
     number = 0
     while True:
         stored = store_once(records, Intervention, _INTERVENED, lambda: intervention, number)

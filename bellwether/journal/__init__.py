@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from bellwether.journal.attempts import Attempt, InFlight
     from bellwether.journal.budget import Budget, BudgetExceeded, Scope, Spending
-    from bellwether.journal.claims import Attempt, Claim, LeaseLost
     from bellwether.journal.journal import Journal
     from bellwether.journal.request import CallKey, Request
-    from bellwether.journal.values import Answered, Busy, CallStatus, CostSource, Failed, Outcome, Reply, State, Usage
-    from bellwether.journal.writer import in_thread
+    from bellwether.journal.values import Answered, Busy, CallStatus, CostSource, Failed, Full, Outcome, Reply, State, Usage
 
 __all__ = [
     "Answered",
@@ -26,11 +25,11 @@ __all__ = [
     "Busy",
     "CallKey",
     "CallStatus",
-    "Claim",
     "CostSource",
     "Failed",
+    "Full",
+    "InFlight",
     "Journal",
-    "LeaseLost",
     "Outcome",
     "Reply",
     "Request",
@@ -38,16 +37,14 @@ __all__ = [
     "Spending",
     "State",
     "Usage",
-    "in_thread",
 ]
 
 _HOMES = {
+    "attempts": ("Attempt", "InFlight"),
     "budget": ("Budget", "BudgetExceeded", "Scope", "Spending"),
-    "claims": ("Attempt", "Claim", "LeaseLost"),
-    "values": ("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Outcome", "Reply", "State", "Usage"),
+    "values": ("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Full", "Outcome", "Reply", "State", "Usage"),
     "request": ("CallKey", "Request"),
     "journal": ("Journal",),
-    "writer": ("in_thread",),
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

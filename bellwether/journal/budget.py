@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -13,18 +12,17 @@ import sqlalchemy as sa
 
 from bellwether.database import Transaction
 from bellwether.errors import BellwetherError
-from bellwether.journal.holders import is_gone
 from bellwether.journal.request import require_natural
-from bellwether.journal.schema import attempts, calls
-from bellwether.journal.values import State, format_dollars
+from bellwether.journal.schema import attempts
+from bellwether.journal.values import format_dollars
 
 #: Time for which an attempt without a known cost stays reserved; its charge is on the provider's account by then.
 RESERVED_FOR = timedelta(hours=24)
 #: End of the message about an exceeded budget, by which it is recognised.
 ADVICE = "raise the budget to go on"
 
-_FILTERS = ("purpose", "model", "scope", "run")
 _END = "scope_end"
+_FILTERS = ("purpose", "model", "scope", "run", _END)
 #: Signs with a meaning in LIKE.
 _WILD = re.compile(r"[%_\\]")
 
@@ -44,7 +42,7 @@ class Scope:
     @property
     def filters(self) -> dict[str, str]:
         """The fields that are set, by name."""
-        return {name: value for name in (*_FILTERS, _END) if (value := getattr(self, name)) is not None}
+        return {name: value for name in _FILTERS if (value := getattr(self, name)) is not None}
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -59,14 +57,9 @@ class Scope:
             for name in self.filters
         ]
 
-    def covers(self, paid_by: Mapping[str, str | None]) -> bool:
-        """Return True if an attempt belongs to this scope. paid_by: the attempt's purpose, model, scope and run."""
-        exact = all(paid_by[name] == value for name, value in self.filters.items() if name != _END)
-        return exact and (paid_by["scope"] or "").endswith(self.scope_end or "")
-
     def __str__(self) -> str:
-        values = {**self.filters, **({_END: f"…{self.scope_end}"} if self.scope_end is not None else {})}
-        return ", ".join(f"{'scope' if name == _END else name} {value}" for name, value in values.items()) or "everything"
+        values = (f"scope …{value}" if name == _END else f"{name} {value}" for name, value in self.filters.items())
+        return ", ".join(values) or "everything"
 
 
 EVERYTHING = Scope()
@@ -96,12 +89,14 @@ class Spending:
         reserved: estimates of attempts without a known cost, in progress or ended, that began less than `RESERVED_FOR` ago.
         unknown: number of ended attempts without a known cost.
         uncounted: number of attempts with neither a cost nor an estimate, which no budget counts.
+        in_flight: number of attempts in progress, whose cost may turn out lower than what they reserve.
     """
 
     spent: int
     reserved: int
     unknown: int
     uncounted: int
+    in_flight: int
 
     @property
     def committed(self) -> int:
@@ -120,6 +115,11 @@ class BudgetExceeded(BellwetherError):
             f"{format_dollars(spending.spent)} are spent and {format_dollars(spending.reserved)} reserved{unknown}; {ADVICE}"
         )
 
+    @property
+    def may_pass(self) -> bool:
+        """True if the attempt may fit once the attempts in flight have ended, because only their estimates stand in its way."""
+        return self.spending.in_flight > 0 and self.spending.spent + self.estimate <= self.budget.limit
+
 
 def spending_columns() -> dict[str, sa.ColumnElement[int]]:
     """Return SQL expressions that sum `attempts` into the fields of `Spending`. Bind the parameters of `spending_parameters`."""
@@ -131,12 +131,14 @@ def spending_columns() -> dict[str, sa.ColumnElement[int]]:
         "reserved": sum_column(sa.case((reserved, estimate))),
         "unknown": sum_column(sa.case((unknown, 1))),
         "uncounted": sum_column(sa.case((sa.and_(cost.is_(None), estimate.is_(None)), 1))),
+        "in_flight": sum_column(sa.case((sa.and_(attempts.c.outcome.is_(None), attempts.c.leased_until > sa.bindparam("now")), 1))),
     }
 
 
 def spending_parameters(transaction: Transaction) -> dict[str, Any]:
     """Return the values of the parameters in `spending_columns` at the current time."""
-    return {"reserved_since": transaction.now() - RESERVED_FOR}
+    now = transaction.now()
+    return {"reserved_since": now - RESERVED_FOR, "now": now}
 
 
 def sum_column(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
@@ -150,39 +152,14 @@ def read_spending(transaction: Transaction, of: Scope) -> Spending:
     return Spending(**row._mapping)
 
 
-def has_others(transaction: Transaction, of: Scope) -> bool:
-    """Return True if a process that still runs has an attempt of the scope in progress, so that the reserved amount may shrink."""
-    in_progress = sa.and_(
-        attempts.c.key == calls.c.key,
-        attempts.c.outcome.is_(None),
-        attempts.c.lease_token == calls.c.lease_token,
-        calls.c.lease_expires_at > sa.bindparam("now"),
-    )
-    holders = sa.select(calls.c.holder).distinct().where(calls.c.state == State.CLAIMED.value, in_progress, *of.conditions())
-    return any(not is_gone(row.holder) for row in transaction.rows(holders, of.parameters | {"now": transaction.now()}))
-
-
 @lru_cache(maxsize=16)
 def _select_spending(scope: Scope) -> sa.Executable:
     return sa.select(*(column.label(name) for name, column in spending_columns().items())).where(*scope.conditions())
 
 
 def require_budgets(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
-    """Raise `BudgetExceeded` unless an attempt that costs `estimate` fits all budgets. Requires the lock `budget` (`Transaction.lock`).
-
-    Sums are kept in `transaction.totals` until another change, so works that share a transaction sum once.
-    """
+    """Raise `BudgetExceeded` unless an attempt that costs `estimate` fits all budgets. Requires the lock under which attempts begin."""
     for budget in budgets:
-        spending = transaction.totals.get(budget.of)
-        if spending is None:
-            spending = transaction.totals[budget.of] = read_spending(transaction, budget.of)
+        spending = read_spending(transaction, budget.of)
         if spending.committed + estimate > budget.limit:
             raise BudgetExceeded(budget, spending, estimate)
-
-
-def reserve_estimate(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
-    """Add the estimated cost of a new attempt to the transaction's cached totals. paid_by: the attempt's purpose, model, scope and run."""
-    for of, total in transaction.totals.items():
-        if of.covers(paid_by):
-            more = {"uncounted": total.uncounted + 1} if estimate is None else {"reserved": total.reserved + estimate}
-            transaction.totals[of] = replace(total, **more)

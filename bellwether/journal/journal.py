@@ -1,37 +1,36 @@
-"""The journal of model calls: who may make a call, its answer or failure, and its cost."""
+"""The journal of model calls: whether an attempt may begin, the call's answer or failure, and its cost."""
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+import socket
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import polars as pl
 import sqlalchemy as sa
 
-from bellwether.database import Transaction
+from bellwether.database import Database, Transaction
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import rows
-from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, has_others, read_spending
-from bellwether.journal.claims import Attempt, Claim, adopt_late_answer, require_estimate
-from bellwether.journal.database import JournalDatabase
-from bellwether.journal.export import count_calls, export_tables, summarize_usage
-from bellwether.journal.holders import is_gone, this_process
+from bellwether.journal.attempts import Attempt, InFlight, NewAttempt, describe_state, renew_attempts
+from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, read_spending
+from bellwether.journal.export import count_calls, export_answers, export_tables, import_answers, summarize_usage
+from bellwether.journal.limits import SharedLimits
 from bellwether.journal.request import CallKey, Request, require_short_text
-from bellwether.journal.schema import calls
-from bellwether.journal.values import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
+from bellwether.journal.schema import SCHEMA, calls
+from bellwether.journal.values import Answered, Busy, CallStatus, Failed, Full, State, Usage
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.untrusted_text import redact
 
 if TYPE_CHECKING:
-    from bellwether.journal.shared_limits import SharedLimits
     from bellwether.settings import Settings
-
-T = TypeVar("T")
 
 _CHUNK = 500
 _HEXADECIMAL = frozenset("0123456789abcdef")
@@ -40,7 +39,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 class Journal:
     """Database of all model calls of a world. Safe for concurrent use by several threads and processes.
 
-    From asyncio call its methods, and those of claims and attempts, through `bellwether.journal.in_thread`.
+    From asyncio call its methods, and those of attempts, through `bellwether.concurrency.in_thread`.
 
     Attributes:
         url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`; tables are created on first use.
@@ -52,7 +51,9 @@ class Journal:
     """
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
-        self.database = JournalDatabase(url, clock=clock, patience=patience)
+        self.database = Database(url, SCHEMA, clock=clock, patience=patience)
+        #: Rates and leases that all processes on this journal share.
+        self.limits = SharedLimits(self.database)
 
     @classmethod
     def of(cls, config: Settings) -> Journal:
@@ -98,67 +99,39 @@ class Journal:
         self,
         request: Request,
         *,
-        lease: timedelta,
+        timeout: timedelta,
         holder: str | None = None,
         run: str | None = None,
         estimate: int | None = None,
         budgets: tuple[Budget, ...] = (),
-    ) -> tuple[Claim, Attempt] | Answered | Busy | Failed:
-        """Claim a call and begin an attempt. If the call cannot be claimed, return its stored answer, its failure, or who holds it.
+        in_flight: InFlight | None = None,
+    ) -> Attempt | Answered | Busy | Failed | Full:
+        """Begin an attempt at a call. If none may begin, return the call's answer, its failure, the attempt in progress, or the limit in its way.
 
-        The attempt is durable when this returns, before its request is sent. A call whose lease has expired is taken over, and its attempt in
-        progress counts as abandoned; so does the call of a process of this machine that has ended (`bellwether.journal.holders`).
+        The attempt is durable when this returns, before its request is sent. An attempt whose time is over counts as abandoned.
 
         Args:
             request: the call.
-            lease: duration of the claim from now; longer than the attempt may take.
-            holder: name of the caller; default this process.
+            timeout: time from now within which no other attempt begins; longer than the attempt may take.
+            holder: name of the caller, for `renew`; default this process.
             run: the run that pays for the attempt.
             estimate: maximum expected cost of the attempt, in micro-dollars; required with budgets.
-            budgets: raises `BudgetExceeded`, and claims nothing, if the attempt could exceed one of them.
+            budgets: raises `BudgetExceeded`, and begins nothing, if the attempt could exceed one of them.
+            in_flight: maximum numbers of requests in flight.
         """
-        claim = self._create_claim(request, lease, holder, run)
-        require_estimate(request, estimate, budgets)
+        new = NewAttempt(
+            request, timeout, this_process() if holder is None else holder, secrets.token_hex(16), run, estimate, budgets, in_flight
+        )
+        begun = self.database.write("beginning a model call", new.begin)
+        return Attempt(self.database, request.key, *begun) if isinstance(begun, tuple) else begun
 
-        def work(transaction: Transaction) -> Attempt | Answered | Busy | Failed:
-            if budgets:
-                transaction.lock("budget")
-            if _add_claim(transaction, request, claim):
-                return claim._start(transaction, 1, estimate, budgets)
-            state = _claim_existing(transaction, request, claim)
-            return claim._begin(transaction, estimate, budgets) if isinstance(state, Claim) else state
-
-        result = self.database.write("beginning a model call", work)
-        return (claim, result) if isinstance(result, Attempt) else result
-
-    def _create_claim(self, request: Request, lease: timedelta, holder: str | None, run: str | None) -> Claim:
-        """Create a claim in memory that the database does not have yet."""
-        if lease <= timedelta(0):
-            raise ConfigError(f"claiming a model call: the lease is {lease}; it must be longer than an attempt may take")
-        who = require_short_text(holder, "holder of a model call") if holder is not None else this_process()
-        payer = require_short_text(run, "run of a model call") if run is not None else None
-        return Claim(self.database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
+    def renew(self, holder: str) -> None:
+        """Let the attempts in progress of a holder count as in flight for another 30 seconds."""
+        self.database.write("renewing attempts", partial(renew_attempts, holder=holder))
 
     def look(self, key: str) -> Answered | Busy | Failed | None:
-        """Return the state of a call without claiming it; None for a call that can be claimed."""
+        """Return the state of a call; None if an attempt may begin."""
         return self.database.read("reading a model call", lambda transaction: _read_state(transaction, CallKey(key)))
-
-    def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Run functions that use this journal, its claims and its attempts. Returns the result or error of each.
-
-        The effect is the same as running them one after the other. On SQLite they share one transaction, and so one write to the disk; on
-        Postgres, where writers do not wait for one another, each has its own. All are durable on return.
-        """
-        return self.database.together("writing to the journal", works)
-
-    @property
-    def shares(self) -> bool:
-        """True if the functions passed to `together` share one transaction, as on SQLite."""
-        return self.database.has_one_writer
-
-    def shared_limits(self) -> SharedLimits | None:
-        """Open the limits that all processes on this journal share; None on SQLite. The caller closes them after use."""
-        return self.database.shared_limits()
 
     def answer(self, key: str) -> Answered | None:
         """Return the stored answer of a call; None for a call without an answer."""
@@ -176,7 +149,7 @@ class Journal:
         return answers
 
     def status(self, key: str) -> CallStatus | None:
-        """Return the state of a call; None for a call that was never claimed."""
+        """Return the state of a call; None for a call without an attempt."""
         return next(iter(self._statuses(calls.c.key == key)), None)
 
     def find(self, beginning: str) -> CallKey:
@@ -194,15 +167,7 @@ class Journal:
 
     def pending(self) -> list[CallStatus]:
         """Return the calls that are neither answered nor failed, oldest first."""
-        return self._statuses(calls.c.state.in_([State.OPEN.value, State.CLAIMED.value]))
-
-    def expired(self) -> list[CallStatus]:
-        """Return the claimed calls whose lease has expired by the journal's clock, because the holder died or stalled."""
-
-        def work(transaction: Transaction) -> list[CallStatus]:
-            return rows.read_statuses(transaction, calls.c.state == State.CLAIMED.value, calls.c.lease_expires_at <= transaction.now())
-
-        return self.database.read("reading model calls", work)
+        return self._statuses(calls.c.state == State.OPEN.value)
 
     def failures(self) -> list[CallStatus]:
         """Return the failed calls, oldest first."""
@@ -216,7 +181,7 @@ class Journal:
         return self.database.read("reading model calls", lambda transaction: rows.read_statuses(transaction, *conditions))
 
     def reopen(self, key: str, *, by: str, note: str) -> None:
-        """Reopen a failed call, so that it can be claimed again. The operator and the note are stored with the failure.
+        """Reopen a failed call, so that another attempt may begin. The operator and the note are stored with the failure.
 
         Raises `ConfigError` for a call that has not failed.
         """
@@ -230,10 +195,6 @@ class Journal:
     def spent(self, of: Scope = EVERYTHING) -> Spending:
         """Return the known and reserved costs of the attempts that match `of`, in micro-dollars."""
         return self.database.read("summing costs", lambda transaction: read_spending(transaction, of))
-
-    def has_others(self, of: Scope) -> bool:
-        """Return True if a process that still runs has an attempt in progress that matches `of`."""
-        return self.database.read("reading attempts in progress", lambda transaction: has_others(transaction, of))
 
     def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
         """Return numbers of attempts and tokens, and costs in micro-dollars, per combination of `by`: any of purpose, model, scope, run, outcome.
@@ -252,64 +213,29 @@ class Journal:
         return self.database.snapshot("verifying responses", rows.verify_responses)
 
     def export(self) -> dict[str, pl.DataFrame]:
-        """Return the tables `calls`, `attempts`, `responses`, `reopenings` and `records` as of one instant, without lease tokens."""
+        """Return the tables `calls`, `attempts`, `responses`, `reopenings` and `records` as of one instant."""
         return self.database.snapshot("exporting", export_tables)
+
+    def export_answers(self, path: Path) -> int:
+        """Write all answers to a file of JSON lines, as of one instant, and return their number."""
+        return self.database.snapshot("exporting answers", partial(export_answers, path=path))
+
+    def import_answers(self, path: Path) -> int:
+        """Add the answers of a file of JSON lines to calls that have none, and return their number. Either all are added or none.
+
+        Raises `ConfigError` that names file, line and field of a damaged answer, and of one that differs from the call's own.
+        """
+        return self.database.write("importing answers", partial(import_answers, path=path))
+
+
+def this_process() -> str:
+    """Return the name of this process as a holder of attempts, `host:pid`."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _read_state(transaction: Transaction, key: CallKey) -> Answered | Busy | Failed | None:
-    """Return the state of a call; None for a call that can be claimed."""
     call = rows.read_call(transaction, key)
-    return None if call is None else _settled_state(transaction, key, call)
-
-
-def _settled_state(transaction: Transaction, key: CallKey, call: Any) -> Answered | Busy | Failed | None:
-    """Return the answer, failure or current holder of a call; None if the call can be claimed."""
-    if call.state == State.ANSWERED:
-        return rows.read_answer(transaction, key)
-    if call.state == State.FAILED:
-        return Failed(key=key, outcome=Outcome(call.outcome), reason=call.reason, finished_at=call.finished_at)
-    if call.state == State.CLAIMED and call.lease_expires_at > transaction.now() and not is_gone(call.holder):
-        return Busy(key=key, holder=call.holder, until=call.lease_expires_at)
-    return None
-
-
-def _add_claim(transaction: Transaction, request: Request, claim: Claim) -> bool:
-    """Add a new call that is claimed by `claim`. Return False if the journal already has the call."""
-    now = transaction.now()
-    expires = now + claim._lease
-    identity = {name: getattr(request, name) for name in ("key", "model", "purpose", "scope", "sample")}
-    lease = {"state": State.CLAIMED.value, "holder": claim.holder, "lease_token": claim._token, "lease_expires_at": expires}
-    if not rows.add_call(transaction, {**identity, "request": request.text, "created_at": now, **lease}):
-        return False
-    claim.expires_at = expires
-    return True
-
-
-def _claim_existing(transaction: Transaction, request: Request, claim: Claim) -> Claim | Answered | Busy | Failed:
-    """Claim a call that the journal has, or return its answer, failure or current holder."""
-    call = rows.lock_call(transaction, request.key)
-    if call.lease_token == claim._token:
-        claim.expires_at = call.lease_expires_at
-        return claim
-    return _settled_state(transaction, request.key, call) or _take_over(transaction, request, claim, call)
-
-
-def _take_over(transaction: Transaction, request: Request, claim: Claim, call: Any) -> Claim | Answered:
-    """Claim a call that no running process holds. If an attempt counted as abandoned has brought an answer, return that answer instead."""
-    now = transaction.now()
-    rows.abandon_attempts(transaction, request.key, now)
-    earlier = rows.read_attempts(transaction, request.key)
-    if adopt_late_answer(transaction, request.key, earlier, now):
-        answered = rows.read_answer(transaction, request.key)
-        assert answered is not None
-        return answered
-    expires = now + claim._lease
-    rows.change_call(
-        transaction, request.key, state=State.CLAIMED.value, holder=claim.holder, lease_token=claim._token, lease_expires_at=expires
-    )
-    claim.attempts, claim.expires_at = len(earlier), expires
-    claim.taken_from = call.holder if call.state == State.CLAIMED else None
-    return claim
+    return None if call is None else describe_state(transaction, key, call, rows.read_attempts(transaction, key))
 
 
 def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from bellwether.database import Transaction
 from bellwether.errors import LakeError
@@ -17,12 +16,12 @@ from bellwether.journal.request import CallKey
 from bellwether.journal.schema import attempts, calls, reopenings, responses
 from bellwether.journal.values import Answered, CallStatus, CostSource, Outcome, Reply, Served, State, Usage
 
-_CLAIM_FIELDS = ("state", "holder", "lease_token", "lease_expires_at", "finished_at", "answer", "outcome", "reason")
+_STATE = ("state", "finished_at", "answer", "outcome", "reason")
 
-_standing = sa.select(*(calls.c[name] for name in _CLAIM_FIELDS)).where(calls.c.key == sa.bindparam("k"))
+_standing = sa.select(*(calls.c[name] for name in _STATE)).where(calls.c.key == sa.bindparam("k"))
 _locked = _standing.with_for_update()
 _attempts = (
-    sa.select(attempts.c.number, attempts.c.lease_token, attempts.c.started_at, attempts.c.outcome)
+    sa.select(*(attempts.c[name] for name in ("number", "token", "holder", "started_at", "expires_at", "outcome")))
     .where(attempts.c.key == sa.bindparam("k"))
     .order_by(attempts.c.number)
 )
@@ -33,13 +32,7 @@ _abandon = (
     .where(attempts.c.key == sa.bindparam("k"), attempts.c.outcome.is_(None))
     .values(outcome=Outcome.ABANDONED.value, abandoned_at=sa.bindparam("at"))
 )
-_insert_call = {
-    "sqlite": sqlite.insert(calls).on_conflict_do_nothing(index_elements=["key"]),
-    "postgresql": postgresql.insert(calls).on_conflict_do_nothing(index_elements=["key"]),
-}
-
-_insert_attempt = attempts.insert()
-_insert_response = responses.insert()
+_insert_call, _insert_attempt, _insert_response = calls.insert(), attempts.insert(), responses.insert()
 
 #: Fields of replies, usage and served models by column of `attempts`.
 _REPLY = ("http_status", "request_id", "latency_ms")
@@ -66,14 +59,14 @@ _used = sa.select(*(attempts.c[name] for name in _USAGE)).where(attempts.c.key =
 
 _count = sa.select(sa.func.count()).where(attempts.c.key == calls.c.key).scalar_subquery()
 _status = sa.select(
-    *(calls.c[name] for name in ("key", "model", "purpose", "scope", "sample", "state", "holder", "lease_expires_at")),
+    *(calls.c[name] for name in ("key", "model", "purpose", "scope", "sample", "state")),
     *(calls.c[name] for name in ("created_at", "finished_at", "outcome", "reason")),
     _count.label("attempts"),
 )
 
 
 def read_call(transaction: Transaction, key: str) -> Any:
-    """Return the row of a call (state, holder, lease, result); None if the journal does not have the call."""
+    """Return the row of a call (state and result); None if the journal does not have the call."""
     return transaction.row(_standing, {"k": key})
 
 
@@ -82,9 +75,9 @@ def lock_call(transaction: Transaction, key: str) -> Any:
     return transaction.row(_locked, {"k": key})
 
 
-def add_call(transaction: Transaction, values: dict[str, Any]) -> bool:
-    """Add a call unless the journal has its key. Of several concurrent callers, exactly one gets True."""
-    return transaction.change(_insert_call[transaction.connection.dialect.name], values) == 1
+def add_call(transaction: Transaction, values: dict[str, Any]) -> None:
+    """Insert a call with these column values."""
+    transaction.change(_insert_call, values)
 
 
 def change_call(transaction: Transaction, key: str, **values: Any) -> None:
@@ -98,7 +91,7 @@ def _call_update(columns: tuple[str, ...]) -> sa.Update:
 
 
 def read_attempts(transaction: Transaction, key: str) -> list[Any]:
-    """Return number, lease_token, started_at and outcome of each attempt at a call, oldest first. Requires the call to be locked."""
+    """Return number, token, holder, times and outcome of each attempt at a call, oldest first."""
     return transaction.rows(_attempts, {"k": key})
 
 
@@ -114,7 +107,6 @@ def add_attempt(transaction: Transaction, values: dict[str, Any]) -> None:
 
 def abandon_attempts(transaction: Transaction, key: str, at: datetime) -> None:
     """Mark the attempts in progress at a call as abandoned: no result is expected from them."""
-    transaction.totals.clear()
     transaction.change(_abandon, {"k": key, "at": at})
 
 
@@ -132,7 +124,6 @@ def end_attempt(
         **{column: getattr(reply.usage, field) for column, field in _USAGE.items()},
         **{column: getattr(reply.served, field) for column, field in _SERVED.items()},
     }
-    transaction.totals.clear()
     transaction.change(_end, values)
     if outcome is Outcome.OK or reply.body or reply.content is not None:
         texts = {"content": reply.content, "reasoning": reply.reasoning, "finish_reason": reply.finish_reason}
@@ -173,6 +164,14 @@ def read_body(transaction: Transaction, key: str, number: int) -> bytes | None:
     """Return the stored response body of an attempt; None without one."""
     row = transaction.row(_body, {"k": key, "n": number})
     return None if row is None else bytes(row.body)
+
+
+def hash_response(body: bytes, *texts: str | None) -> str:
+    """Return the SHA-256 of a response, in hex. texts: content, reasoning and reason of the end, which were parsed from the body."""
+    digest = hashlib.sha256(body)
+    for text in texts:
+        digest.update(b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def verify_responses(transaction: Transaction) -> int:
@@ -232,11 +231,3 @@ def read_last_reopening(transaction: Transaction, key: str) -> tuple[str, str] |
     columns = (reopenings.c.reopened_by, reopenings.c.note)
     row = transaction.row(sa.select(*columns).where(reopenings.c.key == key).order_by(reopenings.c.number.desc()).limit(1))
     return None if row is None else (row.reopened_by, row.note)
-
-
-def hash_response(body: bytes, *texts: str | None) -> str:
-    """Return the SHA-256 of a response, in hex. texts: content, reasoning and reason of the end, which were parsed from the body."""
-    digest = hashlib.sha256(body)
-    for text in texts:
-        digest.update(b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()

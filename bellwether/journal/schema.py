@@ -1,6 +1,7 @@
 """Tables of the journal, with the same columns on SQLite and Postgres, and a column type for text.
 
-Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` contains the state of each call.
+Rows of `attempts`, `responses`, `reopenings` and `records` are facts: added, completed once, never removed. `calls` contains the state of each call,
+`rates` and `leases` what processes share for a short time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bellwether.database import DatabaseSchema, Utc
 from bellwether.journal.values import CostSource, Outcome, State
 
 #: Version of these tables and of the contents of records. Journals of other versions are rejected.
-VERSION = 3
+VERSION = 4
 
 _ESCAPE = "\x1a"
 
@@ -88,7 +89,7 @@ journal_version = Table(
 #: What `bellwether.database` needs to know of the journal.
 SCHEMA = DatabaseSchema("journal", "BELLWETHER_JOURNAL", metadata, journal_version, VERSION, private=True)
 
-#: One row per call: its request, its holder, and its end.
+#: One row per call: its request and its end. A call in progress is an open call with an attempt that has no outcome.
 calls = Table(
     "calls",
     metadata,
@@ -99,9 +100,6 @@ calls = Table(
     Column("sample", Integer, nullable=False),
     Column("request", AnyText, nullable=False),
     Column("state", Text, nullable=False),
-    Column("holder", AnyText),
-    Column("lease_token", Text),
-    Column("lease_expires_at", Utc),
     Column("created_at", Utc, nullable=False),
     Column("finished_at", Utc),
     Column("answer", Integer),
@@ -112,15 +110,12 @@ calls = Table(
     CheckConstraint("(state = 'answered') = (answer IS NOT NULL)", name="answered_by_an_attempt"),
     CheckConstraint("(state IN ('answered', 'failed')) = (finished_at IS NOT NULL)", name="finished_at"),
     CheckConstraint("state <> 'failed' OR (outcome IS NOT NULL AND reason IS NOT NULL)", name="failed_with_a_reason"),
-    CheckConstraint(
-        "state <> 'claimed' OR (holder IS NOT NULL AND lease_token IS NOT NULL AND lease_expires_at IS NOT NULL)",
-        name="claimed_by_somebody",
-    ),
 )
 
-Index("calls_by_state", calls.c.state, calls.c.lease_expires_at)
+Index("calls_by_state", calls.c.state, calls.c.created_at)
 
-#: One row per attempt, written before the request is sent and completed once. Costs are integer micro-dollars; NULL is unknown.
+#: One row per attempt, written before the request is sent and completed once. Costs are integer micro-dollars; NULL is unknown. entry: of the
+#: registry, whose requests in flight are limited. expires_at: until then no other attempt begins. leased_until: until then it counts as in flight.
 attempts = Table(
     "attempts",
     metadata,
@@ -130,9 +125,12 @@ attempts = Table(
     Column("purpose", AnyText, nullable=False),
     Column("scope", AnyText, nullable=False),
     Column("run", AnyText),
+    Column("entry", AnyText),
     Column("holder", AnyText, nullable=False),
-    Column("lease_token", Text, nullable=False),
+    Column("token", Text, nullable=False),
     Column("started_at", Utc, nullable=False),
+    Column("expires_at", Utc, nullable=False),
+    Column("leased_until", Utc, nullable=False),
     Column("abandoned_at", Utc),
     Column("ended_at", Utc),
     Column("outcome", Text),
@@ -158,14 +156,11 @@ attempts = Table(
     *_not_negative("prompt_tokens", "completion_tokens", "reasoning_tokens", "estimate_microdollars", "cost_microdollars"),
 )
 
-Index(
-    "attempts_by_purpose",
-    *(attempts.c[name] for name in ("purpose", "model", "scope", "run", "outcome", "estimate_microdollars", "cost_microdollars")),
-)
-Index(
-    "attempts_by_run",
-    *(attempts.c[name] for name in ("run", "model", "outcome", "estimate_microdollars", "cost_microdollars")),
-)
+_COSTS = ("outcome", "estimate_microdollars", "cost_microdollars", "started_at", "leased_until")
+Index("attempts_by_purpose", *(attempts.c[name] for name in ("purpose", "model", "scope", "run", *_COSTS)))
+Index("attempts_by_run", *(attempts.c[name] for name in ("run", "model", *_COSTS)))
+_in_progress = attempts.c.outcome.is_(None)
+Index("attempts_in_progress", attempts.c.entry, attempts.c.run, attempts.c.holder, sqlite_where=_in_progress, postgresql_where=_in_progress)
 
 #: One row per response body, verbatim, also of failures. sha256: of body and texts (`bellwether.journal.rows.hash_response`).
 responses = Table(
@@ -196,7 +191,7 @@ reopenings = Table(
     Column("reason", AnyText, nullable=False),
 )
 
-#: One row per record of the arena: a universe, cohort, prompt, intent, execution or intervention. Its body is written once.
+#: One row per record of the arena: a universe, cohort, prompt, intent, execution or intervention.
 records = Table(
     "records",
     metadata,
@@ -204,14 +199,19 @@ records = Table(
     Column("kind", Text, nullable=False),
     Column("subject", AnyText, nullable=False),
     Column("number", Integer, nullable=False),
-    Column("body", LargeBinary),
-    Column("stored_at", Utc),
+    Column("body", LargeBinary, nullable=False),
+    Column("stored_at", Utc, nullable=False),
     Column("run", AnyText),
-    Column("holder", AnyText),
-    Column("lease_token", Text),
-    Column("lease_expires_at", Utc),
-    Column("created_at", Utc, nullable=False),
-    Column("reason", AnyText),
-    CheckConstraint("(body IS NULL) = (stored_at IS NULL)", name="stored_with_a_body"),
-    CheckConstraint("lease_token IS NULL OR (holder IS NOT NULL AND lease_expires_at IS NOT NULL)", name="held_by_a_process"),
+)
+
+#: One row per rate: the time until which its capacity is reserved.
+rates = Table("rates", metadata, Column("name", String(400), primary_key=True), Column("reserved_until", Utc, nullable=False))
+
+#: One row per work that one process at a time may do, while a process does it.
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(400), primary_key=True),
+    Column("token", Text, nullable=False),
+    Column("expires_at", Utc, nullable=False),
 )

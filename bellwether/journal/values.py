@@ -11,16 +11,15 @@ from bellwether.journal.request import CallKey, require_natural
 
 
 class State(StrEnum):
-    """State of a call: open (no process works on it), claimed by a process, answered, or failed."""
+    """State of a call: open, answered, or failed until an operator reopens it."""
 
     OPEN = "open"
-    CLAIMED = "claimed"
     ANSWERED = "answered"
     FAILED = "failed"
 
 
 class Outcome(StrEnum):
-    """Result category of an attempt. `ABANDONED`: the process recorded no result, so the cost is unknown."""
+    """Result category of an attempt. `ABANDONED`: no result is expected any more, and the cost is unknown."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -36,7 +35,7 @@ class Outcome(StrEnum):
 
 #: Outcomes of requests that the provider rejected before any work; it does not bill them.
 UNBILLED = frozenset({Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION})
-#: Outcomes that a holder may report as a failure.
+#: Outcomes that may be reported as a failure.
 FAILURES = frozenset(Outcome) - {Outcome.OK, Outcome.ABANDONED}
 
 
@@ -146,7 +145,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Another process is working on the call. until: expiry of its lease (UTC)."""
+    """The call has an attempt in progress. holder: who makes it. until: when its time is over, and another may begin (UTC)."""
 
     key: CallKey
     holder: str
@@ -154,8 +153,15 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
+class Full:
+    """As many requests are in flight as `limit` allows, such as "model gpt-4o"."""
+
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
-    """The call has finally failed. No process can claim it until `Journal.reopen`."""
+    """The call has finally failed. No attempt begins until `Journal.reopen`."""
 
     key: CallKey
     outcome: Outcome
@@ -167,8 +173,7 @@ class Failed:
 class CallStatus:
     """Current state of a call, without its prompt and answer.
 
-    attempts: number of attempts. outcome, reason: those of the last failure or release; None without one.
-    lease_expires_at: expiry of the last lease, whether or not it is still held (UTC).
+    attempts: number of attempts. outcome, reason: those of the last failure or interruption; None without one.
     """
 
     key: CallKey
@@ -177,8 +182,6 @@ class CallStatus:
     scope: str
     sample: int
     state: State
-    holder: str | None
-    lease_expires_at: datetime | None
     created_at: datetime
     finished_at: datetime | None
     outcome: Outcome | None

@@ -3,43 +3,61 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
-from tenacity import AsyncRetrying, retry_if_result
-
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import (
     Answered,
+    Attempt,
     Budget,
+    BudgetExceeded,
     Busy,
     CallKey,
     Failed,
+    Full,
+    InFlight,
     Journal,
+    Outcome,
     Request,
     Usage,
 )
-from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.attempt_outcomes import AttemptResult
-from bellwether.models.attempts import AttemptRunner, CallEnd, MissedAttempt, PendingCall, SettledCall, TakenCall
+from bellwether.journal.journal import this_process
+from bellwether.journal.limits import renewing
+from bellwether.models.attempt_outcomes import AttemptResult, NextStep, decide_next_step
 from bellwether.models.keys import Endpoint
-from bellwether.models.limits import Limits, Retry
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
 from bellwether.models.response import Answer, Message, NoAnswer, read_reply
-from bellwether.models.scheduler import ModelStats, RetryCounter, RunLimits, Scheduler, Stopped
+from bellwether.models.scheduler import Limits, ModelStats, Rates, Retry, RetryCounter, Scheduler, Stopped
 from bellwether.models.transport import ModelCall, ProviderWire, Wire
 
 __all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "build_request", "journal_model_name"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 Messages = Sequence[Mapping[str, Any]]
 
 #: Seconds between checks of a call that another process makes: first and maximum.
 _POLL, _MAX_POLL = 0.25, 5.0
+#: Seconds between checks of a limit that requests in flight reach, maybe those of other processes.
+_CHECK_AGAIN = (0.2, 0.6)
+#: Seconds beyond the model's timeout in which its reply is stored, until another attempt may begin.
+_MARGIN = 15.0
+#: Number of attempts to store a reply if the journal cannot be written.
+_STORE_ATTEMPTS = 4
 
 _BY_THE_USER = "it was interrupted"
 
@@ -54,6 +72,36 @@ def build_request(
 ) -> Request:
     """Build the request of a call, from which its key in the journal is computed. Arguments are those of `ModelClient.ask`."""
     return Request(journal_model_name(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Call that is ready to be sent. estimate: maximum cost in micro-dollars; tokens: expected number; budgets: limits on the cost."""
+
+    scheduler: Scheduler
+    request: Request
+    content: ModelCall
+    estimate: int | None
+    tokens: float
+    budgets: tuple[Budget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """Failed attempt that may be repeated."""
+
+    result: AttemptResult
+    decision: NextStep
+
+
+@dataclass(frozen=True, slots=True)
+class _Brought:
+    """Final result that an attempt of this client has brought."""
+
+    result: Answered | Failed
+
+
+_End = Answered | Failed | _Brought | _Missed
 
 
 class ModelClient:
@@ -82,7 +130,7 @@ class ModelClient:
         retry: Retry | None = None,
         wire: Wire | None = None,
         most_cost: Callable[[Model, Messages, Mapping[str, Any]], int | None] | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
         seed: int | None = None,
     ) -> None:
@@ -92,43 +140,48 @@ class ModelClient:
         self._limits = limits or Limits()
         self._retry = retry or Retry()
         self._wire = wire
-        self._most_cost = most_cost
+        self._most_cost = most_cost or compute_max_cost
         self._sleep, self._now, self._rng = sleep, now, Random(seed)
+        self._holder = f"{this_process()}:{secrets.token_hex(4)}"
         self._schedulers: dict[str, Scheduler] = {}
-        self._interrupted = False
         self._endpoints: dict[str, Endpoint] = {}
+        self._tasks: set[asyncio.Task[_End | Busy | None]] = set()
+        self._sent: set[asyncio.Task[_End | Busy | None]] = set()
+        self._is_interrupted = self._is_aborted = False
+        #: Operations of the journal in progress.
+        self.journal_work: set[asyncio.Future[Any]] = set()
 
     async def __aenter__(self) -> Self:
-        self._writer = Writer(self._journal)
-        self._shared = RunLimits(self._limits, self._run, self._journal.shared_limits())
-        if self._most_cost is None:
-            self._most_cost = compute_max_cost
+        self._one_ended = asyncio.Event()
+        self._run_rates = Rates(self._journal.limits, f"run {self._run}", self._limits)
+        self._stack = AsyncExitStack()
         if self._wire is None:
             self._wire = ProviderWire()
-        await self._wire.__aenter__()
-        self._runner = AttemptRunner(
-            self._journal,
-            self._writer,
-            self._wire,
-            run=self._run,
-            retry=self._retry,
-            rng=self._rng,
-            now=self._now,
-            sleep=self._sleep,
-        )
+        await self._stack.enter_async_context(self._wire)
+        await self._stack.enter_async_context(renewing(self._renew, "attempts"))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            self._runner.abort()
+            self._is_aborted = True
+            for task in self._tasks:
+                task.cancel()
         try:
-            await self._runner.settle()
-            await self._writer.settle()
+            while pending := self._tasks | self.journal_work:
+                await asyncio.wait(pending)
         finally:
-            if self._shared.shared is not None:
-                self._shared.shared.close()
-            assert self._wire is not None
-            await self._wire.__aexit__(kind, error, trace)
+            await self._stack.__aexit__(kind, error, trace)
+
+    def _renew(self) -> None:
+        if self._sent:
+            self._journal.renew(self._holder)
+
+    async def _do(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation of the journal in a thread. It completes even if the caller is cancelled."""
+        future = asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
+        self.journal_work.add(future)
+        future.add_done_callback(self.journal_work.discard)
+        return await asyncio.shield(future)
 
     @property
     def stats(self) -> dict[str, ModelStats]:
@@ -140,7 +193,7 @@ class ModelClient:
 
         From now on `ask` raises `Stopped` for calls without a stored result.
         """
-        self._interrupted = True
+        self._is_interrupted = True
         for scheduler in self._schedulers.values():
             scheduler.stop("interrupted", _BY_THE_USER)
 
@@ -168,34 +221,34 @@ class ModelClient:
         be used.
         """
         scheduler = self._scheduler(model)
-        await scheduler.entrance.take()
-        try:
+        async with scheduler.entrance:
             request = build_request(model, messages, purpose=purpose, scope=scope, sample=sample, parameters=parameters)
-            await self._runner.wait_for(request.key)
-            state = await self._look_up(request.key)
+            state = await self._do(self._journal.look, request.key)
             if isinstance(state, Answered | Failed):
                 return await self._reuse(scheduler, state)
-            return await self._ask(self._prepare(scheduler, request, messages, budgets), state)
-        finally:
-            scheduler.entrance.give_back()
-
-    async def _look_up(self, key: CallKey) -> Answered | Busy | Failed | None:
-        """Return the state of a call in the journal; None if it can be claimed."""
-        return await self._writer.do(partial(self._journal.look, key), Urgency.READ)
+            call = self._prepare(scheduler, request, messages, budgets)
+            match await self._settle(call, state):
+                case _Brought(result=brought):
+                    return await self._record_result(scheduler, brought)
+                case _Missed(result=result):
+                    return await self._record_failure(call, result)
+                case stored:
+                    return await self._reuse(scheduler, stored)
 
     def _scheduler(self, model: Model) -> Scheduler:
         """Return the limits and state of a model's calls, created at its first call."""
         scheduler = self._schedulers.get(model.name)
         if scheduler is None:
-            scheduler = Scheduler(model, self._shared, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
+            limits = (self._run_rates, self._journal.limits)
+            scheduler = Scheduler(model, *limits, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
             self._schedulers[model.name] = scheduler
-            if self._interrupted:
+            if self._is_interrupted:
                 scheduler.stop("interrupted", _BY_THE_USER)
         elif scheduler.model != model:
             raise ConfigError(f"calling {model.name}: the client has already called another entry of this name; use one client for each")
         return scheduler
 
-    def _prepare(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> PendingCall:
+    def _prepare(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> _Call:
         """Complete a call with the model's address, its key, the maximum cost and the budgets."""
         scheduler.check()
         model = scheduler.model
@@ -205,7 +258,6 @@ class ModelClient:
                 endpoint = self._endpoints[model.name] = self._endpoint(model)
             except ConfigError as error:
                 raise scheduler.stop("authentication", str(error).removeprefix(f"calling {model.name}: ")) from error
-        assert self._most_cost is not None
         estimate = self._most_cost(model, messages, request.parameters)
         budgets = (*self._limits.budgets(self._run, request.model), *budgets)
         if estimate is None and budgets:
@@ -214,50 +266,145 @@ class ModelClient:
                 "give input_price and output_price in models.toml"
             )
         guess = scheduler.expected_tokens(len(request.text) // 4 + int(request.parameters.get("max_tokens") or model.max_tokens))
-        return PendingCall(
-            scheduler, request, ModelCall(model, endpoint, messages, request.parameters), estimate, guess, budgets if estimate else ()
-        )
+        content = ModelCall(model, endpoint, messages, request.parameters)
+        return _Call(scheduler, request, content, estimate, guess, budgets if estimate else ())
 
     # --- one call, until it is settled -----------------------------------------------------------------------------
 
-    async def _ask(self, pending: PendingCall, state: CallEnd | None) -> Answer | NoAnswer:
-        match await self._send_with_retries(pending, state):
-            case SettledCall(result=settled):
-                return await self._record_result(pending.scheduler, settled)
-            case MissedAttempt(result=result):
-                return await self._record_failure(pending, result)
-            case stored:
-                return await self._reuse(pending.scheduler, stored)
+    async def _settle(self, call: _Call, state: _End | Busy | None) -> _End:
+        """Make attempts until the call has a final result or no more are allowed in this run. While another process makes one, wait for its result.
 
-    async def _send_with_retries(self, pending: PendingCall, state: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
-        """Make attempts until the call has a final result or no more are allowed in this run. state: of the call in the journal, None if free."""
-        retries, first = RetryCounter(self._retry, self._rng), [state]
+        state: of the call in the journal; None if an attempt may begin.
+        """
+        retries, polls = RetryCounter(self._retry, self._rng), 0
+        while True:
+            if state is None:
+                state = await self._send(call)
+            elif isinstance(state, Busy):
+                await self._sleep(min(_MAX_POLL, _POLL * 2.0 ** min(polls, 10)) * self._rng.uniform(0.5, 1.0))
+                polls += 1
+                state = await self._do(self._journal.look, call.request.key)
+            elif isinstance(state, _Missed) and retries.count_failure(state.result, state.decision):
+                await call.scheduler.nap(retries.seconds)
+                state = None
+            else:
+                return state
 
-        async def attempt() -> Answered | Failed | SettledCall | MissedAttempt:
-            return await self._send_or_poll(pending, first.pop() if first else None)
+    async def _send(self, call: _Call) -> _End | Busy | None:
+        """Make an attempt in a task of its own. If the caller is cancelled, an attempt that was sent still completes, because it is paid for."""
+        if self._is_aborted:
+            raise asyncio.CancelledError
+        task = asyncio.create_task(self._attempt(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task not in self._sent:
+                task.cancel()
+            raise
 
-        retrying = AsyncRetrying(
-            retry=retry_if_result(lambda end: isinstance(end, MissedAttempt) and retries.count_failure(end.result, end.decision)),
-            wait=lambda state: retries.seconds,
-            sleep=pending.scheduler.nap,
+    def _ended(self, task: asyncio.Task[_End | Busy | None]) -> None:
+        self._tasks.discard(task)
+        self._sent.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("model call: %s", type(error).__name__)
+
+    async def _attempt(self, call: _Call) -> _End | Busy | None:
+        scheduler, task = call.scheduler, asyncio.current_task()
+        assert self._wire is not None
+        assert task is not None
+        begun = await self._begin(call)
+        if not isinstance(begun, Attempt):
+            return begun
+        started = self._now()
+        self._sent.add(task)
+        try:
+            result = await self._wire.send(call.content)
+            if result.stop is not None:
+                scheduler.stop(result.stop.value, result.reason)  # before another call begins
+            scheduler.record_attempt(result, started=started, tokens=call.tokens)
+        except BaseException:
+            await self._abandon(begun)
+            raise
+        finally:
+            scheduler.in_flight -= 1
+            self._one_ended.set()
+            self._one_ended = asyncio.Event()
+        return await self._store(call, begun, result)
+
+    async def _begin(self, call: _Call) -> Attempt | Answered | Busy | Failed:
+        """Begin an attempt as soon as the limits allow it. If a budget is exhausted only by estimates of attempts in flight, wait for their costs."""
+        scheduler = call.scheduler
+        async with scheduler.turn:
+            await scheduler.wait_out_pause()
+            await scheduler.take_rates(call.tokens)
+            while True:
+                await scheduler.wait_out_pause()
+                one_ended = self._one_ended
+                if scheduler.is_full:
+                    await scheduler.wait_for(one_ended.wait())
+                    continue
+                try:
+                    begun = await self._begin_in_thread(call)
+                except BudgetExceeded as exceeded:
+                    if not exceeded.may_pass:
+                        raise scheduler.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
+                else:
+                    if not isinstance(begun, Full):
+                        scheduler.in_flight += isinstance(begun, Attempt)
+                        return begun
+                await scheduler.nap(self._rng.uniform(*_CHECK_AGAIN), one_ended)
+
+    async def _begin_in_thread(self, call: _Call) -> Attempt | Answered | Busy | Failed | Full:
+        model = call.scheduler.model
+        beginning = asyncio.ensure_future(
+            self._do(
+                self._journal.begin,
+                call.request,
+                timeout=timedelta(seconds=model.timeout + _MARGIN),
+                holder=self._holder,
+                run=self._run,
+                estimate=call.estimate,
+                budgets=call.budgets,
+                in_flight=InFlight(model.name, model.concurrency, self._limits.concurrency),
+            )
         )
         try:
-            end: Answered | Failed | SettledCall | MissedAttempt = await retrying(attempt)
-        finally:
-            retrying.iter_state.reset()  # its actions refer to themselves and would keep the reply in memory
-        return end
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            begun = (await asyncio.gather(beginning, return_exceptions=True))[0]
+            if isinstance(begun, Attempt):
+                await self._abandon(begun)
+            raise
 
-    async def _send_or_poll(self, pending: PendingCall, state: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
-        """Make one attempt if the call is free (`state` is None). While another process works on it, wait for that process's result instead."""
-        polls = 0
-        while state is None or isinstance(state, Busy | TakenCall):
-            if state is None:
-                state = await self._runner.send(pending)
-                continue
-            await self._sleep(min(_MAX_POLL, _POLL * 2.0 ** min(polls, 10)) * self._rng.uniform(0.5, 1.0))
-            polls += 1
-            state = await self._look_up(pending.key)
-        return state
+    async def _abandon(self, attempt: Attempt) -> None:
+        try:
+            await self._do(attempt.abandon, "the run was interrupted")
+        except BellwetherError as error:
+            log.warning("model call %s: it could not be released: %s", attempt.key[:12], error)
+
+    async def _store(self, call: _Call, attempt: Attempt, result: AttemptResult) -> _End | None:
+        """Store the result of an attempt. It is paid for, so failed writes are repeated."""
+        decision, scheduler = decide_next_step(result), call.scheduler
+        for failures in range(1, _STORE_ATTEMPTS + 1):
+            try:
+                end = await self._do(_end_attempt, attempt, result, decision)
+                break
+            except (LakeError, ConfigError):  # an unreachable server looks like an invalid setting
+                if failures == _STORE_ATTEMPTS:
+                    raise
+                await self._sleep(self._retry.wait(failures, self._rng))
+        if result.stop is not None:
+            raise scheduler.stop(result.stop.value, result.reason)
+        if isinstance(end, Answered) and end.attempt != attempt.number:
+            return end
+        if end is not None:
+            return _Brought(end)
+        log.info("%s: attempt %d: %s: %s", scheduler.model.name, attempt.number, result.outcome.value, result.reason)
+        return None if decision is NextStep.FINAL else _Missed(result, decision)
+
+    # --- results ---------------------------------------------------------------------------------------------------
 
     async def _reuse(self, scheduler: Scheduler, stored: Answered | Failed) -> Answer | NoAnswer:
         """Return a result that was in the journal before, and count it as reused."""
@@ -272,12 +419,12 @@ class ModelClient:
             scheduler.stats.unanswered += 1
         return await self._build_answer(result, reused=False)
 
-    async def _record_failure(self, pending: PendingCall, result: AttemptResult) -> NoAnswer:
+    async def _record_failure(self, call: _Call, result: AttemptResult) -> NoAnswer:
         """Count the call as unanswered in this run, and return its last failure. The next run tries the call again."""
-        pending.scheduler.stats.unanswered += 1
-        pending.scheduler.record_failure(f"{result.outcome.value}: {result.reason}")
-        attempts, usage = await self._read_usage(pending.key)
-        return NoAnswer(pending.key, result.outcome, result.reason, attempts, usage)
+        call.scheduler.stats.unanswered += 1
+        call.scheduler.record_failure(f"{result.outcome.value}: {result.reason}")
+        attempts, usage = await self._read_usage(call.request.key)
+        return NoAnswer(call.request.key, result.outcome, result.reason, attempts, usage)
 
     async def _build_answer(self, stored: Answered | Failed, *, reused: bool) -> Answer | NoAnswer:
         if isinstance(stored, Failed):
@@ -302,4 +449,13 @@ class ModelClient:
         )
 
     async def _read_usage(self, key: CallKey) -> tuple[int, Usage]:
-        return await self._writer.do(partial(self._journal.used, key), Urgency.READ)
+        return await self._do(self._journal.used, key)
+
+
+def _end_attempt(attempt: Attempt, result: AttemptResult, decision: NextStep) -> Answered | Failed | None:
+    """Record how an attempt ended. Returns the call's result; None if another attempt may follow."""
+    if decision is NextStep.ANSWER:
+        reply = result.reply
+        return attempt.answer(reply if reply.content is not None else replace(reply, content=""))
+    outcome = Outcome.MALFORMED if result.outcome is Outcome.OK else result.outcome
+    return attempt.fail(outcome, result.reason or "an answer without text", result.reply, final=decision is NextStep.FINAL)

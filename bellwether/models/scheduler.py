@@ -1,28 +1,29 @@
-"""Scheduling of the calls of one model: concurrent calls, rates, pauses after rate limits, and the stop after fatal errors."""
+"""Limits of model calls, and the state that all calls of one model share: rates, pauses after rate limits, and the stop after fatal errors."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Decimal
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.journal import Budget, Scope
 from bellwether.journal.values import Outcome, Reply
 from bellwether.models.attempt_outcomes import AttemptResult, NextStep
-from bellwether.models.limits import Limits, NamedLimits, Retry, Slots
 from bellwether.models.model import Model
-
-if TYPE_CHECKING:
-    from bellwether.journal.shared_limits import SharedLimits
+from bellwether.venues.http.rates import BucketSource
+from bellwether.venues.http.retry import compute_delay
 
 log = logging.getLogger(__name__)
 
 Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "unreachable", "rate_limit", "unavailable", "interrupted"]
 
+_MICRO = Decimal(1_000_000)
 #: Maximum number of waiting calls, in addition to those in progress.
 _AHEAD = 32
 #: Number of calls in the running average of tokens per call.
@@ -38,6 +39,71 @@ _ADVICE: dict[Kind, str] = {
     "unavailable": "the provider may be down: resume later",
     "interrupted": "resume: stored answers are not paid again",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits on all calls of a run together. The limits of each model are in the registry. None means no limit.
+
+    Attributes:
+        concurrency: maximum number of concurrent calls.
+        requests_per_minute, tokens_per_minute: tokens count prompt and answer.
+        dollars, dollars_per_model: hard stops; the maximum cost of attempts in progress counts as spent.
+
+    Raises `ConfigError` for an invalid limit.
+    """
+
+    concurrency: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    dollars: Decimal | None = None
+    dollars_per_model: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ConfigError(f"limits of a run: {name} is {value!r}; give a whole number from 1, or leave it out")
+        for name in ("dollars", "dollars_per_model"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, Decimal) and value.is_finite() and value >= 0):
+                raise ConfigError(f"limits of a run: {name} is {value!r}; give a Decimal from 0, or leave it out")
+
+    def budgets(self, run: str, model: str) -> tuple[Budget, ...]:
+        """Return the run's budgets that apply to an attempt with `model` (its name in the journal)."""
+        scopes = ((self.dollars, Scope(run=run)), (self.dollars_per_model, Scope(run=run, model=model)))
+        return tuple(Budget(int((limit * _MICRO).to_integral_value(ROUND_FLOOR)), scope) for limit, scope in scopes if limit is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Rules for retries: number and waiting times, and the conditions under which a model is stopped.
+
+    Attributes:
+        attempts: maximum per call and run, without those rejected by a rate limit.
+        turned_away: maximum number of attempts per call that are rejected by a rate limit.
+        base, cap: seconds of `bellwether.venues.http.retry.compute_delay`, with equal jitter, used if the provider requests no waiting time.
+        patience: seconds without any answer after which a model whose calls are rejected or fail is stopped.
+        in_a_row: minimum number of failed calls since the last answer before a failing model is stopped.
+        unreachable: rounds of connection errors, without any connection between them, after which a model is stopped.
+    """
+
+    attempts: int = 4
+    turned_away: int = 20
+    base: float = 2.0
+    cap: float = 60.0
+    patience: float = 600.0
+    in_a_row: int = 20
+    unreachable: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("attempts", "turned_away", "in_a_row", "unreachable"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"retries of model calls: {name} is {getattr(self, name)!r}; give a whole number from 1")
+
+    def wait(self, failures: int, rng: Random, requested: float | None = None) -> float:
+        """Return the seconds to wait after `failures` failed attempts: those that the provider requested, at most `patience`, otherwise a back-off."""
+        return min(requested, self.patience) if requested else compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5)
 
 
 @dataclass(slots=True)
@@ -123,76 +189,79 @@ class RetryCounter:
         return True
 
 
-class Permit:
-    """Permission for one call to be sent: one of the model's slots and one of the run's slots."""
+class Rate:
+    """Limit in units per minute, as a bucket that all processes share. burst: units that can be taken at once; default those of a minute."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._held = self._in_run = True
+    def __init__(self, buckets: BucketSource, name: str, per_minute: int | None, burst: int | None = None) -> None:
+        self._size = float(burst or per_minute or 0)
+        self._bucket = buckets.limiter(name, self._size, 60.0 * self._size / per_minute) if per_minute else None
+        self._owed = 0.0
 
-    def give_back(self) -> None:
-        """Free both slots. Does nothing the second time."""
-        self.step_aside()
-        if self._held:
-            self._held = False
-            self._scheduler.slots.give_back()
+    async def take(self, amount: float) -> None:
+        """Wait until `amount` units are available, and take them. If they exceed the bucket's size, the next calls wait for the rest."""
+        if self._bucket is None:
+            return
+        self._owed += amount
+        paid = min(max(self._owed, 0.0), self._size)
+        self._owed -= paid
+        await self._bucket.acquire(paid)
 
-    def step_aside(self) -> None:
-        """Free the run's slot while the call waits, so that other models can use it. `step_in` takes a slot again."""
-        if self._in_run:
-            self._in_run = False
-            self._scheduler.run.slots.give_back()
-
-    async def step_in(self) -> None:
-        """Wait for a slot of the run and take it again."""
-        if not self._in_run:
-            await self._scheduler.run.slots.take()
-            self._in_run = True
+    def correct(self, by: float) -> None:
+        """Make the next call take `by` more units: the actual minus the expected use of an earlier call."""
+        self._owed += by
 
 
-class RunLimits:
-    """Limits that all models of a run share. shared: limits across processes; None without a journal on Postgres."""
+class Rates:
+    """Requests and tokens per minute of a model or a run."""
 
-    def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
-        self.shared = shared
-        own = NamedLimits(f"run {name}", shared)
-        self.slots = own.slots(limits.concurrency)
-        self.requests = own.rate("requests", limits.requests_per_minute, burst=1)
-        self.tokens = own.rate("tokens", limits.tokens_per_minute)
+    def __init__(self, buckets: BucketSource, name: str, of: Model | Limits) -> None:
+        self._requests = Rate(buckets, f"{name} requests", of.requests_per_minute, burst=1)
+        self._tokens = Rate(buckets, f"{name} tokens", of.tokens_per_minute)
+
+    async def take(self, tokens: float) -> None:
+        """Wait until a request with this number of tokens may be sent."""
+        await self._requests.take(1)
+        await self._tokens.take(tokens)
+
+    def correct(self, by: float) -> None:
+        """Make the next call wait for `by` more tokens: the actual minus the expected ones of an earlier call."""
+        self._tokens.correct(by)
 
 
 class Scheduler:
     """Limits and state that all calls of one model share.
 
-    entrance: limits the calls that are looked up or wait, so that the prompts of further calls need not be in memory.
-    budget_lock: lock of the call that waits for the reserved rest of a budget; the model's next calls wait for it, other models do not.
+    Calls begin one after another, in the order in which they take the `turn`: a call that waits for a limit lets the model's next calls wait, and no
+    other model's. The number of requests in flight is halved after a rejection and slightly increased by each success: additive increase,
+    multiplicative decrease (D.-M. Chiu, R. Jain, "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989).
 
     Attributes:
-        model, run: the model, and the limits shared with other models.
+        model: the model. run: rates shared with other models. buckets: of rates, shared by all processes.
         retry: bounds of retries.
         rng: random generator of the jitter.
         now, sleep: seconds of a monotonic clock, and a coroutine that waits.
+        entrance: limits the calls that are looked up or wait, so that the prompts of further calls need not be in memory.
+        in_flight: requests of this process in flight.
     """
 
     def __init__(
         self,
         model: Model,
-        run: RunLimits,
+        run: Rates,
+        buckets: BucketSource,
         *,
         retry: Retry,
         rng: Random,
         now: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
+        sleep: Callable[[float], Coroutine[Any, Any, None]],
     ) -> None:
         self.model = model
-        self.run = run
-        self.entrance = Slots(2 * model.concurrency + _AHEAD)
-        own = NamedLimits(f"model {model.name}", run.shared)
-        self.slots = own.slots(model.concurrency)
-        self.budget_lock = asyncio.Lock()
+        self.entrance = asyncio.Semaphore(2 * model.concurrency + _AHEAD)
+        self.turn = asyncio.Lock()
+        self.in_flight = 0
         self.stats = ModelStats()
-        self._requests = own.rate("requests", model.requests_per_minute, burst=1)
-        self._tokens = own.rate("tokens", model.tokens_per_minute)
+        self._rates = (Rates(buckets, f"model {model.name}", model), run)
+        self._width = float(model.concurrency)
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._stop: Stopped | None = None
         self._stopping = asyncio.Event()
@@ -219,67 +288,38 @@ class Scheduler:
             log.warning("%s", self._stop)
         return Stopped(self._stop.model, self._stop.kind, self._stop.reason)
 
-    async def enter(self, tokens: float) -> Permit:
-        """Wait until all limits allow one more call, and return its permit. Raises `Stopped`. tokens: expected number for this call."""
-        await self.slots.take()
-        try:
-            await self._take_rates(tokens)
-            while not await self._take_run_slot(tokens):
-                await self._wait_out_pause()
-        except BaseException:
-            self.slots.give_back()
-            raise
-        return Permit(self)
-
-    async def _take_run_slot(self, tokens: float) -> bool:
-        """Take a slot of the run. Return False, without a slot, if the model is pausing. Raises `Stopped`."""
-        await self.run.slots.take()
-        joined = False
-        try:
+    async def take_rates(self, tokens: float) -> None:
+        """Wait until the rates of model and run allow a request with this number of tokens. Raises `Stopped`."""
+        for rates in self._rates:
+            await self.wait_for(rates.take(tokens))
             self.check()
-            if self._pause <= 0:
-                await self.run.requests.take(1, self._unless_stopped)
-                await self.run.tokens.take(tokens, self._unless_stopped)
-                self.check()
-                joined = self._pause <= 0
-        finally:
-            if not joined:
-                self.run.slots.give_back()
-        return joined
 
-    async def _take_rates(self, tokens: float) -> None:
-        """Wait until the model's rates allow a call with this number of tokens."""
-        await self._wait_out_pause()
-        await self._requests.take(1, self._unless_stopped)
-        await self._tokens.take(tokens, self._unless_stopped)
-        await self._wait_out_pause()
-
-    async def _wait_out_pause(self) -> None:
+    async def wait_out_pause(self) -> None:
         """Wait until the model's pause is over. Raises `Stopped`."""
         self.check()
-        while self._pause > 0:
-            await self.nap(self._pause)
+        while (pause := self._paused_until - self._now()) > 0:
+            await self.nap(pause)
             self.check()
 
     @property
-    def _pause(self) -> float:
-        """Seconds until the model's pause ends; 0 or less without a pause."""
-        return self._paused_until - self._now()
+    def is_full(self) -> bool:
+        """True if this process has as many requests in flight as the provider seems to take."""
+        return self.in_flight + 1 > self._width
 
-    async def nap(self, seconds: float) -> None:
-        """Wait for `seconds`, but not longer than until the model is stopped."""
-        await self._unless_stopped(self._sleep(seconds))
+    async def nap(self, seconds: float, event: asyncio.Event | None = None) -> None:
+        """Wait for `seconds`, but not longer than until the event happens or the model is stopped."""
+        await self.wait_for(self._sleep(seconds), *([] if event is None else [event.wait()]))
 
-    async def _unless_stopped(self, wait: Awaitable[Any]) -> None:
-        """Wait for `wait`, but not longer than until the model is stopped. Raises the exception of `wait`."""
-        waiting, stopping = asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())
+    async def wait_for(self, *waits: Coroutine[Any, Any, object]) -> None:
+        """Wait for the first of `waits`, but not longer than until the model is stopped. Raises its exception."""
+        tasks = [asyncio.ensure_future(wait) for wait in (*waits, self._stopping.wait())]
         try:
-            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                waiting.result()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            waiting.cancel()
-            stopping.cancel()
+            for task in tasks:
+                task.cancel()
 
     def expected_tokens(self, guess: int) -> float:
         """Return the expected tokens of the next call: a running average of the model's calls, or `guess` before the first."""
@@ -299,7 +339,7 @@ class Scheduler:
             self._pause_after_rate_limit(result, started)
         elif result.reply.http_status is not None:
             self._rounds, self._storm_since = 0, None
-            self.slots.widen()
+            self._width = min(float(self.model.concurrency), self._width + 1 / self._width)
 
     def _pause_after_connection_error(self, result: AttemptResult, started: float) -> None:
         """Pause all calls of the model after a failed connection.
@@ -319,8 +359,8 @@ class Scheduler:
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return
         used = usage.prompt_tokens + usage.completion_tokens
-        for rate in (self._tokens, self.run.tokens):
-            rate.correct(used - tokens)
+        for rates in self._rates:
+            rates.correct(used - tokens)
         average = used if self._average is None else self._average
         self._average = average + (used - average) / min(self.stats.asked + 1, _MEMORY)
 
@@ -335,7 +375,7 @@ class Scheduler:
         pause = requested
         if started >= self._paused_until:
             self._rounds += 1
-            self.slots.narrow()
+            self._width = max(1.0, min(self._width, float(max(self.in_flight, 1))) / 2)
             pause = self._retry.wait(self._rounds, self._rng, requested)
             log.warning("%s: rate limit: all its calls wait %.1f s (%s)", self.model.name, pause, result.reason)
         self._paused_until = max(self._paused_until, now + pause)

@@ -1,22 +1,27 @@
-"""Processes that share a rate, slots or a budget. They start together and report through a pipe."""
+"""Processes that share a rate or the requests in flight of a model. They start together and report through a pipe."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from random import Random
 from typing import Any
 
 from bellwether.journal import Journal
+from bellwether.models.attempt_outcomes import AttemptResult
+from bellwether.models.client import ModelClient
+from bellwether.models.keys import Endpoint
+from bellwether.models.transport import ModelCall
+from tests.unit.models.scripted_client import FakeWire, make_result, model
+from tests.unit.models.scripted_client import ask as ask_model
 
 #: Requests per second and seconds of burst of the shared rate.
 RATE, BURST = 100.0, 0.1
-#: Maximum and actual cost of a call in micro-dollars.
-MOST, COST = 100, 40
 
 
 class Sharer:
@@ -45,6 +50,11 @@ class Sharer:
                 reports.append(self._pipe.recv())
         return reports
 
+    def freeze(self) -> None:
+        """Stop the process, until it is killed."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal.SIGSTOP)
+
     def kill(self) -> None:
         self.process.kill()
         self.process.join()
@@ -62,9 +72,7 @@ def _begin(pipe: Connection) -> None:
 async def pace(pipe: Connection, url: str, number: int, seconds: float) -> None:
     """Report the time of each admission for some seconds."""
     with Journal(url) as journal:
-        limits = journal.shared_limits()
-        assert limits is not None
-        bucket = limits.limiter("venue", RATE * BURST, BURST)
+        bucket = journal.limits.limiter("venue", RATE * BURST, BURST)
         await bucket.acquire(0)
         _begin(pipe)
         end = time.time() + seconds
@@ -73,23 +81,18 @@ async def pace(pipe: Connection, url: str, number: int, seconds: float) -> None:
             if (now := time.time()) > end:
                 break
             pipe.send(now)
-        limits.close()
 
 
-async def hold(pipe: Connection, url: str, number: int, most: int, turns: int) -> None:
-    """Take a slot repeatedly, and report when it was taken and released."""
-    rng = Random(number)
+async def ask(pipe: Connection, url: str, number: int, most: int, turns: int) -> None:
+    """Make calls of one model, and report when each was sent and answered."""
+
+    async def reply(call: ModelCall) -> AttemptResult:
+        began = time.time()
+        await asyncio.sleep(0.02)
+        pipe.send((began, time.time()))
+        return make_result()
+
     with Journal(url) as journal:
-        limits = journal.shared_limits()
-        assert limits is not None
-        slots = limits.slots("model", most)
-        async with slots.hold():
-            pass
-        _begin(pipe)
-        for _ in range(turns):
-            async with slots.hold():
-                taken = time.time()
-                await asyncio.sleep(rng.uniform(0.005, 0.05))
-                freed = time.time()
-            pipe.send((taken, freed))
-        limits.close()
+        async with ModelClient(journal, endpoint=lambda model: Endpoint(None), run="run", wire=FakeWire(reply)) as client:
+            _begin(pipe)
+            await asyncio.gather(*(ask_model(client, number * 1000 + turn, model(concurrency=most)) for turn in range(turns)))

@@ -1,4 +1,4 @@
-"""Rates and slots shared by eight processes through a Postgres journal, also when one is killed."""
+"""Rates and requests in flight shared by eight processes on a journal, also when one is killed or frozen."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from bellwether.journal.attempts import LEASE
 from deploy.loopback import Process
-from tests.nightly.limit_sharers import BURST, RATE, Sharer, hold, pace
+from tests.nightly.limit_sharers import BURST, RATE, Sharer, ask, pace
 
 WORKERS = 8
 
@@ -34,8 +35,8 @@ def admitted(times: list[float], since: float, until: float) -> int:
     return sum(since <= moment < until for moment in times)
 
 
-def test_eight_processes_hold_one_rate_within_five_percent(postgres_url: str) -> None:
-    with workers(pace, postgres_url, 6) as started:
+def test_eight_processes_hold_one_rate_within_five_percent(url: str) -> None:
+    with workers(pace, url, 6) as started:
         begun = time.time()
         found = [one.found() for one in started]
     times = sorted(moment for own in found for moment in own)
@@ -46,8 +47,8 @@ def test_eight_processes_hold_one_rate_within_five_percent(postgres_url: str) ->
     assert all(found)
 
 
-def test_the_death_of_a_process_costs_the_others_no_more_than_a_reservation(postgres_url: str) -> None:
-    with workers(pace, postgres_url, 5) as started:
+def test_the_death_of_a_process_costs_the_others_no_more_than_a_reservation(url: str) -> None:
+    with workers(pace, url, 5) as started:
         begun = time.time()
         time.sleep(1.5)
         started[0].kill()
@@ -65,17 +66,20 @@ def test_the_rate_holds_again_after_the_server_was_killed_and_restarted(postgres
     assert admitted(times, back + 1, back + 4) == pytest.approx(3 * RATE, rel=0.05)
 
 
-def test_eight_processes_never_take_more_slots_than_there_are(postgres_url: str) -> None:
-    with workers(hold, postgres_url, 3, 10) as started:
+def test_eight_processes_never_have_more_requests_in_flight_than_the_model_takes(url: str) -> None:
+    with workers(ask, url, 3, 10) as started:
         spans = [span for one in started for span in one.found()]
     assert len(spans) == WORKERS * 10
-    assert max(sum(taken <= start < freed for taken, freed in spans) for start, _ in spans) == 3
+    assert max(sum(sent <= start < answered for sent, answered in spans) for start, _ in spans) == 3
 
 
-def test_slots_of_a_killed_process_are_free_at_once(postgres_url: str) -> None:
-    with workers(hold, postgres_url, 1, 5) as started:
+def test_the_slots_of_killed_and_frozen_processes_are_free_within_a_lease(url: str) -> None:
+    with workers(ask, url, 2, 20) as started:
         time.sleep(0.3)
         started[0].kill()
-        started[1].kill()
+        started[1].freeze()
+        begun = time.monotonic()
         turns = [len(one.found()) for one in started[2:]]
-    assert turns == [5] * (WORKERS - 2)
+        waited = time.monotonic() - begun
+    assert turns == [20] * (WORKERS - 2)
+    assert waited < LEASE.total_seconds() + 20

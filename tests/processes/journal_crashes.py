@@ -19,8 +19,8 @@ import polars as pl
 import sqlalchemy as sa
 
 import bellwether.journal.journal
-from bellwether.journal import Answered, Failed, Journal, Outcome
-from tests.unit.journal.calls import LEASE, Clock, begin_attempt, begin_call, claim_attempt, make_reply, make_request
+from bellwether.journal import Answered, Attempt, Failed, Journal, Outcome
+from tests.unit.journal.calls import TIMEOUT, Clock, begin_attempt, begin_call, make_reply, make_request
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = str(Path(bellwether.journal.journal.__file__).parent)
@@ -49,17 +49,15 @@ class Countdown:
 
 def live(journal: Journal, life: int, saw: Callable[[str], object]) -> None:
     """Make the calls of one run. `saw` receives a message when money is spent and when the journal has confirmed an answer."""
-    claim, attempt = claim_attempt(journal, make_request(CALLS * life), f"life {life}", estimate=100)
+    attempt = begin_attempt(journal, make_request(CALLS * life), f"life {life}", estimate=100)
     saw(f"{life} asked 1")
     attempt.fail(Outcome.MALFORMED, "no JSON", make_reply("?", cost=10))
-    claim.release("no JSON")
     attempt = begin_attempt(journal, make_request(CALLS * life), f"life {life}", estimate=100)
     saw(f"{life} asked 2")
     attempt.answer(make_reply(f"life {life}", cost=20))
     saw(f"{life} stored")
-    second, attempt = claim_attempt(journal, make_request(CALLS * life + 1), f"life {life}", estimate=100)
-    attempt.fail(Outcome.REFUSAL, "no", make_reply("no", cost=30))
-    second.give_up(Outcome.REFUSAL, "refused")
+    attempt = begin_attempt(journal, make_request(CALLS * life + 1), f"life {life}", estimate=100)
+    attempt.fail(Outcome.REFUSAL, "refused", make_reply("no", cost=30), final=True)
     saw(f"{life} finished")
 
 
@@ -120,7 +118,7 @@ def check_kills(points: str, stride: int, url: str, log: Path) -> None:
         before = journal.export()["attempts"]
         for life in range(1, lives + 1):
             check(journal, life, saw[life], before)
-        clock.advance(LEASE * 2)
+        clock.advance(TIMEOUT * 2)
         check_second_calls(journal, lives, saw)
         check_accounts(journal, lives)
 
@@ -128,7 +126,7 @@ def check_kills(points: str, stride: int, url: str, log: Path) -> None:
 def go_on(journal: Journal, life: int) -> tuple[Answered, bool]:
     """Continue with the first call of a run in a new process. Returns the answer, and whether a request was needed."""
     found = begin_call(journal, make_request(CALLS * life), holder="heir", estimate=100)
-    return (found, False) if isinstance(found, Answered) else (found[1].answer(make_reply("heir", cost=40)), True)
+    return (found, False) if isinstance(found, Answered) else (found.answer(make_reply("heir", cost=40)), True)
 
 
 def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> None:
@@ -144,12 +142,12 @@ def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> 
 
 
 def check_second_calls(journal: Journal, lives: int, saw: dict[int, list[str]]) -> None:
-    """Check that the second call of each run has failed with its reason, or can be claimed."""
+    """Check that the second call of each run has failed with its reason, or is open."""
     for life in range(1, lives + 1):
         found = begin_call(journal, make_request(CALLS * life + 1), holder="heir")
         assert isinstance(found, Failed) >= ("finished" in saw[life])
-        if isinstance(found, tuple):
-            found[0].give_up(Outcome.REFUSAL, "refused")
+        if isinstance(found, Attempt):
+            found.fail(Outcome.REFUSAL, "refused", make_reply("no", cost=30), final=True)
         else:
             assert isinstance(found, Failed)
             assert (found.outcome, found.reason) == (Outcome.REFUSAL, "refused")

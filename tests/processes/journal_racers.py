@@ -12,9 +12,9 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from bellwether.journal import Answered, Budget, BudgetExceeded, Journal, LeaseLost, Scope
-from bellwether.journal.records import InProgress, Records
-from tests.unit.journal.calls import LEASE, begin_attempt, begin_call, make_reply, make_request
+from bellwether.journal import Answered, Attempt, Budget, BudgetExceeded, Journal, Scope
+from bellwether.journal.records import Records
+from tests.unit.journal.calls import begin_attempt, begin_call, make_reply, make_request
 
 RUNNERS = 4
 ESTIMATE = 100
@@ -42,15 +42,15 @@ class Racers:
 
 
 def win(url: str, number: int, keys: range) -> list[int]:
-    """Claim and answer as many calls as possible. Returns their numbers."""
+    """Begin and answer as many calls as possible. Returns their numbers."""
     won = []
     with Journal(url) as journal:
         journal.database.open()
         _start.wait(300)
         for key in keys:
             claimed = begin_call(journal, make_request(key), f"runner {number}")
-            if isinstance(claimed, tuple):
-                claimed[1].answer(make_reply(f"runner {number}", cost=1))
+            if isinstance(claimed, Attempt):
+                claimed.answer(make_reply(f"runner {number}", cost=1))
                 won.append(key)
     return won
 
@@ -64,11 +64,11 @@ def open_first(url: str, number: int) -> int:
 
 
 def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int, bytes]]:
-    """Make as many records as possible. Returns the numbers of the records made here, and every body received."""
+    """Make all records. Returns the numbers of the records made here, and every body received."""
     made: list[int] = []
     bodies: dict[int, bytes] = {}
     with Journal(url) as journal:
-        records = Records(journal, LEASE, holder=f"runner {number}")
+        records = Records(journal, f"runner {number}")
         _start.wait(300)
 
         def make(one: int) -> bytes:
@@ -76,8 +76,7 @@ def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int
             return f"runner {number}".encode()
 
         for one in range(count):
-            with suppress(InProgress):
-                bodies[one] = records.once("prompt", "race", partial(make, one), one)
+            bodies[one] = records.once("prompt", "race", partial(make, one), one)
     return made, bodies
 
 
@@ -105,27 +104,16 @@ def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
             _start.wait(300)
             _start.wait(300)
             return [_take_over(journal, key, number) for key in keys]
-        slow = [begin_attempt(journal, make_request(key), "slow", lease=timedelta(microseconds=1)) for key in keys]
+        slow = [begin_attempt(journal, make_request(key), "slow", timeout=timedelta(microseconds=1)) for key in keys]
         _start.wait(300)
         _start.wait(300)
-        return [_wake(attempt) for attempt in slow]
-
-
-def _wake(attempt: Any) -> str:
-    try:
-        return attempt.answer(make_reply("slow", cost=1)).content
-    except LeaseLost as lost:
-        assert lost.stored
-        return "lost"
+        return [attempt.answer(make_reply("slow", cost=1)).content for attempt in slow]
 
 
 def _take_over(journal: Journal, key: int, number: int) -> str:
     claimed = begin_call(journal, make_request(key), f"runner {number}")
     if isinstance(claimed, Answered):
         return claimed.content
-    if not isinstance(claimed, tuple):
+    if not isinstance(claimed, Attempt):
         return "busy"
-    try:
-        return claimed[1].answer(make_reply(f"runner {number}", cost=1)).content
-    except LeaseLost:
-        return "lost"
+    return claimed.answer(make_reply(f"runner {number}", cost=1)).content

@@ -102,7 +102,7 @@ def settings_of_home(tmp_path: Path) -> Settings:
     for day in ("2025-09-01", "2025-09-02", "2025-09-03"):
         Lake(config.lake_uri).write(PRICES, (day,), prices(day), run_id="r")
     with Journal(config.journal_url) as journal:
-        Records(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")
+        Records(journal, "r").once("universe", "2026-03-01", lambda: b"answered")
     return config
 
 

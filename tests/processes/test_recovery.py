@@ -146,7 +146,7 @@ def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeyp
 
 
 def test_a_killed_evaluation_is_resumed_and_no_stored_answer_is_requested_again(demo_home: Path, tmp_path: Path) -> None:
-    """One request at most is lost with the process, because the model is called with concurrency 1."""
+    """One request at most is lost with the process, because the model is called with concurrency 1. It is repeated when the model's timeout is over."""
     home, questions, samples = copy_home(demo_home, tmp_path / "home"), 6, 4
     expected = questions * samples
 
@@ -156,7 +156,9 @@ def test_a_killed_evaluation_is_resumed_and_no_stored_answer_is_requested_again(
 
     with provider(latency=0.02) as (served, url):
         write_models(
-            home / "registry", url, {"many": {"model": "openai/calibrated", "samples": samples, "combine": "median", "concurrency": 1}}
+            home / "registry",
+            url,
+            {"many": {"model": "openai/calibrated", "samples": samples, "combine": "median", "concurrency": 1, "timeout": 5.0}},
         )
         variables = {"BELLWETHER_REGISTRY": str(home / "registry"), VARIABLE: KEY}
         words = ("-m", "bellwether", "evaluate", "--models", "many", "--samples", str(questions))

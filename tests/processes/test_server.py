@@ -19,14 +19,13 @@ import pytest
 from dagster_graphql import DagsterGraphQLClient
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.journal.holders import is_running
 from bellwether.lake import Lake
 from bellwether.lake.recovery import verify
 from bellwether.settings import Settings
 from bellwether.tables import table
 from orchestration import server
 from orchestration.home import LOCATION, REPOSITORY, prepare
-from orchestration.orphaned_runs import TAG, UI, ProcessLock, requeue_runs
+from orchestration.orphaned_runs import TAG, UI, ProcessLock, is_running, requeue_runs
 from tests.demo_home import LAST
 from tests.shared import wait_until
 

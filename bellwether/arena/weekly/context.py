@@ -84,16 +84,13 @@ def _to_micros(dollars: Decimal) -> int:
 
 #: Time of decisions after the start of a week.
 DECISION = timedelta(minutes=5)
-#: Lease of a step; longer than any step, including a model's answer.
-LEASE = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
 class WeekContext:
     """Clients and settings of a weekly run.
 
-    venue: runner of Polymarket requests. models: model clients; None if no call is allowed. now: clock of the venue. run: owner of costs and
-    leases. lineup: of new cohorts. registry: folder of the user. kalshi: runner of Kalshi requests; None if no cohort bets there. methodology:
+    venue: runner of Polymarket requests. models: model clients; None if no call is allowed. now: clock of the venue. run: owner of costs. lineup: of new cohorts. registry: folder of the user. kalshi: runner of Kalshi requests; None if no cohort bets there. methodology:
     of new cohorts; default: of the lineup. budgets: of every week.
     """
 
@@ -112,7 +109,7 @@ class WeekContext:
     @property
     def records(self) -> Records:
         """Access to the write-once records in the journal."""
-        return Records(self.journal, LEASE, run=self.run)
+        return Records(self.journal, self.run)
 
     @cached_property
     def rules(self) -> Mapping[str, Methodology]:

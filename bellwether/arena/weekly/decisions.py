@@ -48,7 +48,7 @@ from bellwether.arena.weekly.context import (
 from bellwether.arena.weekly.model_calls import AnswerRequest, Task, open_model_calls
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.prompt import Message, prompt_hash
-from bellwether.journal.records import InProgress, Records
+from bellwether.journal.records import Records
 from bellwether.journal.rows import sum_if_known
 from bellwether.models.response import NoAnswer
 from bellwether.models.scheduler import Stopped
@@ -259,8 +259,6 @@ def decide(task: Task, records: Records, request_answer: AnswerRequest, now: Cal
         return _complete_decision(task, records, request_answer, now if at is None else lambda: at)
     except _Unfinished as unfinished:
         return replace(load_stored(unfinished.state, unfinished.reason), calls=unfinished.calls, cost=unfinished.cost)
-    except InProgress as busy:
-        return load_stored(DecisionState.IN_PROGRESS, str(busy))
     except Stopped as stopped:
         state = DecisionState.OPEN if stopped.kind == "unreachable" else DecisionState.BLOCKED  # other models have other endpoints
         return load_stored(state, str(stopped))

@@ -19,7 +19,7 @@ _LONGEST = 600.0
 
 
 class Bucket(Protocol):
-    """Rate limit; `bellwether.journal.shared_limits` implements it for a fleet."""
+    """Rate limit; `bellwether.journal.limits` implements it for a fleet."""
 
     async def acquire(self, amount: float = 1) -> None:
         """Wait until `amount` tokens are available, and take them."""

@@ -18,14 +18,15 @@ from bellwether.arena.records import DecisionPlan
 from bellwether.arena.universe import build_universe
 from bellwether.arena.weekly.decisions import DecisionOutcome, decide_all
 from bellwether.arena.weekly.model_calls import Task
+from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message
-from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
-from bellwether.journal.records import InProgress, Records
+from bellwether.journal import Answered, Attempt, CostSource, Failed, Journal, Reply, Request, Usage
+from bellwether.journal.records import Records
 from bellwether.models.response import Answer, NoAnswer
 from bellwether.units import MicroDollars, SharePrice
 from tests.unit.arena.world import COHORT, NOW, V1, agent, binary, buy_trade
 
-LEASE = timedelta(minutes=5)
+TIMEOUT = timedelta(minutes=5)
 DEADLINE = NOW + timedelta(hours=47)
 MARKETS = {name: binary(name, "0.4") for name in ("m", "n")}
 
@@ -51,18 +52,17 @@ class Provider:
     def __call__(self, task: Task, plan: DecisionPlan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
         model, decision_id = plan.model, task.key.decision_id
         request = Request(model, messages, "arena/decisions", {"temperature": 0}, decision_id, sample)
-        claimed = self.journal.begin(request, lease=LEASE, estimate=100)
-        if isinstance(claimed, Answered):
-            return Answer(claimed.key, claimed.content, spent=claimed.reply.usage, reused=True)
-        if isinstance(claimed, Busy):
-            raise InProgress("call", decision_id, claimed.holder, claimed.until)
-        if isinstance(claimed, Failed):
-            return NoAnswer(claimed.key, claimed.outcome, claimed.reason, 1, final=True)
-        claim, attempt = claimed
+        attempt = self.journal.begin(request, timeout=TIMEOUT, estimate=100)
+        if isinstance(attempt, Answered):
+            return Answer(attempt.key, attempt.content, spent=attempt.reply.usage, reused=True)
+        if isinstance(attempt, Failed):
+            return NoAnswer(attempt.key, attempt.outcome, attempt.reason, 1, final=True)
+        if not isinstance(attempt, Attempt):
+            raise BellwetherError(f"{decision_id}: {attempt}")
         self.saw(f"asked {model} {sample}")
         if model in self.fails:
             failure = self.fails[model]
-            claim.release("failed")
+            attempt.abandon("failed")
             if isinstance(failure, Exception):
                 raise failure
             return NoAnswer(request.key, failure, "the provider's words", 1)
@@ -107,5 +107,5 @@ class Run:
         return decide_all(tasks, self.records, self.ask, lambda: self.now)
 
 
-def make_run(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Run:
-    return Run(Records(journal, LEASE, run="r", **more), Provider(journal, saw), now)
+def make_run(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, run: str = "r") -> Run:
+    return Run(Records(journal, run), Provider(journal, saw), now)

@@ -21,7 +21,7 @@ from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.values import CostSource
 from bellwether.models.response import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
-from tests.unit.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, fetch_quotes, make_run, tasks
+from tests.unit.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, TIMEOUT, Provider, Run, fetch_quotes, make_run, tasks
 from tests.unit.arena.world import NOW, account, usd
 from tests.unit.journal.calls import Clock
 
@@ -148,19 +148,20 @@ def test_a_leg_that_was_refused_is_not_repeated_where_another_traded(journal: Jo
     assert decide(task, make_run(journal)) == first
 
 
-@pytest.mark.parametrize(
-    ("waited", "state", "asked_again"), [(LEASE / 2, DecisionState.IN_PROGRESS, 0), (2 * LEASE, DecisionState.FINISHED, 1)]
-)
-def test_a_call_is_repeated_when_the_lease_of_its_worker_is_over(
+@pytest.mark.parametrize(("waited", "state", "asked_again"), [(TIMEOUT / 2, DecisionState.OPEN, 0), (TIMEOUT, DecisionState.FINISHED, 1)])
+def test_the_call_of_a_killed_worker_is_repeated_when_its_time_is_over(
     tmp_path: Path, waited: timedelta, state: DecisionState, asked_again: int
 ) -> None:
+    def killed(words: str) -> None:
+        raise Killed
+
     clock, saw = Clock(NOW), list[str]()
     (task,) = tasks(families=["acme"])
     with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
-        first, second = (make_run(journal, saw.append, holder=name) for name in ("first", "second"))
-        assert first.records._claim("prompt", task.key.decision_id, 0, "token of first") is None
+        with pytest.raises(Killed):
+            decide(task, make_run(journal, killed))
         clock.advance(waited)
-        assert (decide(task, second).state, len(sent_requests(saw))) == (state, asked_again)
+        assert (decide(task, make_run(journal, saw.append)).state, len(sent_requests(saw))) == (state, asked_again)
 
 
 def replace_quotes(data: MarketData) -> MarketData:
@@ -233,17 +234,17 @@ def test_a_prompt_stays_as_it_was_first_asked(journal: Journal) -> None:
     assert (done.plan.cash, done.plan.messages) == (usd("10000"), task.messages())
 
 
-def test_of_two_workers_one_decides(journal: Journal) -> None:
+def test_of_two_workers_the_first_to_execute_counts(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
     states = []
 
     def meanwhile(decision: object) -> MarketData:
-        states.append(decide(task, make_run(journal, saw.append, holder="second")).state)
+        states.append(decide(task, make_run(journal, saw.append, run="second")).state)
         return fetch_quotes(decision)  # type: ignore[arg-type]
 
-    done = decide(replace(task, fetch_market_data=meanwhile), make_run(journal, saw.append, holder="first"))
-    assert (done.state, states, sent_requests(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
+    done = decide(replace(task, fetch_market_data=meanwhile), make_run(journal, saw.append, run="first"))
+    assert (done.state, states, sent_requests(saw)) == (DecisionState.FINISHED, [DecisionState.FINISHED], ["asked acme 0"])
 
 
 def test_records_come_back_as_they_were_stored(journal: Journal) -> None:
@@ -284,9 +285,9 @@ def _records(means: Run) -> list[bytes | None]:
 
 
 def assert_recovered(path: Path, before: list[str], expected: list[bytes | None]) -> None:
-    """Assert that the run after the leases ends like an undisturbed one, and sends only a request again that was in progress at the kill."""
+    """Assert that the run after the time of the attempts ends like an undisturbed one, and sends only a request again that was in progress at the kill."""
     after: list[str] = []
-    with Journal(f"sqlite:///{path}", clock=Clock(NOW + 2 * LEASE)) as journal:
+    with Journal(f"sqlite:///{path}", clock=Clock(NOW + 2 * TIMEOUT)) as journal:
         found = run(journal, after, *KILLED)
         assert [done.state for done in found] == [DecisionState.FINISHED] * 2
         assert _records(make_run(journal)) == expected

@@ -26,8 +26,8 @@ from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import Endpoint
-from bellwether.models.limits import Retry
 from bellwether.models.model import Model
+from bellwether.models.scheduler import Retry
 from bellwether.models.transport import ModelCall
 from bellwether.tables import arena as tables
 from bellwether.tables import table

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.journal import Attempt, Claim, CostSource, Journal, Reply, Request, Usage
+from bellwether.journal import Attempt, CostSource, Journal, Reply, Request, Usage
 from bellwether.lake import Lake
 from bellwether.settings import Settings
 from bellwether.tables import Column, table
 
-LEASE = timedelta(minutes=2)
+TIMEOUT = timedelta(minutes=2)
 START = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 
 
@@ -50,24 +50,14 @@ def make_reply(text: str = "0.7", cost: int | None = 120) -> Reply:
 
 def begin_call(journal: Journal, request: Request | None = None, holder: str = "two", **options: Any) -> Any:
     """Return the result of `Journal.begin`."""
-    return journal.begin(request or make_request(), holder=holder, **{"lease": LEASE, **options})
-
-
-def claim_attempt(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> tuple[Claim, Attempt]:
-    """Claim a call, and return the claim with its attempt in progress."""
-    claimed = begin_call(journal, request, holder, **options)
-    assert isinstance(claimed, tuple), claimed
-    return claimed
-
-
-def claim_call(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Claim:
-    """Claim a call that has an attempt in progress, and return the claim."""
-    return claim_attempt(journal, request, holder, **options)[0]
+    return journal.begin(request or make_request(), holder=holder, **{"timeout": TIMEOUT, **options})
 
 
 def begin_attempt(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Attempt:
     """Return an attempt in progress."""
-    return claim_attempt(journal, request, holder, **options)[1]
+    begun = begin_call(journal, request, holder, **options)
+    assert isinstance(begun, Attempt), begun
+    return begun
 
 
 def attempt_outcomes(journal: Journal) -> list[tuple[int, str | None, int | None]]:

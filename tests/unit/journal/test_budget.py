@@ -7,15 +7,14 @@ from datetime import timedelta
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.journal import Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope
+from bellwether.journal import Budget, BudgetExceeded, Journal, Outcome, Scope
+from bellwether.journal.attempts import LEASE
 from tests.unit.journal.calls import (
-    LEASE,
     START,
+    TIMEOUT,
     Clock,
     attempt_outcomes,
     begin_attempt,
-    claim_attempt,
-    claim_call,
     make_reply,
     make_request,
 )
@@ -53,8 +52,8 @@ def test_the_real_cost_takes_the_place_of_the_estimate(journal: Journal) -> None
 def test_an_attempt_of_unknown_cost_keeps_its_reservation(journal: Journal, clock: Clock) -> None:
     begin_attempt(journal, make_request(0), run="week-9", estimate=100).fail(Outcome.TIMEOUT, "slow")
     begin_attempt(journal, make_request(1), run="week-9", estimate=70)
-    clock.advance(LEASE + timedelta(seconds=1))
-    claim_call(journal, make_request(1), holder="two")
+    clock.advance(TIMEOUT)
+    begin_attempt(journal, make_request(1), holder="two").abandon("interrupted")
     begin_attempt(journal, make_request(2), run="week-9").answer(make_reply(cost=None))
     found = journal.spent(RUN)
     assert (found.spent, found.reserved, found.unknown, found.uncounted) == (0, 170, 3, 1)
@@ -74,10 +73,9 @@ def test_what_was_turned_away_frees_its_reservation(journal: Journal) -> None:
 
 def test_a_late_cost_counts_for_the_run_that_spent_it(journal: Journal, clock: Clock) -> None:
     slow = begin_attempt(journal, run="week-9")
-    clock.advance(LEASE + timedelta(seconds=1))
+    clock.advance(TIMEOUT)
     begin_attempt(journal, holder="two", run="week-10").answer(make_reply(cost=7))
-    with pytest.raises(LeaseLost):
-        slow.answer(make_reply(cost=5))
+    slow.answer(make_reply(cost=5))
     assert [journal.spent(Scope(run=name)).spent for name in ("week-9", "week-10")] == [5, 7]
 
 
@@ -126,9 +124,7 @@ def test_a_budget_is_a_whole_number(limit: object) -> None:
 
 def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
     for number in range(3):
-        claim, attempt = claim_attempt(journal, make_request(number), run="week-9", estimate=50)
-        attempt.fail(Outcome.TIMEOUT, "slow")
-        claim.release("slow")
+        begin_attempt(journal, make_request(number), run="week-9", estimate=50).fail(Outcome.TIMEOUT, "slow")
         begin_attempt(journal, make_request(number), run="week-9", estimate=50).answer(make_reply(cost=2**53 + number))
     begin_attempt(journal, make_request(9, model="acme/other")).answer(make_reply(cost=None))
     frame = journal.usage("model", of=Scope(purpose="benchmark/forecasts"))
@@ -144,6 +140,7 @@ def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
             "reserved": 150,
             "unknown": 3,
             "uncounted": 0,
+            "in_flight": 0,
         },
         {
             "model": "acme/other",
@@ -156,6 +153,7 @@ def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
             "reserved": 0,
             "unknown": 1,
             "uncounted": 1,
+            "in_flight": 0,
         },
     ]
     assert journal.usage()["attempts"].to_list() == [7]
@@ -168,15 +166,25 @@ def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
         journal.usage("holder")
 
 
-def test_attempts_in_progress_elsewhere_may_shrink_what_is_reserved(journal: Journal, clock: Clock) -> None:
-    claim, attempt = claim_attempt(journal, make_request(0), run="week-9", estimate=10)
-    assert journal.has_others(RUN)
+def test_only_the_estimates_of_attempts_in_flight_may_pass(journal: Journal, clock: Clock) -> None:
+    def may_pass(estimate: int = 6) -> bool:
+        with pytest.raises(BudgetExceeded) as exceeded:
+            begin_attempt(journal, make_request(9), run="week-9", estimate=estimate, budgets=(Budget(15, RUN),))
+        return exceeded.value.may_pass
+
+    attempt = begin_attempt(journal, make_request(0), run="week-9", estimate=10)
+    assert may_pass()
+    assert not may_pass(16), "it exceeds the budget by itself"
     attempt.fail(Outcome.TIMEOUT, "slow")
-    assert not journal.has_others(RUN), "its outcome is known"
-    claim.release("slow")
     begin_attempt(journal, make_request(1), run="week-10", estimate=10)
-    assert not journal.has_others(RUN), "of another run"
+    assert not may_pass(), "the attempt in flight is of another run"
     begin_attempt(journal, make_request(2), run="week-9", estimate=10)
-    assert journal.has_others(RUN)
+    assert may_pass()
     clock.advance(LEASE)
-    assert not journal.has_others(RUN), "its lease has expired"
+    assert not may_pass(), "its process has died"
+
+
+def test_a_work_over_the_budget_leaves_no_call(journal: Journal) -> None:
+    with pytest.raises(BudgetExceeded):
+        begin_attempt(journal, make_request(1), estimate=60, budgets=(Budget(50),))
+    assert journal.status(make_request(1).key) is None

@@ -19,7 +19,7 @@ from bellwether.journal.records import Records
 from bellwether.journal.schema import VERSION
 from bellwether.settings import Settings
 from deploy.loopback import Process
-from tests.unit.journal.calls import LEASE, answered_lake, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
+from tests.unit.journal.calls import answered_lake, begin_attempt, begin_call, make_reply, make_request
 
 PASSWORD = "pa55-w0rd/secret"
 
@@ -52,7 +52,7 @@ def test_a_file_that_is_not_there_is_read_as_an_empty_journal_and_not_made(tmp_p
     assert journal.counts().is_empty()
     assert all(frame.is_empty() for name, frame in journal.export().items() if name != "version")
     assert list(tmp_path.iterdir()) == []
-    claim_call(journal, make_request(1))
+    begin_attempt(journal, make_request(1))
     assert path.is_file()
     assert [one.key for one in journal.pending()] == [make_request(1).key]
     assert isinstance(journal.look(make_request(1).key), Busy)
@@ -65,7 +65,7 @@ def test_a_log_without_its_file_is_not_thrown_away(tmp_path: Path, rest: str) ->
         path.touch()
     log.write_bytes(b"answers")
     with pytest.raises(LakeError, match="restore the file next to it"):
-        claim_call(Journal(f"sqlite:///{path}"))
+        begin_attempt(Journal(f"sqlite:///{path}"))
     assert log.read_bytes() == b"answers"
 
 
@@ -76,7 +76,7 @@ def test_another_programs_sqlite_is_refused_untouched(tmp_path: Path) -> None:
     other.close()
     before = path.read_bytes()
     with pytest.raises(ConfigError, match="is not a journal, it contains the table 'runs'"):
-        claim_call(Journal(f"sqlite:///{path}"))
+        begin_attempt(Journal(f"sqlite:///{path}"))
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["other.db"]
 
@@ -84,21 +84,21 @@ def test_another_programs_sqlite_is_refused_untouched(tmp_path: Path) -> None:
 def test_on_postgres_other_tables_are_neighbours_but_ours_must_be_ours(postgres_url: str) -> None:
     with sa.create_engine(postgres_url).begin() as connection:
         connection.exec_driver_sql("CREATE TABLE runs (id integer)")
-    claim_call(Journal(postgres_url))
+    begin_attempt(Journal(postgres_url))
     with sa.create_engine(postgres_url).begin() as connection:
         connection.exec_driver_sql("DROP TABLE journal_version")
     with pytest.raises(ConfigError, match="is not a journal, it contains the table 'attempts'"):
-        claim_call(Journal(postgres_url))
+        begin_attempt(Journal(postgres_url))
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, VERSION - 1])
 def test_a_journal_of_another_version_is_neither_read_nor_written(url: str, version: int) -> None:
     with Journal(url) as journal:
-        claim_call(journal)
+        begin_attempt(journal)
     with sa.create_engine(url).begin() as connection:
         connection.exec_driver_sql(f"UPDATE journal_version SET version = {version}")
     with pytest.raises(LakeError, match=f"version {version}, this Bellwether reads version {VERSION}; use the Bellwether that made it"):
-        claim_call(Journal(url))
+        begin_attempt(Journal(url))
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 
 def test_sqlite_commits_are_on_the_disk_before_they_are_confirmed(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
-        claim_call(journal)
+        begin_attempt(journal)
         with journal.database._engine.connect() as connection:
             found = {
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous", "foreign_keys")
@@ -127,19 +127,19 @@ def test_sqlite_commits_are_on_the_disk_before_they_are_confirmed(tmp_path: Path
 def test_postgres_commits_are_on_the_disk_even_where_the_server_would_not_wait(postgres_url: str) -> None:
     eager = postgres_url.replace("options=", "options=-csynchronous_commit%3Doff%20")
     with Journal(eager) as journal:
-        claim_call(journal)
+        begin_attempt(journal)
         with journal.database._engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
             assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "30s"
 
 
-@pytest.mark.parametrize("step", ["begin", "fail", "answer", "release", "give_up", "reopen"])
+@pytest.mark.parametrize("step", ["begin", "fail", "answer", "abandon", "give up", "reopen"])
 def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, step: str) -> None:
     """The connection breaks after the server's commit and before its confirmation. The journal repeats the statement and finds the result."""
     with Journal(postgres_url) as journal:
-        subject = None if step == "begin" else begin_attempt(journal) if step in ("fail", "answer") else claim_call(journal)
+        subject = None if step == "begin" else begin_attempt(journal)
         if step == "reopen":
-            subject.give_up(Outcome.TIMEOUT, "x")
+            subject.fail(Outcome.TIMEOUT, "x", final=True)  # type: ignore[union-attr]
         broken = _break_after_next_commit(journal)
         _act(journal, step, subject)
         assert broken == [True]
@@ -158,10 +158,10 @@ def _act(journal: Journal, step: str, subject) -> None:  # type: ignore[no-untyp
             subject.fail(Outcome.TIMEOUT, "slow")
         case "answer":
             assert subject.answer(make_reply()).attempt == 1
-        case "release":
-            subject.release("later")
-        case "give_up":
-            subject.give_up(Outcome.TIMEOUT, "slow")
+        case "abandon":
+            subject.abandon("later")
+        case "give up":
+            subject.fail(Outcome.TIMEOUT, "slow", final=True)
         case "reopen":
             journal.reopen(make_request().key, by="ana", note="again")
 
@@ -195,8 +195,8 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
     with Journal(careful_url) as journal:
-        claim, attempt = claim_attempt(journal)
-        shown += [repr(journal), str(journal), journal.where, repr(claim), repr(attempt), repr(journal.database._url)]
+        attempt = begin_attempt(journal)
+        shown += [repr(journal), str(journal), journal.where, repr(attempt), repr(journal.database._url)]
         attempt.answer(make_reply())
         with sa.create_engine(careful_url).connect() as connection:
             connection.exec_driver_sql("ALTER TABLE attempts RENAME TO gone")
@@ -206,7 +206,7 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
         shown += traceback.format_exception(broken.value)
     wrong = careful_url.replace("pa55", "pa56")
     with pytest.raises(ConfigError, match="password authentication failed") as refused:
-        claim_call(Journal(wrong))
+        begin_attempt(Journal(wrong))
     shown += traceback.format_exception(refused.value)
     shown += [caplog.text, *capfd.readouterr()]
     secrets = [PASSWORD, PASSWORD.replace("/", "%2F"), PASSWORD.replace("55", "56")]
@@ -217,9 +217,7 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
 def test_a_credential_in_a_providers_words_is_not_stored(url: str, tmp_path: Path) -> None:
     words = "Incorrect API key provided: sk-proj-abcdef123456; header was Bearer abc.def; others: gsk_abcDEF123456, tgp_v1_abc-DEF_123456"
     with Journal(url) as journal:
-        claim, attempt = claim_attempt(journal)
-        attempt.fail(Outcome.AUTHENTICATION, words)
-        claim.give_up(Outcome.AUTHENTICATION, words)
+        begin_attempt(journal).fail(Outcome.AUTHENTICATION, words, final=True)
         tables = journal.export()
     kept = ["Incorrect API key provided: ***; header was *** others: ***, ***"]
     assert tables["attempts"]["reason"].to_list() == tables["calls"]["reason"].to_list() == kept
@@ -228,19 +226,19 @@ def test_a_credential_in_a_providers_words_is_not_stored(url: str, tmp_path: Pat
 def test_a_journal_whose_folder_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "a ?b" / "journal.db"
     with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
-        key = claim_call(journal).key
+        key = begin_attempt(journal).key
     assert place.is_file()
     monkeypatch.setattr(os, "access", lambda path, mode: path != place.parent)
     with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
         assert journal.look(key) is not None
         with pytest.raises(ConfigError, match="must be writable"):
-            claim_call(journal, make_request("another question"))
+            begin_attempt(journal, make_request("another question"))
 
 
 def test_a_journal_that_everybody_could_read_is_limited_to_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with Journal(f"sqlite:///{path}") as journal:
-        claim_call(journal, make_request())
+        begin_attempt(journal, make_request())
     assert path.stat().st_mode & 0o777 == 0o600
     for mode, expected in ((0o644, 0o600), (0o660, 0o660)):
         path.chmod(mode)
@@ -263,27 +261,27 @@ def test_a_damaged_file_is_reported_and_left_as_it_is(tmp_path: Path, damage: st
     }[damage]
     path.write_bytes(content)
     with Journal(f"sqlite:///{path}") as journal, pytest.raises(LakeError, match="damaged"):
-        claim_call(journal, make_request(99))
+        begin_attempt(journal, make_request(99))
     assert path.read_bytes() == content
 
 
 def test_a_locked_database_is_waited_for_and_then_reported(tmp_path: Path, postgres_url: str) -> None:
     path = tmp_path / "journal.db"
     with Journal(f"sqlite:///{path}", patience=0.1) as journal:
-        claim_call(journal)
+        begin_attempt(journal)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LakeError, match="another process keeps it locked"):
-            claim_call(journal, make_request(1))
+            begin_attempt(journal, make_request(1))
         assert journal.status(make_request(0).key) is not None
         other.execute("ROLLBACK")
-        claim_call(journal, make_request(1))
+        begin_attempt(journal, make_request(1))
         other.close()
         assert journal.database._writing.acquire(timeout=1)
         with pytest.raises(LakeError, match="another thread has been writing"):
-            claim_call(journal, make_request(2))
+            begin_attempt(journal, make_request(2))
         journal.database._writing.release()
-        claim_call(journal, make_request(2))
+        begin_attempt(journal, make_request(2))
     with Journal(postgres_url, patience=0.2) as journal:
         attempt = begin_attempt(journal)
         with sa.create_engine(postgres_url).connect() as other_connection:
@@ -297,7 +295,7 @@ def test_the_tables_refuse_half_a_call_and_half_a_record(url: str) -> None:
     """Constraints of the tables apply to writers that bypass the journal."""
     with Journal(url) as journal:
         begin_attempt(journal).answer(make_reply())
-        Records(journal, LEASE).once("cohort", "2026-03-01", lambda: b"x")
+        Records(journal).once("cohort", "2026-03-01", lambda: b"x")
     key = make_request().key
     engine = sa.create_engine(url)
     sa.event.listen(engine, "connect", lambda connection, record: _enforce(connection))
@@ -311,11 +309,10 @@ def test_the_tables_refuse_half_a_call_and_half_a_record(url: str) -> None:
         "UPDATE attempts SET outcome = NULL",
         f"INSERT INTO responses (key, number, body, sha256, stored_at) SELECT '{key}', 2, body, sha256, stored_at FROM responses",
         f"INSERT INTO responses (key, number, body, sha256, stored_at) SELECT '{key}', 1, body, sha256, stored_at FROM responses",
-        f"INSERT INTO attempts (key, number, model, purpose, scope, holder, lease_token, started_at) "
-        f"SELECT '{'0' * 64}', 1, model, purpose, scope, holder, lease_token, started_at FROM attempts",
+        f"INSERT INTO attempts (key, number, model, purpose, scope, holder, token, started_at, expires_at, leased_until) "
+        f"SELECT '{'0' * 64}', 1, model, purpose, scope, holder, token, started_at, expires_at, leased_until FROM attempts",
         "UPDATE records SET body = NULL",
         "UPDATE records SET stored_at = NULL",
-        "UPDATE records SET holder = NULL",
         "UPDATE records SET kind = NULL",
     ):
         with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
@@ -337,7 +334,7 @@ def test_unreachable_servers_and_missing_rights_name_the_setting(postgres_url: s
     )
     for url in unusable:
         with pytest.raises(ConfigError) as refused:
-            claim_call(Journal(url))
+            begin_attempt(Journal(url))
         assert "s3cret" not in str(refused.value)
 
 
@@ -348,11 +345,11 @@ def test_no_new_journal_is_created_next_to_stored_answers(tmp_path: Path, name: 
     path = config.world_home / "journal.db"
     for _ in range(2):
         with Journal.of(config) as journal, pytest.raises(LakeError, match="Restore the journal from a backup"):
-            claim_call(journal)
+            begin_attempt(journal)
         assert not (path.exists() and path.stat().st_size)
         path.touch()
     with Journal.of(config) as journal:
         journal.create()
-        claim_call(journal, make_request())
+        begin_attempt(journal, make_request())
     with Journal.of(config) as journal:
         assert isinstance(begin_call(journal), Busy)

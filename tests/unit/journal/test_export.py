@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from bellwether.errors import LakeError
-from bellwether.journal import Journal, LeaseLost, Outcome, Scope
-from tests.unit.journal.calls import LEASE, START, Clock, begin_attempt, claim_attempt, claim_call, make_reply, make_request
+from bellwether.errors import ConfigError, LakeError
+from bellwether.journal import CostSource, Journal, Outcome, Reply, Scope, Usage
+from tests.unit.journal.calls import START, TIMEOUT, Clock, begin_attempt, make_reply, make_request
 
 UTC = pl.Datetime("us", "UTC")
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
@@ -19,14 +19,11 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 @pytest.fixture
 def tables(journal: Journal, clock: Clock) -> dict[str, pl.DataFrame]:
     slow = begin_attempt(journal, run="week-9")
-    clock.advance(LEASE)
-    claim, quick = claim_attempt(journal, holder="two")
-    quick.fail(Outcome.TIMEOUT, "40 s")
-    claim.release("40 s")
+    clock.advance(TIMEOUT)
+    begin_attempt(journal, holder="two").fail(Outcome.TIMEOUT, "40 s")
     begin_attempt(journal, holder="two", estimate=9).answer(make_reply("ja, 70 %"))
-    with pytest.raises(LeaseLost):
-        slow.answer(make_reply("0.1", cost=5))
-    claim_call(journal, make_request(1)).give_up(Outcome.REFUSAL, "no")
+    slow.answer(make_reply("0.1", cost=5))
+    begin_attempt(journal, make_request(1)).fail(Outcome.REFUSAL, "no", final=True)
     journal.reopen(make_request(1).key, by="ana", note="once more")
     return journal.export()
 
@@ -39,14 +36,10 @@ def test_times_are_utc_money_is_integer_and_bodies_are_bytes(tables: dict[str, p
     assert attempts.filter(key=make_request().key).sort("number").select(
         "number", "outcome", "cost_microdollars", "abandoned_at", "run"
     ).rows() == [
-        (1, "ok", 5, START + LEASE, "week-9"),
+        (1, "ok", 5, START + TIMEOUT, "week-9"),
         (2, "timeout", None, None, None),
         (3, "ok", 120, None, None),
     ]
-
-
-def test_no_lease_token_leaves_the_journal(tables: dict[str, pl.DataFrame]) -> None:
-    assert not [column for frame in tables.values() for column in frame.columns if "token" in column and "tokens" not in column]
 
 
 @pytest.mark.parametrize("column", ["body", "content"])
@@ -78,7 +71,7 @@ def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.Monk
     monkeypatch.setattr(export, "_export_table", meanwhile)
     seen = journal.export()
     monkeypatch.undo()
-    assert (seen["calls"]["state"].to_list(), seen["attempts"]["outcome"].to_list(), seen["responses"].height) == (["claimed"], [None], 0)
+    assert (seen["calls"]["state"].to_list(), seen["attempts"]["outcome"].to_list(), seen["responses"].height) == (["open"], [None], 0)
     assert journal.export()["responses"].height == 1
 
 
@@ -89,9 +82,7 @@ def code_of_page(language: str) -> str:
 
 def test_the_queries_of_the_page_run_on_the_database(url: str, clock: Clock) -> None:
     with Journal(url, clock=clock) as journal:
-        claim, attempt = claim_attempt(journal)
-        attempt.fail(Outcome.MALFORMED, "no JSON", make_reply("?", cost=7))
-        claim.release("no JSON")
+        begin_attempt(journal).fail(Outcome.MALFORMED, "no JSON", make_reply("?", cost=7))
         begin_attempt(journal).answer(make_reply())
     with sa.create_engine(url).connect() as connection:
         found = [connection.exec_driver_sql(query).fetchall() for query in code_of_page("sql").split(";") if query.strip()]
@@ -122,3 +113,53 @@ def test_every_row_is_there_and_empty_tables_have_their_columns(tables: dict[str
     }
     with Journal(f"sqlite:///{tmp_path}/empty.db") as empty:
         assert {name: frame.schema for name, frame in empty.export().items()} == {name: frame.schema for name, frame in tables.items()}
+
+
+# --- JSON lines ------------------------------------------------------------------------------------------------------------
+
+
+def test_answers_are_imported_into_another_journal_as_they_were_and_only_once(url: str, clock: Clock, tmp_path: Path) -> None:
+    reply = Reply(b"\x00\xff", "ja\x00 \ud800 70 %", "weil", "stop", Usage(1, 2, None, 9, CostSource.PROVIDER), 200, "req", 90)
+    lines, again = tmp_path / "answers.jsonl", tmp_path / "again.jsonl"
+    with Journal(url, clock=clock) as journal, Journal(f"sqlite:///{tmp_path}/other.db", clock=clock) as other:
+        begin_attempt(journal, make_request(0), run="week-9").answer(reply)
+        begin_attempt(journal, make_request(1)).answer(make_reply(cost=None))
+        begin_attempt(journal, make_request(2)).fail(Outcome.REFUSAL, "no", final=True)
+        begin_attempt(other, make_request(1)).fail(Outcome.TIMEOUT, "slow")
+        assert journal.export_answers(lines) == 2
+        assert (other.import_answers(lines), other.import_answers(lines), journal.import_answers(lines)) == (2, 0, 0)
+        found = other.answer(make_request(0).key)
+        assert found is not None
+        assert (found.reply, other.spent(Scope(run="week-9")).spent, other.verify()) == (reply, 9, 2)
+        assert other.export_answers(again) == 2
+    assert again.read_bytes() == lines.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"content": "0.7"', '"content": "0.8"', "line 2: sha256 is '"),
+        ('"key": "', '"key": "0', "line 2: key is '0"),
+        (
+            '"cost_microdollars": 120',
+            '"cost_microdollars": 121',
+            "line 2: cost_microdollars is 121, but the journal's answer of call .* has 120",
+        ),
+        ('"cost_microdollars": 120', '"cost_microdollars": -1', "line 2: cost_microdollars is -1"),
+        ('"run": null, ', "", "line 2: run is "),
+        ("{", "[", "line 2: this is no answer"),
+    ],
+)
+def test_a_line_that_differs_is_named_and_nothing_is_imported(journal: Journal, tmp_path: Path, old: str, new: str, said: str) -> None:
+    lines = tmp_path / "answers.jsonl"
+    with Journal(f"sqlite:///{tmp_path}/other.db") as other:
+        for number in range(2):
+            begin_attempt(other, make_request(number)).answer(make_reply())
+        other.export_answers(lines)
+    texts = lines.read_text().splitlines(keepends=True)
+    known = next(number for number in range(2) if make_request(number).key in texts[1])
+    begin_attempt(journal, make_request(known)).answer(make_reply())
+    lines.write_text(texts[0] + texts[1].replace(old, new, 1))
+    with pytest.raises(ConfigError, match=f"answers.jsonl, {said}"):
+        journal.import_answers(lines)
+    assert journal.counts()["calls"].sum() == 1

@@ -134,7 +134,7 @@ def client(journal: Journal, wire: Any, time: SimulatedTime | None = None, **opt
         "seed": 7,
     }
     model_client = ModelClient(journal, wire=wire, **{**defaults, **options})
-    time.is_busy = lambda: not model_client._writer.is_idle
+    time.is_busy = lambda: bool(model_client.journal_work)
     return model_client
 
 

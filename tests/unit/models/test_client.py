@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -12,13 +13,14 @@ from typing import Any
 import pytest
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.journal import Journal, Outcome, Scope, State, Usage
+from bellwether.journal import Journal, Outcome, Request, Scope, State, Usage
 from bellwether.models.attempt_outcomes import AttemptResult, Stop
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, journal_model_name
 from bellwether.models.keys import Endpoint
 from bellwether.models.response import ToolCall
 from bellwether.models.transport import ModelCall
 from tests.shared import until
+from tests.unit.journal.calls import Clock, begin_attempt
 from tests.unit.models.scripted_client import (
     COST,
     MOST,
@@ -394,7 +396,7 @@ async def test_an_unknown_price_within_a_budget_is_refused_before_anything_is_se
 
 async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_once(journal: Journal) -> None:
     async def script(call: ModelCall) -> AttemptResult:
-        if call.messages in (question(0), question(1)):
+        if cut.count <= 2:
             return make_result()
         await asyncio.Event().wait()
         return make_result()
@@ -413,7 +415,7 @@ async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_onc
     assert {status.state for status in journal.pending()} == {State.OPEN}
     async with client(journal, wire := FakeWire()) as asking:
         found = await ask_all(asking, range(30))
-    assert [one.reused for one in found] == [True] * 2 + [False] * 28
+    assert sum(one.reused for one in found) == 2
     assert wire.count == 28
 
 
@@ -426,7 +428,7 @@ def test_a_loop_that_is_torn_down_with_all_its_tasks_at_once_leaves_no_call_clai
     async def script(call: ModelCall) -> AttemptResult:
         if wire.count == 9:
             asyncio.get_running_loop().call_soon(interrupt)
-        if call.messages in (question(0), question(1)):
+        if wire.count <= 2:
             return make_result()
         await asyncio.Event().wait()
         return make_result()
@@ -509,14 +511,14 @@ async def test_a_transport_that_breaks_leaves_no_call_claimed(journal: Journal) 
 async def test_a_journal_that_cannot_be_written_for_a_while_loses_no_answer(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, error: BellwetherError
 ) -> None:
-    together, broken = journal.together, iter([True, True])
+    write, broken = journal.database.write, iter([True, True])
 
-    def flaky(works: Any) -> Any:
+    def flaky(doing: str, work: Any) -> Any:
         if wire.count and next(broken, False):
             raise error
-        return together(works)
+        return write(doing, work)
 
-    monkeypatch.setattr(journal, "together", flaky)
+    monkeypatch.setattr(journal.database, "write", flaky)
     async with client(journal, wire := FakeWire()) as asking:
         assert (await ask(asking)).content == "0.7"
     assert wire.count == 1
@@ -526,9 +528,6 @@ async def test_a_journal_that_cannot_be_written_for_a_while_loses_no_answer(
 
 
 async def test_what_another_process_is_asking_is_waited_for(journal: Journal) -> None:
-    from bellwether.journal import Request
-    from tests.unit.journal.calls import begin_attempt
-
     entry = model()
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
     attempt = begin_attempt(journal, request, "elsewhere")
@@ -544,12 +543,7 @@ async def test_what_another_process_is_asking_is_waited_for(journal: Journal) ->
     assert (answer.content, answer.reused, wire.count, len(time.slept)) == ("0.2", True, 0, 3)
 
 
-async def test_a_call_whose_holder_never_comes_back_is_taken_over_when_its_lease_ends(tmp_path: Path) -> None:
-    from datetime import timedelta
-
-    from bellwether.journal import Request
-    from tests.unit.journal.calls import Clock, begin_attempt
-
+async def test_a_call_whose_holder_never_comes_back_is_repeated_when_its_time_is_over(tmp_path: Path) -> None:
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
@@ -564,12 +558,8 @@ async def test_a_call_whose_holder_never_comes_back_is_taken_over_when_its_lease
     assert [outcome for _, outcome, _ in attempts(journal)] == ["abandoned", "ok"]
 
 
-async def test_a_lease_that_was_lost_gives_the_answer_that_counts(tmp_path: Path) -> None:
-    from datetime import timedelta
-
-    from bellwether.journal import Request
-    from tests.unit.journal.calls import Clock, begin_attempt
-
+@pytest.mark.parametrize(("late", "end"), [("0.9", "answer"), (None, "final"), (None, "again")])
+async def test_an_attempt_that_was_outrun_gives_the_answer_that_counts(tmp_path: Path, late: str | None, end: str) -> None:
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
@@ -577,12 +567,12 @@ async def test_a_lease_that_was_lost_gives_the_answer_that_counts(tmp_path: Path
     def script(call: ModelCall) -> AttemptResult:
         clock.advance(timedelta(hours=1))
         begin_attempt(journal, request, "elsewhere").answer(make_result("0.2").reply)
-        return make_result("0.9")
+        return make_failure(Outcome.TIMEOUT, None) if end == "again" else make_result(late)
 
-    async with client(journal, FakeWire(script)) as asking:
+    async with client(journal, wire := FakeWire(script)) as asking:
         answer = await ask(asking)
-    assert (answer.content, answer.reused) == ("0.2", True)
-    assert attempts(journal) == [(1, "ok", COST), (2, "ok", COST)]
+    assert (answer.content, answer.reused, wire.count) == ("0.2", True, 1)
+    assert [outcome for _, outcome, _ in attempts(journal)] == [{"answer": "ok", "final": "malformed", "again": "timeout"}[end], "ok"]
 
 
 async def test_two_entries_of_one_name_are_refused(journal: Journal) -> None:

@@ -7,6 +7,7 @@ import itertools
 import selectors
 from collections.abc import Coroutine, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -20,7 +21,7 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Journal, Outcome
 from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
-from bellwether.models.limits import Rate, Slots
+from bellwether.models.scheduler import Rate, Rates, Scheduler
 from bellwether.models.transport import ModelCall
 from tests.unit.models.scripted_client import COST, MOST, FakeWire, SimulatedTime, ask, ask_all, client, make_failure, make_result, model
 
@@ -29,6 +30,12 @@ from tests.unit.models.scripted_client import COST, MOST, FakeWire, SimulatedTim
 def journal(tmp_path: Path) -> Iterator[Journal]:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as opened:
         yield opened
+
+
+async def slowly(call: ModelCall) -> AttemptResult:
+    """Take longer than a few calls take to begin."""
+    await asyncio.sleep(0.1)
+    return make_result()
 
 
 async def shortly(call: ModelCall) -> AttemptResult:
@@ -40,15 +47,15 @@ async def shortly(call: ModelCall) -> AttemptResult:
 
 
 async def test_no_more_calls_are_under_way_than_the_model_takes(journal: Journal) -> None:
-    async with client(journal, wire := FakeWire(shortly)) as asking:
-        await ask_all(asking, range(20), of=model(concurrency=3))
-    assert (wire.most, wire.count) == (3, 20)
+    async with client(journal, wire := FakeWire(slowly)) as asking:
+        await ask_all(asking, range(9), of=model(concurrency=3))
+    assert (wire.most, wire.count) == (3, 9)
 
 
 async def test_no_more_calls_are_under_way_than_the_run_takes(journal: Journal) -> None:
-    async with client(journal, wire := FakeWire(shortly), limits=Limits(concurrency=4)) as asking:
-        await asyncio.gather(ask_all(asking, range(10)), ask_all(asking, range(10), of=model("other")))
-    assert (wire.most, wire.count) == (4, 20)
+    async with client(journal, wire := FakeWire(slowly), limits=Limits(concurrency=4)) as asking:
+        await asyncio.gather(ask_all(asking, range(6)), ask_all(asking, range(6), of=model("other")))
+    assert (wire.most, wire.count) == (4, 12)
 
 
 async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal: Journal) -> None:
@@ -127,77 +134,47 @@ async def test_a_call_waits_for_the_real_costs_of_another_process_and_ends_with_
 
 
 async def test_a_limit_that_cannot_be_shared_is_an_error_and_no_call_passes_it(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unreachable:
-        def __init__(self, *_: Any) -> None:
-            self.max_rate, self.time_period = 1, 1
+    def unreachable(*_: Any) -> float:
+        raise LakeError("the server does not answer")
 
-        async def acquire(self, amount: float) -> None:
-            raise LakeError("the server does not answer")
-
-        def limiter(self, *_: Any) -> Unreachable:
-            return self
-
-        slots = close = lambda *_: None
-
-    monkeypatch.setattr(journal, "shared_limits", Unreachable)
+    monkeypatch.setattr(journal.limits, "reserve", unreachable)
     async with client(journal, wire := FakeWire()) as asking:
         with pytest.raises(LakeError, match="does not answer"):
             await ask(asking, of=model(requests_per_minute=600))
     assert wire.count == 0
 
 
-async def test_slots_are_taken_in_order_and_a_waiter_that_leaves_blocks_nobody() -> None:
-    slots, order = Slots(1), []
-
-    async def take(name: str) -> None:
-        await slots.take()
-        order.append(name)
-
-    await take("a")
-    waiting = [asyncio.create_task(take(name)) for name in "bcd"]
-    await asyncio.sleep(0)
-    waiting[0].cancel()
-    slots.give_back()
-    await asyncio.sleep(0)
-    waiting[1].cancel()  # has its slot already, or has just received it
-    slots.give_back()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    assert order[0] == "a"
-    assert order[-1] == "d"
+async def test_two_clients_on_a_journal_share_the_limit_of_a_model(journal: Journal) -> None:
+    """Each stands for a process."""
+    wire = FakeWire(slowly)
+    how: dict[str, Any] = {"sleep": lambda seconds: asyncio.sleep(0.01), "now": monotonic}
+    async with client(journal, wire, **how) as one, client(journal, wire, **how) as other:
+        await asyncio.gather(ask_all(one, range(5), of=model(concurrency=3)), ask_all(other, range(5, 10), of=model(concurrency=3)))
+    assert (wire.most, wire.count) == (3, 10)
 
 
-async def test_a_slot_given_to_somebody_who_leaves_at_that_moment_goes_to_the_next() -> None:
-    slots = Slots(1)
-    await slots.take()
-    first, second = asyncio.create_task(slots.take()), asyncio.create_task(slots.take())
-    await asyncio.sleep(0)
-    slots.give_back()
-    first.cancel()
-    await asyncio.wait_for(second, 60)
-    assert slots.taken == 1
-
-
-def test_slots_are_halved_by_a_refusal_and_grow_by_one_in_a_round_of_successes() -> None:
-    slots = Slots(100)
-    slots.taken = 40
-    slots.narrow()
-    assert slots.width == 20
-    for _ in range(20):
-        slots.widen()
-    assert 20.9 < slots.width < 21.0
-    for _ in range(10):
-        slots.narrow()
-    assert slots.width >= 1
+async def test_requests_in_flight_are_halved_by_a_refusal_and_grow_by_one_in_a_round_of_successes(journal: Journal) -> None:
+    entry = model(concurrency=100)
+    scheduler = Scheduler(
+        entry, Rates(journal.limits, "run", Limits()), journal.limits, retry=Retry(), rng=Random(1), now=lambda: 0.0, sleep=asyncio.sleep
+    )
+    record = partial(scheduler.record_attempt, started=0.0, tokens=0.0)
+    scheduler.in_flight = 40
+    record(make_failure(Outcome.RATE_LIMIT, 429))
+    scheduler.in_flight = 20
+    assert scheduler.is_full
+    for _ in range(21):
+        record(make_result())
+    assert not scheduler.is_full
+    scheduler.in_flight = 21
+    assert scheduler.is_full
     for _ in range(10_000):
-        slots.widen()
-    assert slots.width == 100
+        record(make_result())
+    scheduler.in_flight = 99
+    assert not scheduler.is_full
 
 
 # --- per minute ------------------------------------------------------------------------------------------------------
-
-
-async def at_once(wait: Any) -> None:
-    await wait
 
 
 class JumpingSelector(selectors.DefaultSelector):
@@ -223,15 +200,30 @@ def run_simulated(work: Coroutine[Any, Any, Any]) -> Any:
         loop.close()
 
 
-def waits(rate: Rate, *steps: tuple[str, float]) -> list[float]:
+class Buckets:
+    """Source of one bucket, on the clock of the loop."""
+
+    def limiter(self, name: str, max_rate: float, time_period: float) -> Buckets:
+        self._per_unit, self._period, self._until = time_period / max_rate, time_period, 0.0
+        return self
+
+    async def acquire(self, amount: float = 1) -> None:
+        now = asyncio.get_running_loop().time()
+        self._until = max(self._until, now) + amount * self._per_unit
+        await asyncio.sleep(max(0.0, self._until - now - self._period))
+
+    async def pause(self, seconds: float) -> None: ...
+
+
+def waits(size: tuple[int, ...], *steps: tuple[str, float]) -> list[float]:
     """Take or correct units in turn, and return the seconds that each step took."""
 
     async def work() -> list[float]:
-        found, loop = [], asyncio.get_running_loop()
+        rate, found, loop = Rate(Buckets(), "model", *size), [], asyncio.get_running_loop()
         for step, amount in steps:
             started = loop.time()
             if step == "take":
-                await rate.take(amount, at_once)
+                await rate.take(amount)
             else:
                 rate.correct(amount)
             found.append(loop.time() - started)
@@ -242,20 +234,20 @@ def waits(rate: Rate, *steps: tuple[str, float]) -> list[float]:
 
 def test_a_bucket_of_tokens_is_taken_at_once_and_then_at_its_rate() -> None:
     """1,200 a minute are 20 a second."""
-    assert waits(Rate(1200), ("take", 1200), ("take", 20), ("take", 40)) == pytest.approx([0, 1, 2], abs=0.05)
+    assert waits((1200,), ("take", 1200), ("take", 20), ("take", 40)) == pytest.approx([0, 1, 2], abs=0.05)
 
 
 def test_what_a_call_used_beyond_its_estimate_is_paid_by_the_next_and_what_it_did_not_use_is_not() -> None:
     steps = (("take", 1200), ("correct", -500), ("take", 500), ("correct", 20), ("take", 0))
-    assert waits(Rate(1200), *steps) == pytest.approx([0, 0, 0, 0, 1], abs=0.05)
+    assert waits((1200,), *steps) == pytest.approx([0, 0, 0, 0, 1], abs=0.05)
 
 
 def test_a_call_larger_than_the_bucket_passes_and_its_rest_is_owed() -> None:
-    assert waits(Rate(1200), ("take", 1220), ("take", 0)) == pytest.approx([0, 1], abs=0.05)
+    assert waits((1200,), ("take", 1220), ("take", 0)) == pytest.approx([0, 1], abs=0.05)
 
 
 def test_requests_are_evenly_spaced() -> None:
-    assert waits(Rate(120, 1), *[("take", 1)] * 4) == pytest.approx([0, 0.5, 0.5, 0.5], abs=0.05)
+    assert waits((120, 1), *[("take", 1)] * 4) == pytest.approx([0, 0.5, 0.5, 0.5], abs=0.05)
 
 
 @pytest.mark.parametrize("of_run", [False, True])

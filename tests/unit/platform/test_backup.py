@@ -52,7 +52,7 @@ def settings_of_home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     lake.write(SERIES, (), series(), run_id="r")
     lake.write(FORECASTS, ("2025q3", "a/b"), forecasts(forecaster="a/b"), run_id="r")
     with Journal(config.journal_url) as journal:
-        Records(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")
+        Records(journal, "r").once("universe", "2026-03-01", lambda: b"answered")
     day = datetime(2026, 3, 1, tzinfo=UTC)
     Submissions(config.submissions_path).add(pl.DataFrame([("mine", "kalshi:K", day, 0.5, day)], schema=SCHEMA, orient="row"))
     return config
