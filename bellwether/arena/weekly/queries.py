@@ -118,7 +118,9 @@ def query_agent(read: TableReader, cohort: date, family: str) -> Mapping[str, pl
     agent = AgentKey(cohort, family).agent_id
     is_agent = pl.col("agent_id") == agent
     if read(AGENTS).filter(is_agent).is_empty():
-        raise ConfigError(f"showing {agent}: the family is not in the cohort {cohort}; `bellwether arena explain {cohort}` lists its families")
+        raise ConfigError(
+            f"showing {agent}: the family is not in the cohort {cohort}; `bellwether arena explain {cohort}` lists its families"
+        )
     refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
     decisions = read(DECISIONS).filter(is_agent).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
     return {
