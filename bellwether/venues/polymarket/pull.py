@@ -35,7 +35,7 @@ from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.clob_wire import PriceHistory, parse_histories, parse_winners
-from bellwether.venues.polymarket.resolution import build_resolutions
+from bellwether.venues.polymarket.resolution import list_unresolved
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets
 from bellwether.venues.records import RecordType
@@ -230,7 +230,7 @@ class PolymarketDay(VenueDay):
     def list_open_markets(self, puller: Puller, markets: Markets) -> list[str]:
         """Return the sorted ids of the markets whose resolution is not final."""
         winners = pl.concat([POLYMARKET_WINNERS.empty(), *(records.rows for records in self.parse_winners(puller))])
-        return build_resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
+        return list_unresolved(markets.rows.lazy(), winners.lazy())
 
 
 async def pull_day(

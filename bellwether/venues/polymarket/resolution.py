@@ -7,7 +7,7 @@ Contradictory sources give no outcome. Every resolution names its rule and conta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from functools import reduce
@@ -49,20 +49,7 @@ RESOLUTION = ("status", "outcome", "winner", "settlement_value", "outcome_reason
 
 def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
     """Build rows of clean/resolutions from rows of raw/polymarket_markets and raw/polymarket_winners."""
-    rows = markets.select(
-        "day",
-        "market_id",
-        "condition_id",
-        "token_ids",
-        "known_at",
-        *(name for name in EVIDENCE if name not in ("market_id", "winners", "is_50_50")),
-    ).collect()
-    rows = rows.with_columns(key=normalize_condition(pl.col("condition_id")))
-    flagged = winners.with_columns(key=normalize_condition(pl.col("condition_id")))
-    flags = _collect_flags(rows, flagged.join(rows.lazy().select("day", "key"), on=["day", "key"], how="semi").collect())
-    evidence = rows.join(flags, on=["day", "key"], how="left", maintain_order="left")
-    resolved = resolve_markets(evidence.select("day", "condition_id", "known_at", "clob_known_at", *EVIDENCE))
-    table = resolved.select(
+    table = _resolve(markets, winners).select(
         "day",
         venue=pl.lit("polymarket"),
         market_id="market_id",
@@ -81,6 +68,28 @@ def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFr
         known_at=pl.max_horizontal("known_at", "clob_known_at"),
     )
     return RESOLUTIONS.validate(table.sort(RESOLUTIONS.order))
+
+
+def list_unresolved(markets: pl.LazyFrame, winners: pl.LazyFrame) -> list[str]:
+    """Return the sorted ids of the markets whose resolution is not final. Arguments: as of `build_resolutions`."""
+    return _resolve(markets, winners).filter(~pl.col("final"))["market_id"].sort().to_list()
+
+
+def _resolve(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
+    """Return the evidence about markets and their resolutions."""
+    rows = markets.select(
+        "day",
+        "market_id",
+        "condition_id",
+        "token_ids",
+        "known_at",
+        *(name for name in EVIDENCE if name not in ("market_id", "winners", "is_50_50")),
+    ).collect()
+    rows = rows.with_columns(key=normalize_condition(pl.col("condition_id")))
+    flagged = winners.with_columns(key=normalize_condition(pl.col("condition_id")))
+    flags = _collect_flags(rows, flagged.join(rows.lazy().select("day", "key"), on=["day", "key"], how="semi").collect())
+    evidence = rows.join(flags, on=["day", "key"], how="left", maintain_order="left")
+    return resolve_markets(evidence.select("day", "condition_id", "known_at", "clob_known_at", *EVIDENCE))
 
 
 def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
@@ -102,13 +111,12 @@ def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame
 def resolve_markets(evidence: pl.DataFrame) -> pl.DataFrame:
     """Add each market's resolution, the columns `RESOLUTION`, to the table `evidence`, which has at least the columns `EVIDENCE`."""
     classified = evidence.with_columns(**_classify_evidence()).with_columns(_find_flagged(evidence)).with_columns(**_draw_conclusions())
-    rules = _rules()
-    decided = classified.with_columns(rule=_first(rules, "rule"))
-    judged = decided.with_columns(
-        status=_first(rules, "status"), outcome_reason=_first(rules, "reason"), final=_first(rules, "final"), place=_first(rules, "place")
+    decided = classified.with_columns(rule=_name_first(RULES)).join(_CONSEQUENCES, on="rule", how="left", maintain_order="left")
+    place = (
+        pl.when(pl.col("taken_from") == "flag").then("flag_place").when(pl.col("taken_from") == "price").then(pl.col("top").cast(pl.Int64))
     )
     settled = pl.col("status") == "settled"
-    resolved = judged.with_columns(
+    resolved = decided.with_columns(final=pl.col("final").fill_null(pl.col("is_old")), place=place).with_columns(
         winner=pl.col("outcomes").list.get(pl.col("place"), null_on_oob=True),
         settlement_value=pl.when(settled).then(_compute_value()),
         settled_at=pl.when(settled).then(pl.max_horizontal("closed_at", "uma_end_at")),
@@ -177,23 +185,18 @@ def _draw_conclusions() -> dict[str, pl.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRule:
-    """Rule of resolution: the condition `applies`, and the status and other columns that follow. place: position of the winner among the
-    outcomes.
+    """Rule of resolution: the condition `applies`, and the status and reason that follow.
+
+    final: whether the resolution is final; None: once `SILENCE` has passed. taken_from: source of the winner's position, the CLOB's "flag" or the
+    highest "price"; None without a winner.
     """
 
     name: str
     applies: pl.Expr
     status: str
-    reason: str | None
-    final: pl.Expr = field(default_factory=lambda: pl.lit(False))
-    place: pl.Expr = field(default_factory=lambda: pl.lit(None, pl.Int64))
-
-    def part(self, name: str) -> pl.Expr:
-        """Return one column of the rule's resolution. name: rule, status, reason, final or place."""
-        texts = {"rule": self.name, "status": self.status, "reason": self.reason}
-        if name in texts:
-            return pl.lit(texts[name], pl.String)
-        return self.final if name == "final" else self.place.cast(pl.Int64)
+    outcome_reason: str | None
+    final: bool | None = False
+    taken_from: str | None = None
 
 
 def _rules() -> tuple[ResolutionRule, ...]:
@@ -202,32 +205,42 @@ def _rules() -> tuple[ResolutionRule, ...]:
     decided = uma.is_in(["proposed", "resolved", "settled"]).fill_null(False)
     void = pl.col("half") | (pl.col("all_equal") & (pl.col("by_uma") | pl.col("is_50_50").is_null()))
     one_flag, corners, by_uma = pl.col("flags") == 1, pl.col("at_corners"), pl.col("by_uma")
-    top, flagged, over, old = pl.col("top"), pl.col("flag_place"), pl.lit(True), pl.col("is_old")
     return (
         ResolutionRule("disputed", (uma == "disputed").fill_null(False), "disputed", "disputed"),
         ResolutionRule("proposed", (uma == "proposed").fill_null(False) & closed, "determined", "undetermined"),
         ResolutionRule("decided but not closed", ~closed & decided, "determined", "undetermined"),
         ResolutionRule("not closed", ~closed, "active", "undetermined"),
         ResolutionRule("no word of UMA", ~pl.col("is_over"), "closed", "undetermined"),
-        ResolutionRule("sources contradict each other", pl.col("disagree"), "settled", "contradictory evidence", old),
-        ResolutionRule("all prices 0: never resolved", pl.col("all_zero"), "closed", "undetermined", old),
-        ResolutionRule("scalar market", pl.col("is_scalar"), "settled", "scalar", over),
-        ResolutionRule("half and half", void, "settled", "void", over),
-        ResolutionRule("winner flag and prices", one_flag & corners, "settled", None, over, flagged),
-        ResolutionRule("winner flag", one_flag, "settled", None, over, flagged),
-        ResolutionRule("prices after UMA's word", corners & by_uma, "settled", None, over, top),
-        ResolutionRule("prices long after the close", corners, "settled", None, over, top),
-        ResolutionRule("prices near 0 and 1", pl.col("near_corners") & by_uma, "settled", "unknown result", old),
-        ResolutionRule("fractional prices", pl.col("adds_up") & by_uma, "settled", "scalar", over),
-        ResolutionRule("no prices that say it", by_uma, "settled", "unknown result", old),
-        ResolutionRule("silent, prices do not say it", pl.lit(True), "closed", "undetermined", old),
+        ResolutionRule("sources contradict each other", pl.col("disagree"), "settled", "contradictory evidence", None),
+        ResolutionRule("all prices 0: never resolved", pl.col("all_zero"), "closed", "undetermined", None),
+        ResolutionRule("scalar market", pl.col("is_scalar"), "settled", "scalar", True),
+        ResolutionRule("half and half", void, "settled", "void", True),
+        ResolutionRule("winner flag and prices", one_flag & corners, "settled", None, True, "flag"),
+        ResolutionRule("winner flag", one_flag, "settled", None, True, "flag"),
+        ResolutionRule("prices after UMA's word", corners & by_uma, "settled", None, True, "price"),
+        ResolutionRule("prices long after the close", corners, "settled", None, True, "price"),
+        ResolutionRule("prices near 0 and 1", pl.col("near_corners") & by_uma, "settled", "unknown result", None),
+        ResolutionRule("fractional prices", pl.col("adds_up") & by_uma, "settled", "scalar", True),
+        ResolutionRule("no prices that say it", by_uma, "settled", "unknown result", None),
+        ResolutionRule("silent, prices do not say it", pl.lit(True), "closed", "undetermined", None),
     )
 
 
-def _first(rules: Sequence[ResolutionRule], name: str) -> pl.Expr:
-    """Return the column `name` (as in `ResolutionRule.part`) of the first rule that applies to each market."""
-    last = rules[-1].part(name)
-    return reduce(lambda rest, rule: pl.when(rule.applies).then(rule.part(name)).otherwise(rest), reversed(rules[:-1]), last)
+RULES = _rules()
+#: What follows from each rule.
+_CONSEQUENCES = pl.DataFrame(
+    [(rule.name, rule.status, rule.outcome_reason, rule.final, rule.taken_from) for rule in RULES],
+    schema={"rule": pl.String, "status": pl.String, "outcome_reason": pl.String, "final": pl.Boolean, "taken_from": pl.String},
+    orient="row",
+)
+
+
+def _name_first(rules: Sequence[ResolutionRule]) -> pl.Expr:
+    """Return the name of the first rule that applies to each market."""
+    names = [pl.lit(rule.name) for rule in rules]
+    return reduce(
+        lambda rest, pair: pl.when(pair[0].applies).then(pair[1]).otherwise(rest), zip(rules[-2::-1], names[-2::-1], strict=True), names[-1]
+    )
 
 
 def _compute_value() -> pl.Expr:

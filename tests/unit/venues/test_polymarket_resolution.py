@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bellwether.tables.clean import RESOLUTIONS
 from bellwether.venues.polymarket.clob_wire import parse_winners
-from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, _rules, build_resolutions, resolve_markets
+from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, RULES, SILENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_markets
 from tests.unit.venues.polymarket_objects import DAY, NO, ORIGIN, YES, clob_market, market
 
@@ -237,10 +237,10 @@ def cells(text: str) -> list[list[str]]:
 
 def test_the_rules_stand_in_their_order_with_what_they_say() -> None:
     listed = [row for row in cells(section_of_page("What an outcome is")) if row[0].startswith("`")]
-    assert [row[0].strip("`") for row in listed] == [rule.name for rule in _rules()]
-    assert [row[2] for row in listed] == [rule.status for rule in _rules()]
-    for row, rule in zip(listed, _rules(), strict=True):
-        assert row[3] == rule.reason if rule.reason else row[3].startswith("the ")
+    assert [row[0].strip("`") for row in listed] == [rule.name for rule in RULES]
+    assert [row[2] for row in listed] == [rule.status for rule in RULES]
+    for row, rule in zip(listed, RULES, strict=True):
+        assert row[3] == rule.outcome_reason if rule.outcome_reason else row[3].startswith("the ")
     assert f"{SILENCE.days} days" in section_of_page("What an outcome is")
 
 
