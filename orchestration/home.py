@@ -59,6 +59,8 @@ def prepare(config: Settings) -> Path:
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    # One planned event per table and run. An event per partition takes 10 ms of CPU each.
+    os.environ.setdefault("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "true")
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(config.dagster_home)))
     require_whole_home(config)
     with storage_errors(home):
