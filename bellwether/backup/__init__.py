@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bellwether.backup.backup import backup
+from bellwether.backup.backup import backup, select_expired
 from bellwether.backup.restore import restore
-from bellwether.backup.retention import select_expired
 
 __all__ = ["backup", "restore", "select_expired"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,6 @@ from urllib.parse import quote
 
 from bellwether import __version__
 from bellwether.backup.manifest import FILE, FORMAT, BackupManifest, backup_name, backup_time, list_files
-from bellwether.backup.retention import select_expired
 from bellwether.database import DatabaseSchema, convert_driver_error, open_read_only, parse_url, verify_file
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
@@ -169,3 +169,19 @@ def _copy_sqlite(source: Path, target: Path, schema: DatabaseSchema, doing: str)
 def _copy_database(source: Path, target: Path) -> None:
     with open_read_only(source) as database, closing(sqlite3.connect(target)) as copy:
         database.backup(copy)
+
+
+def select_expired(times: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
+    """Return the times (UTC) of the backups to delete, oldest first.
+
+    times: of all backups. The `newest` are retained, and the last one in each of the latest `weeks` ISO weeks and `months` months with a backup. The
+    newest one is always retained.
+    """
+    ordered = sorted(set(times), reverse=True)
+    retained = set(ordered[: max(newest, 1)])
+    for most, format_period in ((weeks, "%G %V"), (months, "%Y %m")):
+        last: dict[str, datetime] = {}
+        for at in ordered:
+            last.setdefault(at.strftime(format_period), at)
+        retained |= set(list(last.values())[:most])
+    return sorted(set(ordered) - retained)
