@@ -203,7 +203,7 @@ def leaderboard(releases: tuple[str, ...]) -> None:
     print_date(find_publication_date())
 
 
-#: Refused lines that are printed; all are in the file that --refused names.
+#: Maximum number of refused lines that are printed.
 _SHOWN = 20
 
 
@@ -215,15 +215,15 @@ _SHOWN = 20
     type=DAY,
     help="Week of the arena (its Sunday), if FILE has no such column.",
 )
-@click.option("--refused", type=click.Path(dir_okay=False, path_type=Path), help="Write refused lines with reasons to this CSV file.")
 @click.option("--dry-run", is_flag=True, help="Check every line; store nothing.")
-def submit(file: Path, forecaster: str | None, week: datetime | None, refused: Path | None, *, dry_run: bool) -> None:
+def submit(file: Path, forecaster: str | None, week: datetime | None, *, dry_run: bool) -> None:
     """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
 
-    Accepted forecasts become a forecaster of the benchmark, and of the arena in the weeks of their markets. Forecasts that are already stored stay unchanged. If lines are refused, the others are stored, and the command exits with 1.
+    They become a forecaster of the benchmark, and of the arena in the weeks of their markets. Forecasts that are already stored stay unchanged. If
+    any line is refused, nothing is stored, and the command exits with 1.
     """
     from bellwether.submissions import Submissions, validate_rows
-    from bellwether.submissions.files import assign_week, read_forecasts, write_refused
+    from bellwether.submissions.files import assign_week, read_forecasts
     from bellwether.submissions.weeks import load_arena_families, load_markets, load_weeks
 
     config = settings()
@@ -235,27 +235,27 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     with nullcontext() if dry_run else store.lock():
         markets = load_markets(lake)
         checked = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
-        if not dry_run:
+        stores = not (dry_run or checked.refused.height)
+        if stores:
             store.add(checked.accepted)
     refused_lines = [(table.place(row), reason) for row, reason in checked.refused.head(_SHOWN).iter_rows()]
-    if refused is not None:
-        write_refused(refused, table, checked.refused)
     for place, reason in refused_lines:
         console().print(f"{place}: {visible(reason)}", markup=False, highlight=False, soft_wrap=True)
     if (more := checked.refused.height - len(refused_lines)) > 0:
-        console().print(f"and {more:,} more{'' if refused else '; --refused FILE writes them all'}")
+        console().print(f"and {more:,} more")
     valid = pl.concat([checked.accepted, checked.unchanged])
     names, in_the_arena = sorted(valid["forecaster"].unique()), weeks.count_fitting(valid)
-    verb = "would be accepted" if dry_run else "accepted"
+    verb = "accepted" if stores else "valid"
     unchanged = f"{checked.unchanged.height:,} unchanged, " if checked.unchanged.height else ""
     console().print(f"{checked.accepted.height:,} forecasts {verb}, {unchanged}{checked.refused.height:,} refused")
     if in_the_arena:
         console().print(f"{in_the_arena:,} of them are on a market of their week in the arena")
-    if names and not dry_run:
+    if names and stores:
         console().print(f"Next: `bellwether release` scores {', '.join(names[:5])} on the questions of a release.")
         if in_the_arena:
             console().print("`bellwether arena run` ranks them with the arena's families.")
-    if checked.refused.height:
+    if refused_lines:
+        console().print("Nothing was stored; correct or remove the refused lines.")
         sys.exit(1)
 
 

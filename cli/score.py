@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import cloup
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bellwether.calibration.bootstrap import MIN_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.scoring.score import score as score_files
 from bellwether.scoring.text_tables import print_result
-from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 
 
@@ -57,7 +50,6 @@ from cli.options import AS_JSON
     cloup.option("--at", metavar="COLUMN", help="Time of the forecast, for --keep and --before."),
     cloup.option("--before", metavar="COLUMN", help="Exclude forecasts at or after this time, such as the close."),
     cloup.option("--skip-unresolved", is_flag=True, help="Exclude rows without an outcome."),
-    cloup.option("--clip", is_flag=True, help="Clip rounding errors beyond 0 and 1."),
     cloup.option("--fractional", is_flag=True, help="Accept outcomes between 0 and 1."),
 )
 @cloup.option_group(
@@ -73,13 +65,6 @@ from cli.options import AS_JSON
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         help="Level of the intervals.",
     ),
-    cloup.option(
-        "--replicates",
-        default=1_000,
-        show_default=True,
-        type=click.IntRange(0, 1_000_000),
-        help="Replicates of simulated distributions: at least 200, or 0 for no calibration test.",
-    ),
     cloup.option("--seed", default=1950, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of simulated distributions."),
 )
 @cloup.option_group(
@@ -90,14 +75,11 @@ from cli.options import AS_JSON
 def score(files: tuple[Path, ...], *, html: Path | None, as_json: bool, **options: Any) -> None:
     """Score forecasts in CSV, Parquet or JSON-lines files.
 
-    Columns are recognised by common names (probability, outcome, model, question_id, series, weight, market_price ...) or named by options. docs/scoring.md
-    explains the files and the tables.
+    Columns have one of a few names (probability, outcome, forecaster, question_id, series, weight, market_price) or are named by options.
+    docs/scoring.md explains the files and the tables.
     """
-    if 0 < options["replicates"] < MIN_REPLICATES:
-        raise click.BadParameter(f"{options['replicates']} is too few; give at least {MIN_REPLICATES}, or 0", param_hint="--replicates")
     _require_no_overwrite(files, options["outcomes"], html)
-    with _progress() as tell:
-        result = score_files(list(files), progress=tell, **options)
+    result = score_files(list(files), **options)
     if as_json:
         emit(result.to_dict())
     else:
@@ -112,16 +94,3 @@ def _require_no_overwrite(files: tuple[Path, ...], outcomes: Path | None, html: 
     read = {path.resolve() for path in (*files, *([] if outcomes is None else [outcomes]))}
     if html is not None and html.resolve() in read:
         raise ConfigError(f"writing {html}: it is read as data; name another file with --html")
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """Show progress on standard error within the `with` block, if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        yield lambda count, total, text: bar.update(task, completed=count, total=total or None, description=visible(text))

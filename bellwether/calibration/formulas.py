@@ -115,7 +115,10 @@ class BinSums:
 def sum_bins(forecasts: Forecasts) -> BinSums:
     """Sum the forecasts of each bin."""
     index, weight = bin_index(forecasts.p), forecasts.weight
-    return BinSums(*(np.bincount(index, weight * column, BINS) for column in (np.ones(len(weight)), forecasts.p, forecasts.y)))
+    n, p, yes = (
+        np.bincount(index, weight * column, BINS).astype(np.float64) for column in (np.ones(len(weight)), forecasts.p, forecasts.y)
+    )
+    return BinSums(n, p, yes)
 
 
 def _ranks(ordered: SortedForecasts, forecasts: Forecasts) -> dict[str, float]:

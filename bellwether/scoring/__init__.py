@@ -11,7 +11,6 @@ The result contains Polars frames (`scores`, `pairs`, `ranking`, `reliability`, 
 from __future__ import annotations
 
 from bellwether.scoring.plotting import plot_differences, plot_reliability, plot_scores
-from bellwether.scoring.result import ScoreResult
-from bellwether.scoring.score import score
+from bellwether.scoring.score import ScoreResult, score
 
 __all__ = ["ScoreResult", "plot_differences", "plot_reliability", "plot_scores", "score"]

@@ -15,12 +15,11 @@ from bellwether.formatting import floor_percent, p_value
 from bellwether.pages import charts, render
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, PageTable, Part, Section
 from bellwether.pages.values import NONE, text
-from bellwether.scoring.forecast_sheet import MARKET
-from bellwether.scoring.result import LOSSES, format_metric
-from bellwether.scoring.text_tables import describe_data, explain_missing, format_group, format_number, group_metrics
+from bellwether.scoring.loading import MARKET
+from bellwether.scoring.text_tables import LOSSES, describe_data, explain_missing, format_group, format_metric, format_number, group_metrics
 
 if TYPE_CHECKING:
-    from bellwether.scoring.result import ScoreResult
+    from bellwether.scoring.result import ScoreTables
 
 #: Number of forecasters shown in a diagram at first.
 _SHOWN = 3
@@ -30,12 +29,12 @@ _ERRORS = ("ece", "smece")
 _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_half", "roc_auc", "accuracy")
 
 
-def write_page(result: ScoreResult, path: Path) -> None:
+def write_page(result: ScoreTables, path: Path) -> None:
     """Write the page of a result as one self-contained file, atomically."""
     render.write_page(render_page(result), path)
 
 
-def render_page(result: ScoreResult) -> Page:
+def render_page(result: ScoreTables) -> Page:
     """Build the page of a result. Names and labels are escaped; equal results give equal pages."""
     counts, columns = describe_data(result)
     facts = Section("The data", [Facts([(role, text(names)) for role, names in columns])])
@@ -43,7 +42,7 @@ def render_page(result: ScoreResult) -> Page:
     return Page("", f"Scores of {', '.join(result.sources)}", counts, [*_sections(result), facts, *([notes] if notes.parts else [])])
 
 
-def _sections(result: ScoreResult) -> Iterator[Section]:
+def _sections(result: ScoreTables) -> Iterator[Section]:
     level = f"{100 * result.plan.level:.4g} %"
     colours = dict(palette(result.forecasters))
     note = (
@@ -80,7 +79,7 @@ def _sections(result: ScoreResult) -> Iterator[Section]:
     yield Section("All metrics", [_metrics(name, metrics) for name, metrics in group_metrics(result.scores)])
 
 
-def _reliability(result: ScoreResult) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _reliability(result: ScoreTables) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the reliability bins with their consistency bands, and the CORP curves, of all forecasters."""
     bands, curves = [], []
     for name in result.forecasters:
@@ -110,7 +109,7 @@ def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:
     return Cell(format_number(row["value"], sign, digits) + ends, row["value"], title=row["reason"] or "")
 
 
-def _headline(result: ScoreResult) -> PageTable:
+def _headline(result: ScoreTables) -> PageTable:
     letters = dict(result.ranking.select("forecaster", "group").iter_rows())
     rows = []
     for name, metrics in group_metrics(result.scores):
@@ -129,7 +128,7 @@ def _score(name: str, metrics: dict[str, dict[str, Any]], metric: str) -> Cell:
     return _interval(metrics[metric], 3, "+" if "skill" in metric else "")
 
 
-def _calibration(result: ScoreResult) -> PageTable:
+def _calibration(result: ScoreTables) -> PageTable:
     rows = []
     for name, metrics in group_metrics(result.scores):
         cells = [text(name)]
@@ -143,7 +142,7 @@ def _calibration(result: ScoreResult) -> PageTable:
     return _table("Calibration", ("forecaster", *errors, "reliability", "resolution"), rows)
 
 
-def _pairs(result: ScoreResult) -> PageTable:
+def _pairs(result: ScoreTables) -> PageTable:
     rows = []
     for row in result.pairs.iter_rows(named=True):
         difference = _interval({**row, "value": row["difference"]}, 4, "+")
@@ -189,7 +188,7 @@ def _count(value: int) -> Cell:
     return Cell(str(value), value)
 
 
-def _scores(result: ScoreResult, colours: dict[str, str]) -> Iterator[Part]:
+def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
     """Yield a chart for each metric: values and intervals of all forecasters, best first. colours: by forecaster."""
     for metric in _CHOICES:
         rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
@@ -202,7 +201,7 @@ def _scores(result: ScoreResult, colours: dict[str, str]) -> Iterator[Part]:
             )
 
 
-def _differences(result: ScoreResult) -> Part:
+def _differences(result: ScoreTables) -> Part:
     defined = result.pairs.filter(pl.col("difference").is_not_null())
     short = distinct_labels([*defined["forecaster"], *defined["other"]], 32)
     rows: Rows = [

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from bellwether.calibration import METRICS, Better, reliability_bands, reliability_bins
 from bellwether.calibration.clusters import Labels
 from bellwether.errors import ScoringError
-from bellwether.scoring.result import LOSSES, ScoreResult, format_metric
+from bellwether.scoring.result import ScoreTables
+from bellwether.scoring.text_tables import LOSSES, format_metric
 
 if TYPE_CHECKING:
     import altair as alt
@@ -42,7 +43,7 @@ def plot_reliability(
     return fill_chart(reliability.diagram((), banded=True), reliability.diagram_rows(named, "name")).properties(width=380, height=380)
 
 
-def plot_scores(result: ScoreResult, metric: str = "brier") -> alt.LayerChart:
+def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
     """Draw a metric of every forecaster with its interval, best first, as an Altair chart. Raises `ScoringError` for an unknown metric."""
     from bellwether.figures.intervals import interval_list
 
@@ -55,7 +56,7 @@ def plot_scores(result: ScoreResult, metric: str = "brier") -> alt.LayerChart:
     return interval_list(rows.to_dicts(), f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{direction}")
 
 
-def plot_differences(result: ScoreResult) -> alt.LayerChart:
+def plot_differences(result: ScoreTables) -> alt.LayerChart:
     """Draw the paired differences of all pairs of forecasters with their intervals as an Altair chart."""
     from bellwether.figures.intervals import differences
 

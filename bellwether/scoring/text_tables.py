@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,25 +15,37 @@ from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.console import TextTable, print_tables
 from bellwether.formatting import NOTHING, counted, floor_percent, p_value
-from bellwether.scoring.forecast_sheet import MARKET
-from bellwether.scoring.result import LOSSES, format_metric
+from bellwether.scoring.loading import MARKET
 from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:
-    from bellwether.scoring.result import ScoreResult
+    from bellwether.scoring.result import ScoreTables
+
+#: Readable names of losses, and of metrics whose own name is not readable.
+LOSSES: Mapping[str, str] = {"brier": "the Brier score", "log_loss": "log loss"}
+
+_READABLE = {
+    "brier": "Brier score",
+    "brier_skill": "skill over base rate",
+    "skill_vs_market": "skill over market",
+    "skill_vs_half": "skill over 0.5",
+    "roc_auc": "ROC-AUC",
+    "ece": "ECE",
+    "smece": "smECE",
+}
 
 _WIDTH = 80
 _LARGE = 1000
 
 
-def format_tables(result: ScoreResult) -> str:
+def format_tables(result: ScoreTables) -> str:
     """Format the tables as text 80 characters wide."""
     text = io.StringIO()
     print_result(Console(file=text, width=_WIDTH, highlight=False), result)
     return text.getvalue().rstrip()
 
 
-def print_result(console: Console, result: ScoreResult) -> None:
+def print_result(console: Console, result: ScoreTables) -> None:
     """Print the tables of a result on the console."""
     counts, columns = describe_data(result)
     console.print(Text(visible(counts)))
@@ -45,7 +57,7 @@ def print_result(console: Console, result: ScoreResult) -> None:
         console.print(Text(f"- {visible(note)}"))
 
 
-def describe_data(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
+def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
     """Describe the scored data: a sentence with its size, and (role, column names) for each role."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
@@ -53,7 +65,7 @@ def describe_data(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
     return f"{text}: {result.clusters}", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
 
 
-def _scores(result: ScoreResult) -> TextTable:
+def _scores(result: ScoreTables) -> TextTable:
     letters = dict(zip(result.ranking["forecaster"], result.ranking["group"], strict=True))
     grouped = len(result.forecasters) > 1
     table = TextTable(
@@ -68,7 +80,7 @@ def _scores(result: ScoreResult) -> TextTable:
     return table
 
 
-def _skill(result: ScoreResult) -> TextTable:
+def _skill(result: ScoreTables) -> TextTable:
     priced = result.scores.filter(pl.col("metric") == "skill_vs_market")["value"].count() > 0
     columns = ("forecaster", "over base rate", *(["over market"] if priced else []), "accuracy", "cov.")
     caption = "Skill: 1 minus the ratio of Brier scores; above 0 is better than the reference.\ncov.: share of questions with a forecast."
@@ -81,7 +93,7 @@ def _skill(result: ScoreResult) -> TextTable:
     return table
 
 
-def _calibration(result: ScoreResult) -> TextTable:
+def _calibration(result: ScoreTables) -> TextTable:
     table = TextTable(
         "Calibration",
         ("forecaster", "ECE", "by\nchance", "p", "smECE", "by\nchance", "p", "relia-\nbility", "reso-\nlution"),
@@ -100,7 +112,7 @@ def _calibration(result: ScoreResult) -> TextTable:
     return table
 
 
-def _pairs(result: ScoreResult) -> Iterator[TextTable]:
+def _pairs(result: ScoreTables) -> Iterator[TextTable]:
     if not result.pairs.height:
         return
     best = [name for name, among in result.ranking.select("forecaster", "in_mcs").iter_rows() if among]
@@ -121,7 +133,7 @@ def _pairs(result: ScoreResult) -> Iterator[TextTable]:
     yield table
 
 
-def _groups(result: ScoreResult) -> Iterator[TextTable]:
+def _groups(result: ScoreTables) -> Iterator[TextTable]:
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
         table = TextTable(f"By {by}", (f"{visible(str(by))} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
         for (group,), rows in groups.partition_by("group", as_dict=True, maintain_order=True).items():
@@ -138,7 +150,7 @@ def format_group(group: object) -> str:
     return "(none)" if group is None else str(group)
 
 
-def explain_missing(result: ScoreResult) -> Iterator[str]:
+def explain_missing(result: ScoreTables) -> Iterator[str]:
     """Yield a note for each reason why intervals or tests are missing."""
     is_shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(
@@ -175,3 +187,8 @@ def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 
 def format_number(value: float | None, sign: str = "", digits: int = 3) -> str:
     """Format a number with `digits` decimals; absolute values from 1,000 on in scientific notation."""
     return formatting.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"
+
+
+def format_metric(metric: str) -> str:
+    """Return the readable name of a metric."""
+    return _READABLE.get(metric, metric.replace("_", " "))

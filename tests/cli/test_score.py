@@ -1,4 +1,4 @@
-"""`bellwether score`: tables within the terminal, JSON, figures, the exit code."""
+"""`bellwether score`: tables within the terminal, JSON, the exit code."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def run(*words: object) -> Result:
 
 
 def test_the_tables_are_printed_and_the_exit_code_is_0(rows: Sequence[Row], write: Write) -> None:
-    done = run(write("f.csv", rows), "--replicates", 0)
+    done = run(write("f.csv", rows))
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("60 questions, 2 forecasters, 15 clusters: series\n")
     for title in ("Scores", "Skill", "Calibration", "Paired differences of the Brier score"):
         assert re.search(f"^{title}", done.stdout, re.MULTILINE), title
-    assert done.stdout.strip() == str(score(write("f.csv", rows), replicates=0)).strip()
+    assert done.stdout.strip() == str(score(write("f.csv", rows))).strip()
 
 
 def test_json_is_what_python_returns(rows: Sequence[Row], write: Write) -> None:
     path = write("f.csv", rows)
-    done = run(path, "--json", "--by", "category", "--cluster", "series", "--cluster", "day", "--replicates", 200, "--level", 0.9)
+    done = run(path, "--json", "--by", "category", "--cluster", "series", "--cluster", "day", "--level", 0.9)
     found = json.loads(done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
-    expected = score(path, by="category", cluster=["series", "day"], replicates=200, level=0.9).to_dict()
+    expected = score(path, by="category", cluster=["series", "day"], level=0.9).to_dict()
     assert (done.exit_code, found) == (0, json.loads(json.dumps(expected)))
     assert {row["group"] for row in found["groups"]} == {"A", "B", "C"}
     assert found["columns"]["cluster"] == ["series", "day"]
@@ -63,7 +63,7 @@ def test_an_error_is_one_line_and_the_exit_code_is_1(
     words: tuple[str, ...], message: str, rows: Sequence[Row], write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(write("f.csv", rows[:30]).parent)
-    done = run(*words, "--replicates", 0)
+    done = run(*words)
     assert done.exit_code == 1
     assert done.stderr.startswith(message) and len(done.stderr.splitlines()) == 1
     assert not [path for path in Path().iterdir() if path.name.startswith(".f")]
@@ -109,14 +109,7 @@ def test_a_page_never_replaces_what_is_read(rows: Sequence[Row], write: Write, o
     assert written.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--seed", "-1"), "--seed"),
-        (("--replicates", "100"), "100 is too few; give at least 200, or 0"),
-    ],
-)
-def test_options_out_of_range_are_refused_by_their_name(rows: Sequence[Row], write: Write, words: Sequence[str], message: str) -> None:
-    done = run(write("f.csv", rows), *words)
+def test_options_out_of_range_are_refused_by_their_name(rows: Sequence[Row], write: Write) -> None:
+    done = run(write("f.csv", rows), "--seed", "-1")
     assert done.exit_code == 2
-    assert message in done.stderr
+    assert "--seed" in done.stderr

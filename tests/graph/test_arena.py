@@ -337,8 +337,10 @@ def test_submitted_forecasts_are_ranked_with_the_next_books(demo_copy: World, tm
     asked = ["submit", str(tmp_path / "f.csv"), "--forecaster", "outsider", "--week", FIRST.isoformat()]
     taken = CliRunner().invoke(main, [*asked[:3], "favourite", *asked[4:]])
     assert "a family of the arena" in taken.output
+    assert f"{len(binary)} forecasts valid, 1 refused" in CliRunner().invoke(main, asked).output
+    lines.write_csv(tmp_path / "f.csv")
     told = CliRunner().invoke(main, asked).output
-    assert f"{len(binary)} forecasts accepted, 1 refused\n{len(binary)} of them are on a market of their week" in told
+    assert f"{len(binary)} forecasts accepted, 0 refused\n{len(binary)} of them are on a market of their week" in told
     work = demo_copy.runner()
     runs.update_results(work)
     assert work.stats.by_job.keys() == {"arena_books"}
