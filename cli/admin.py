@@ -7,7 +7,6 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -223,17 +222,13 @@ def _test_connections(as_json: bool) -> None:
 
 @click.command()
 @click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0: a free one.")
-@click.option("--seed", type=int, help="Seed of the generated world.  [default: BELLWETHER_SANDBOX_SEED]")
 @click.option("--run/--stand", default=False, show_default=True, help="Advance its clock at BELLWETHER_SANDBOX_SPEED, or stop it.")
-def sandbox(port: int, seed: int | None, run: bool) -> None:
+def sandbox(port: int, run: bool) -> None:
     """Serve the sandbox's venues and models on 127.0.0.1 until interrupted, for a browser or your own client."""
     from bellwether.sandbox.server import serve
     from bellwether.sandbox.worlds import build_application
 
-    chosen: dict[str, Any] = {"world": World.SANDBOX}
-    if seed is not None:
-        chosen["sandbox_seed"] = seed
-    app = build_application(settings().model_copy(update=chosen), running=run)
+    app = build_application(settings().model_copy(update={"world": World.SANDBOX}), running=run)
     with serve(app, port=port) as site:
         for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models", "control"):
             console().print(f"{service:<14} {getattr(site, service)}", soft_wrap=True)

@@ -26,7 +26,6 @@ from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.arena import EVIDENCE, LEADERBOARD, SETTLEMENTS
-from bellwether.tables.arena_rankings import RANKED
 from bellwether.untrusted_text import visible
 from cli.delays import find_date, print_date, warn_of_delays
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
@@ -110,9 +109,8 @@ def _require_weeks(weeks: list[date]) -> None:
 
 
 @arena.command()
-@click.option("--metric", type=click.Choice(RANKED), help="Metric of the ranking.  [default: the first that leads it]")
 @KNOWN_AT
-def leaderboard(metric: str | None, known_at: datetime | None) -> None:
+def leaderboard(known_at: datetime | None) -> None:
     """Rank the families of each methodology, with intervals.
 
     Live and reconstructed cohorts are separate.
@@ -122,7 +120,7 @@ def leaderboard(metric: str | None, known_at: datetime | None) -> None:
     if standings.is_empty():
         console().print("No cohort has started. `bellwether arena run` starts one.")
     primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
-    for part in render_standings(standings, primary, metric):
+    for part in render_standings(standings, primary):
         console().print(part)
     print_date(find_date(LEADERBOARD, known_at))
 

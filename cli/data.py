@@ -261,6 +261,8 @@ def _store(config: Settings) -> None:
         ) from error
 
 
+#: Rows of a result that are shown; --json has all.
+_MOST_ROWS = 40
 #: DuckDB's statements that list tables. Its own lists lack the schemas, or are too wide for a terminal.
 _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 
@@ -268,9 +270,8 @@ _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 @click.command()
 @click.argument("sql")
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; repeatable.")
-@click.option("--rows", default=40, show_default=True, type=click.IntRange(1), help="Rows to show, half of them from the end.")
 @AS_JSON
-def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
+def query(sql: str, values: tuple[str, ...], as_json: bool) -> None:
     """Run SQL on the published warehouse, read-only.
 
     `SHOW TABLES` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
@@ -298,14 +299,14 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     if as_json:
         emit(frame.to_dicts())
     elif frame.width:
-        click.echo(_draw_box(frame, rows))
+        click.echo(_draw_box(frame))
 
 
-def _draw_box(frame: pl.DataFrame, rows: int) -> str:
+def _draw_box(frame: pl.DataFrame) -> str:
     """Draw a frame like DuckDB's command line, as wide as the terminal.
 
-    If it is too wide, columns with the same value in all rows are stated below it, then the last columns are only named. rows: maximum number of rows that
-    are shown.
+    If it is too wide, columns with the same value in all rows are stated below it, then the last columns are only named. At most `_MOST_ROWS`
+    rows are shown, half of them from the end.
     """
     from bellwether.lake.duckdb_connection import connect, identifier
 
@@ -316,7 +317,7 @@ def _draw_box(frame: pl.DataFrame, rows: int) -> str:
 
         def draw(names: list[str]) -> str:
             with redirect_stdout(StringIO()) as out:
-                connection.table("box").select(*map(identifier, names)).show(max_width=console().width, max_rows=rows)
+                connection.table("box").select(*map(identifier, names)).show(max_width=console().width, max_rows=_MOST_ROWS)
             return out.getvalue().rstrip("\n")
 
         box, notes = draw(frame.columns), []

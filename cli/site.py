@@ -13,17 +13,16 @@ from orchestration.site_server import HOST, open_site_server
 
 
 @click.command()
-@click.option("--to", "target", type=click.Path(path_type=Path), help="Folder of the site.  [default: that of this world]")
 @click.option("--serve", "serving", is_flag=True, help="Serve it on 127.0.0.1 until interrupted.")
 @click.option("--port", default=8400, show_default=True, type=click.IntRange(0, 65535), help="Port of --serve; 0: a free one.")
-def site(target: Path | None, serving: bool, port: int) -> None:
+def site(serving: bool, port: int) -> None:
     """Build the static site of the published warehouse.
 
-    The folder opens in a browser without a server and can be copied to any file host. Unchanged pages are not rebuilt.
+    BELLWETHER_SITE sets its folder, which opens in a browser without a server and can be copied to any file host. Unchanged pages are not rebuilt.
     """
     from bellwether.site import build, local_folder
 
-    folder = target or settings().site_path
+    folder = settings().site_path
     with shown() as progress:
         progress.say(f"building {folder}")
         built = build(settings().warehouse_uri, folder)

@@ -92,17 +92,14 @@ _HEADS = {
 _STANDINGS_NOTE = "Brackets: 95 % intervals; parentheses: range over cohorts. grp: families that share a letter do not differ significantly (5 %, Holm). baseline: states the market's price, unranked."
 
 
-def render_standings(rows: pl.DataFrame, primary: Mapping[str, Sequence[str]], metric: str | None = None) -> Iterator[RenderableType]:
+def render_standings(rows: pl.DataFrame, primary: Mapping[str, Sequence[str]]) -> Iterator[RenderableType]:
     """Yield for each ranking group a table of standings, its leader, and the reasons for missing ranks and intervals.
 
-    Args:
-        rows: rows of arena/rankings.
-        primary: primary metrics by methodology.
-        metric: metric that determines the order; by default the first of `leading_metrics`.
+    The first of `leading_metrics` determines the order. rows: rows of arena/rankings. primary: primary metrics by methodology.
     """
     for key, part in sorted(rows.partition_by(GROUP, as_dict=True).items()):
         metrics = leading_metrics(part, primary.get(str(key[0]), ()))
-        shown = list(dict.fromkeys([metric or metrics[0], *metrics, "brier_size"]))
+        shown = list(dict.fromkeys([*metrics, "brier_size"]))
         yield from _render_group(key, part, shown)
 
 

@@ -142,7 +142,7 @@ def test_equity_is_a_mean_with_how_many_agents() -> None:
 def standings(rows: pl.DataFrame) -> list[str]:
     """Return the lines of the standings on a terminal of 80 columns."""
     text = StringIO()
-    for part in render_standings(rows, {"v1": ("brier_size", "return"), "v2": ("return",)}, None):
+    for part in render_standings(rows, {"v1": ("brier_size", "return"), "v2": ("return",)}):
         Console(file=text, width=80).print(part)
     return text.getvalue().splitlines()
 
