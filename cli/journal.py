@@ -97,7 +97,7 @@ def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
 @journal.command("export")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def export_answers(file: Path) -> None:
-    """Write all answers to FILE as JSON lines, for `bellwether journal import`."""
+    """Write all answers to FILE as JSON lines, for `journal import`."""
     with _open_journal() as opened:
         count = opened.export_answers(file) if opened.exists() else 0
     console().print(f"exported {count} answers to {file}" if count else "The journal has no answers.", markup=False, soft_wrap=True)
@@ -106,7 +106,10 @@ def export_answers(file: Path) -> None:
 @journal.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def import_answers(file: Path) -> None:
-    """Add the answers in FILE to calls without one; nothing is imported if one differs from the journal's."""
+    """Add the answers in FILE to calls without one.
+
+    Nothing is imported if one differs from the journal's.
+    """
     with _open_journal() as opened:
         count = opened.import_answers(file)
     console().print(f"imported {count} answers", markup=False, soft_wrap=True)
