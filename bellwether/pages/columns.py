@@ -29,7 +29,7 @@ _TITLES = {
     "brier_price": "Brier, price", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "brier_vs_price": "Brier vs price",
     "closes_at": "Ends", "could_know_share": "Share that it could know", "ece": "Calibration error", "ece_expected": "Calibration error if calibrated",
     "ece_p_calibrated": "p of calibration", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "in_mcs": "In the confidence set of the best",
-    "known_at": "Known", "market_id": "Market", "max_drawdown": "Largest drawdown",
+    "known_at": "Known", "lineup": "List of agents", "market_id": "Market", "max_drawdown": "Largest drawdown",
     "mcs_p": "p of the confidence set", "n": "Scored", "p": "p", "p_holm": "p, Holm", "p_calibrated": "p of calibration", "letters": "Group", "no_position": "NO left",
     "opened_at": "Opened", "order_id": "Order", "queues": "Sampled queues", "queue_pnl_median": "Sampled queues, median P&L",
     "queue_pnl_low": "5 % of queues below", "queue_pnl_high": "5 % of queues above", "queue_profitable": "Queues with a profit",
@@ -51,7 +51,7 @@ _SHARES = frozenset({"share", "fraction", "ratio"})
 _PRICES = frozenset({"price", "bid", "ask"})
 _METRIC = re.compile(r"(\w+), as in benchmark/scores")
 #: Mark of an estimate with its interval in a title.
-LEVEL = "[95 %]"
+LEVEL = "[95\u00a0%]"
 
 
 @cache

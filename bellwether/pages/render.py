@@ -191,7 +191,7 @@ def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, 
         return f'<tr><td colspan="{len(heads)}">none</td></tr>'
     width = len(heads)
     assert all(len(row) == width for row in rows)
-    cells = _cells(root, [one for row in rows for one in row], heads * len(rows), keyed=keyed)
+    cells = _cells(root, [one for row in rows for one in row], list(heads) * len(rows), keyed=keyed)
     return "\n".join(f"<tr>{''.join(cells[start : start + width])}</tr>" for start in range(0, len(cells), width))
 
 

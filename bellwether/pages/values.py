@@ -141,7 +141,7 @@ def interval(value: object, lower: object, upper: object, digits: int = 3, reaso
     main = number(value, digits, unit=unit)
     if lower is None or upper is None:
         return Cell(main.text, main.key, title=f"no interval: {reason}" if reason else main.title)
-    ends = f"[{number(lower, digits, unit=unit).text}, {number(upper, digits, unit=unit).text}]"
+    ends = f"[{number(lower, digits, unit=unit).text},\u00a0{number(upper, digits, unit=unit).text}]"
     return Cell(f"{main.text} {ends}", main.key, title=f"{value} [{lower}, {upper}]")
 
 

@@ -106,13 +106,13 @@ def test_every_cell_of_a_benchmark_leaderboard_is_the_warehouses(site: Path, war
     board = query(warehouse, "FROM benchmark.leaderboard ORDER BY rank")
     found = columns_of(site / "benchmark/release-0/index.html", "Leaderboard of release-0", "board")
     exact = {"Rank": "rank", "Coverage": "coverage", "Scored": "n", "Accuracy": "accuracy", "Calibration error": "ece"}
-    exact |= {"Brier score [95 %]": "brier", "Gain over the price [95 %]": "skill_vs_market", "Brier skill": "brier_skill"}
+    exact |= {"Brier score [95\u00a0%]": "brier", "Gain over the price [95\u00a0%]": "skill_vs_market", "Brier skill": "brier_skill"}
     assert len(found) == board.height
     for cells, row in zip(found, board.iter_rows(named=True), strict=True):
         assert {title: number_of(cells[title]) for title in exact} == {
             title: None if row[name] is None else float(row[name]) for title, name in exact.items()
         }
-        assert cells["Brier score [95 %]"][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
+        assert cells["Brier score [95\u00a0%]"][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f},\u00a0{row['brier_upper']:.3f}]"
         assert (cells["Rank"][0], cells["Forecaster"][0]) == (f"{row['rank']} {row['group']}", f"{row['forecaster']} language model")
         assert cells["Cost"][0] == "$0.00100"
     parts = data_of(site / "benchmark/release-0/index.board.js")["columns"]
@@ -134,8 +134,8 @@ def test_every_cell_of_the_arenas_leaderboard_is_the_warehouses_with_its_interva
         own = {row["metric"]: row for row in rows.filter(family=cells["Family"][1]).iter_rows(named=True)}
         for title, (name, form) in metrics.items():
             value, lower, upper = (own[name][one] for one in ("value", "lower", "upper"))
-            assert number_of(cells[f"{title} [95 %]"]) == value
-            assert cells[f"{title} [95 %]"][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
+            assert number_of(cells[f"{title} [95\u00a0%]"]) == value
+            assert cells[f"{title} [95\u00a0%]"][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}},{upper:{form}}]"
         assert cells["Rank"] == (
             f"{own['brier_vs_price']['rank']} {own['brier_vs_price']['letters']}",
             float(own["brier_vs_price"]["rank"]),
@@ -152,7 +152,7 @@ def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehou
         assert cells["Agent"][0] == f"{row['agent']} {row['episodes']} episodes"
         assert (number_of(cells["P&L"]), number_of(cells["Mean P&L [lowest, highest]"])) == (float(row["pnl"]), row["pnl_mean"])
         ends = [money(row[name]).text for name in ("pnl_mean", "pnl_min", "pnl_max")]
-        assert cells["Mean P&L [lowest, highest]"][0] == f"{ends[0]} [{ends[1]}, {ends[2]}]"
+        assert cells["Mean P&L [lowest, highest]"][0] == f"{ends[0]} [{ends[1]},\u00a0{ends[2]}]"
 
 
 def test_an_interval_is_drawn_on_the_scale_of_its_column(site: Path, warehouse: Path) -> None:
