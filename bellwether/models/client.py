@@ -223,7 +223,8 @@ class ModelClient:
         scheduler = self._scheduler(model)
         async with scheduler.entrance:
             request = build_request(model, messages, purpose=purpose, scope=scope, sample=sample, parameters=parameters)
-            state = await self._do(self._journal.look, request.key)
+            async with scheduler.look_up:
+                state = await self._do(self._journal.look, request.key)
             if isinstance(state, Answered | Failed):
                 return await self._reuse(scheduler, state)
             call = self._prepare(scheduler, request, messages, budgets)

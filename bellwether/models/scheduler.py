@@ -241,6 +241,7 @@ class Scheduler:
         rng: random generator of the jitter.
         now, sleep: seconds of a monotonic clock, and a coroutine that waits.
         entrance: limits the calls that are looked up or wait, so that the prompts of further calls need not be in memory.
+        look_up: lock under which calls are looked up in the journal, so that they begin in the order in which they are asked.
         in_flight: requests of this process in flight.
     """
 
@@ -257,7 +258,7 @@ class Scheduler:
     ) -> None:
         self.model = model
         self.entrance = asyncio.Semaphore(2 * model.concurrency + _AHEAD)
-        self.turn = asyncio.Lock()
+        self.look_up, self.turn = asyncio.Lock(), asyncio.Lock()
         self.in_flight = 0
         self.stats = ModelStats()
         self._rates = (Rates(buckets, f"model {model.name}", model), run)
