@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.replay.engine.outcome import ReplayOutcome
-    from bellwether.replay.engine.session import Session
+    from bellwether.replay.engine.session import ReplayOutcome, Session
     from bellwether.replay.engine.settings import ReplaySettings
 
-_HOMES = {"outcome": ("ReplayOutcome",), "session": ("Session",), "settings": ("ReplaySettings",)}
+_HOMES = {"session": ("ReplayOutcome", "Session"), "settings": ("ReplaySettings",)}
 
 __all__ = ["ReplayOutcome", "ReplaySettings", "Session"]
 

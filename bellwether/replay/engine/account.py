@@ -134,7 +134,13 @@ def own_price(order, price):
 
 @compiled
 def book_fill(sim, o, price, lots, role, ts):
-    """Record a fill of an order at canonical `price`. Returns False, and changes nothing, if a maker's fill would take cash below 0."""
+    """Record a fill of an order at canonical `price`.
+
+    Returns False, and changes nothing, if a maker's fill would take cash below 0, or if there is no row for the fill, which ends the run.
+    """
+    if state_of(sim).fills == len(fills_of(sim)):
+        state_of(sim).full = 1
+        return False
     state, order, sides = state_of(sim), orders_of(sim)[o], sides_of(sim)
     market = markets_of(sim)[order.market]
     side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]

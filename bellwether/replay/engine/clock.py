@@ -28,7 +28,6 @@ from bellwether.replay.engine.state import (
     WATCH_FILLS,
     WATCH_ORDERS,
     event_of,
-    fills_of,
     markets_of,
     marks_of,
     messages_of,
@@ -59,16 +58,8 @@ def is_watching_orders(state):
 
 
 @compiled
-def has_room_for_updates(sim):
-    """Return True if the arrays have room for one update of every open order and of two new orders."""
-    state = state_of(sim)
-    rows = state.update_tail + state.open + state.orders - state.noted + 2
-    return rows <= len(updates_of(sim))
-
-
-@compiled
 def record_updates(sim, time):
-    """Append an update at `time` for each order changed since this function last ran. The caller ensures that the rows fit."""
+    """Append an update at `time` for each order changed since this function last ran."""
     state, orders, noted = state_of(sim), orders_of(sim), noted_of(sim)
     for o in range(state.noted, state.orders):
         row = noted[state.open]
@@ -92,6 +83,9 @@ def record_updates(sim, time):
 @inlined
 def _add_update(sim, order, o, time):
     state = state_of(sim)
+    if state.update_tail == len(updates_of(sim)):
+        state.full = 1
+        return
     row = updates_of(sim)[state.update_tail]
     row.time, row.order, row.status, row.reason = time, o, order.status, order.reason
     row.price, row.count, row.filled = order.price, order.count, order.filled
@@ -116,18 +110,6 @@ def first_after(ts, low, time):
     return low
 
 
-@inlined
-def has_room(sim, m):
-    """Return True if the array of fills has room for the fills of one more event or order in market `m`; if not, request growth."""
-    state, sides = state_of(sim), sides_of(sim)
-    if m < 0:
-        return True
-    if state.fills + sides[2 * m].own + sides[2 * m + 1].own + 2 * markets_of(sim)[m].levels + 4 <= len(fills_of(sim)):
-        return True
-    state.full = 1
-    return False
-
-
 @compiled
 def _stop_after_instant(sim, i, stop):
     """Return the index at which processing stops: `stop`, or the end of event `i`'s instant if the agent watches its orders.
@@ -145,8 +127,7 @@ def _stop_after_instant(sim, i, stop):
 def process_events(sim, stop):
     """Process the tape's events up to index `stop`, except for the crossing checks of the last instant.
 
-    If own orders are watched, stop after the first instant that may have changed one. Returns False when an array must grow first; the next
-    call continues.
+    If own orders are watched, stop after the first instant that may have changed one.
     """
     ts, event, state = ts_of(sim), event_of(sim), state_of(sim)
     sides, shown, marks, prices = sides_of(sim), shown_of(sim), marks_of(sim), prices_of(sim)
@@ -158,8 +139,7 @@ def process_events(sim, stop):
         word = event[i]
         kind = word & 0xF
         if flagged and (kind >= HALT or ts[i] != ts[i - 1]):
-            if not check_crossings(sim, i, ts[i - 1]):
-                return False
+            check_crossings(sim, ts[i - 1])
             flagged = False
         s, level, value = (word >> 18) & 0x3FFE | (word >> 4) & 1, (word >> 5) & 0x3FFF, word >> 32
         if kind <= TRADED:
@@ -179,9 +159,6 @@ def process_events(sim, stop):
                 lower_best(sim, s, level)
         elif kind == PRINT:
             if level <= sides[s].top:
-                if not has_room(sim, s >> 1):
-                    state.cursor = i
-                    return False
                 apply_print(sim, s, level, value, ts[i])
                 stop = _stop_after_instant(sim, i, stop)
         else:
@@ -190,7 +167,6 @@ def process_events(sim, stop):
             stop = _stop_after_instant(sim, i, stop)
         i += 1
     state.cursor = i
-    return True
 
 
 @compiled
@@ -220,22 +196,18 @@ def _show_first_book(sim, m):
 
 
 @compiled
-def check_crossings(sim, i, ts):
-    """Run the due crossing checks, before event `i`. Returns False when the array of fills must grow first."""
+def check_crossings(sim, ts):
+    """Run the due crossing checks of the instant `ts`."""
     state, markets = state_of(sim), markets_of(sim)
     if state.flagged == 0:
-        return True
+        return
     for m in range(state.tickers):
         if markets[m].flagged == 0:
             continue
-        if not has_room(sim, m):
-            state.cursor = i
-            return False
         markets[m].flagged = 0
         if markets[m].status == 0:
             fill_crossed(sim, m, ts)
     state.flagged = 0
-    return True
 
 
 @compiled
@@ -277,31 +249,26 @@ def _change_status(sim, m, kind, value, ts):
 def advance(sim):
     """Advance to the next decision, timer or news of own orders. Returns AT_DECISION, AT_TIMER or AT_NEWS; 0 at the end.
 
-    Also returns 0 when an array must grow first.
+    Also returns 0 when an array is full.
     """
     ts, schedule, state = ts_of(sim), schedule_of(sim), state_of(sim)
     if state.over == 1 or state.failed == 1:
         return 0
     while state.full == 0:
-        if is_watching_orders(state) and not has_room_for_updates(sim):
-            state.full = 1
-            return 0
         row = state.stop
         scheduled = row < len(schedule)
         index, time = (schedule[row].at, schedule[row].ts) if scheduled else (len(ts), NEVER)
         stop, index, time = _next_stop(sim, index, time)
-        if not process_events(sim, index):
-            return 0
+        process_events(sim, index)
         cursor = state.cursor
         if state.stirred == 1 and (cursor == len(ts) or ts[cursor] != ts[cursor - 1]):
-            if not check_crossings(sim, cursor, ts[cursor - 1]):
-                return 0
+            check_crossings(sim, ts[cursor - 1])
             state.stirred = 0
             if _record_news(sim, ts[cursor - 1]):
                 return _stop_at(sim, ts[cursor - 1], AT_NEWS)
             continue
-        if index > 0 and not check_crossings(sim, index, ts[index - 1]):
-            return 0
+        if index > 0:
+            check_crossings(sim, ts[index - 1])
         if stop == _TIMER:
             state.timer, state.timer_at = NEVER, -1
             return _stop_at(sim, time, AT_TIMER)
@@ -315,8 +282,8 @@ def advance(sim):
             continue
         if stop == _EXPIRY:
             expire_orders(sim, time)
-        elif not _deliver_messages(sim, time):
-            return 0
+        else:
+            _deliver_messages(sim, time)
         if state.watch != 0 and _record_news(sim, time):
             return _stop_at(sim, time, AT_NEWS)
     return 0
@@ -387,19 +354,12 @@ def _run_scheduled_stop(sim, row, time):
 
 @compiled
 def _deliver_messages(sim, time):
-    """Deliver the agent's messages that arrive at `time` to the market. Returns False when an array must grow first."""
+    """Deliver the agent's messages that arrive at `time` to the market."""
     state, messages = state_of(sim), messages_of(sim)
     state.time = time
     while state.message_head < state.message_tail and messages[state.message_head].time == time:
-        watched = is_watching_orders(state)
         message = messages[state.message_head]
         kind, o = message.kind, message.order
-        m = orders_of(sim)[o].market if kind in (PLACE_MESSAGE, AMEND_MESSAGE) else -1
-        if not has_room(sim, m):
-            return False
-        if watched and not has_room_for_updates(sim):
-            state.full = 1
-            return False
         state.message_head += 1
         if kind == PLACE_MESSAGE:
             process_arrival(sim, o, time)
@@ -410,11 +370,10 @@ def _deliver_messages(sim, time):
             amend_now(sim, o, message.price, message.lots, time)
         else:
             cancel_resting(sim, o, time)
-        if watched:
+        if is_watching_orders(state):
             record_updates(sim, time)
     if state.message_head == state.message_tail:
         state.message_head = state.message_tail = 0
-    return True
 
 
 @compiled

@@ -154,7 +154,5 @@ R_COLS = 7
 
 #: Commands of the engine.
 STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, QUOTE_BATCH, VALUE, NEWS = range(12)
-#: Result of a command when an array must grow first.
-FULL = -2
 #: Prices of a quote that is cancelled, and of one that stays unchanged.
 NO_QUOTE, AS_IT_IS = 0, -1

@@ -16,7 +16,7 @@ import numpy as np
 from bellwether.replay.engine.account import value_account
 from bellwether.replay.engine.book import count_resting
 from bellwether.replay.engine.callbacks import next_callback
-from bellwether.replay.engine.clock import advance, first_after, has_room, has_room_for_updates, is_watching_orders, record_updates
+from bellwether.replay.engine.clock import advance, first_after, is_watching_orders, record_updates
 from bellwether.replay.engine.codes import (
     AMEND,
     AS_IT_IS,
@@ -24,7 +24,6 @@ from bellwether.replay.engine.codes import (
     CANCEL,
     CANCEL_ALL,
     CANCEL_BATCH,
-    FULL,
     NEWS,
     NO_QUOTE,
     NONE,
@@ -75,21 +74,25 @@ def is_live(sim, o):
 
 
 @compiled
-def has_room_for_messages(sim):
-    """Return True if ten more messages fit, after moving those in transit to the start of the array if half of it is free."""
+def _move_messages(sim):
+    """Move the messages in transit to the start of their array, which is full at its end. If all of it is in transit, the run ends."""
     state, messages = state_of(sim), messages_of(sim)
     count = state.message_tail - state.message_head
-    if state.message_tail + 10 > len(messages) and 2 * count + 20 <= len(messages):
-        for n in range(count):
-            messages[n] = messages[state.message_head + n]
-        state.message_head, state.message_tail = 0, count
-    return state.message_tail + 10 <= len(messages)
+    for n in range(count):
+        messages[n] = messages[state.message_head + n]
+    state.message_head, state.message_tail = 0, count
+    if count == len(messages):
+        state.full = 1
 
 
 @compiled
 def send_message(sim, kind, order, price, lots):
-    """Send a message of a kind `*_MESSAGE` from the agent to the market. The caller ensures that it fits in the array."""
+    """Send a message of a kind `*_MESSAGE` from the agent to the market."""
     state, messages = state_of(sim), messages_of(sim)
+    if state.message_tail == len(messages):
+        _move_messages(sim)
+        if state.full == 1:
+            return
     n = state.message_tail
     state.message_tail = n + 1
     time = state.now + state.order_latency
@@ -168,7 +171,7 @@ def are_quotes_in_place(sim, m, yes_price, no_price):
 
 @compiled
 def quote_market(sim, m, yes_price, no_price, lots):
-    """Keep a bid of `lots` for YES and one for NO at these prices. The caller ensures that all rows fit."""
+    """Keep a bid of `lots` for YES and one for NO at these prices."""
     sides = sides_of(sim)
     for side in range(2):
         s, price = 2 * m + side, yes_price if side == 0 else no_price
@@ -194,28 +197,9 @@ def forget_quotes(sim, m, o):
 @compiled
 def place(sim, m, side, action, price, lots, tif, expires):
     """Send an order; see `kernel.place`."""
-    if not _has_room_for_call(sim, m):
-        return FULL
     o = place_order(sim, m, side, action, price, lots, tif, expires)
     _record_updates_now(sim)
     return o
-
-
-@compiled
-def _has_room_for_call(sim, m):
-    """Return True if the arrays have room for all rows that one command may add; if not, request growth."""
-    state = state_of(sim)
-    if state.full == 1:
-        return False
-    if state.orders + 2 > len(orders_of(sim)) or not has_room_for_messages(sim):
-        state.full = 1
-        return False
-    if not has_room(sim, m if 0 <= m < state.tickers else _ALL):
-        return False
-    if is_watching_orders(state) and not has_room_for_updates(sim):
-        state.full = 1
-        return False
-    return True
 
 
 @compiled
@@ -237,8 +221,6 @@ def cancel(sim, o):
     """Cancel an order; see `kernel.cancel`."""
     if not _is_order(sim, o):
         return 0
-    if not _has_room_for_call(sim, _ALL):
-        return FULL
     answer = cancel_order(sim, o)
     forget_quotes(sim, orders_of(sim)[o].market, o)
     _record_updates_now(sim)
@@ -250,8 +232,6 @@ def amend(sim, o, price, lots):
     """Change an order; see `kernel.amend`."""
     if not _is_order(sim, o):
         return REASON.NOT_RESTING
-    if not _has_room_for_call(sim, orders_of(sim)[o].market):
-        return FULL
     answer = amend_order(sim, o, price, lots)
     _record_updates_now(sim)
     return answer
@@ -262,8 +242,6 @@ def cancel_all(sim, m):
     """Cancel all orders; see `kernel.cancel_all`."""
     if state_of(sim).over == 1:
         return 0
-    if not _has_room_for_call(sim, _ALL):
-        return FULL
     count = count_resting(sim, m)
     if is_immediate(sim):
         cancel_resting(sim, m, state_of(sim).now)
@@ -279,46 +257,36 @@ def quote(sim, m, yes_price, no_price, lots):
     """Keep quotes in a market; see `kernel.quote`."""
     if not 0 <= m < state_of(sim).tickers or are_quotes_in_place(sim, m, yes_price, no_price):
         return 1
-    if not _has_room_for_call(sim, m):
-        return FULL
     quote_market(sim, m, yes_price, no_price, lots)
     _record_updates_now(sim)
     return 1
 
 
 @compiled
-def quote_batch(sim, lots, n):
-    """Quote the markets `quoted`..n-1 at the two prices in each market's row. Returns 1, or FULL; the next call then continues."""
-    state, batch = state_of(sim), batch_of(sim)
-    for m in range(state.quoted, n):
-        if quote(sim, m, batch[m].market, batch[m].side, lots) == FULL:
-            return FULL
-        state.quoted = m + 1
-    return 1
-
-
-@compiled
-def place_batch(sim, first, n):
-    """Place the orders in rows first..n-1 of the batch and store each number as answer. Returns the first unprocessed row, n if none."""
+def quote_batch(sim, n, lots):
+    """Quote the first n markets at the two prices in each market's row of the batch. Returns n."""
     batch = batch_of(sim)
-    for i in range(first, n):
-        row = batch[i]
-        o = place(sim, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
-        if o == FULL:
-            return i
-        row.answer = o
+    for m in range(n):
+        quote(sim, m, batch[m].market, batch[m].side, lots)
     return n
 
 
 @compiled
-def cancel_batch(sim, first, n):
-    """Cancel the orders whose numbers are in the first field of rows first..n-1. Returns the first unprocessed row, n if none."""
+def place_batch(sim, n):
+    """Place the orders in the first n rows of the batch, and store each number as answer. Returns n."""
     batch = batch_of(sim)
-    for i in range(first, n):
-        answer = cancel(sim, batch[i].market)
-        if answer == FULL:
-            return i
-        batch[i].answer = answer
+    for i in range(n):
+        row = batch[i]
+        row.answer = place(sim, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
+    return n
+
+
+@compiled
+def cancel_batch(sim, n):
+    """Cancel the orders whose numbers are in the first field of the first n rows of the batch. Returns n."""
+    batch = batch_of(sim)
+    for i in range(n):
+        batch[i].answer = cancel(sim, batch[i].market)
     return n
 
 
@@ -352,9 +320,9 @@ def _dispatch(sim, code, a, b, c, d, e, f, g):
     if code == CANCEL_ALL:
         return cancel_all(sim, a)
     if code == PLACE_BATCH:
-        return place_batch(sim, a, b)
+        return place_batch(sim, a)
     if code == CANCEL_BATCH:
-        return cancel_batch(sim, a, b)
+        return cancel_batch(sim, a)
     if code == RESTING_BATCH:
         return resting_batch(sim, a)
     if code == QUOTE_BATCH:
@@ -371,12 +339,12 @@ def engine_address() -> int:
 
 
 @compiled_alone
-def command(sim, code, first, n):
-    """Run a command from Python: a single one with arguments in the batch's first row, or one for each of the rows first..n-1.
+def command(sim, code, n, lots):
+    """Run a command from Python: a single one with arguments in the batch's first row, or one for each of the batch's first n rows.
 
-    RESTING_BATCH takes the market in `first`, QUOTE_BATCH the lots.
+    RESTING_BATCH takes the market in `n`.
     """
     if PLACE <= code <= QUOTE:
         row = batch_of(sim)[0]
         return call_engine(sim, code, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
-    return call_engine(sim, code, first, n, 0, 0, 0, 0, 0)
+    return call_engine(sim, code, n, lots, 0, 0, 0, 0, 0)

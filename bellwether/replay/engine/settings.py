@@ -15,8 +15,8 @@ Execution = Literal["maker_taker", "taker_only"]
 SelfTradeRule = Literal["cancel_taker", "cancel_maker"]
 
 _BANKROLL = MicroDollars(1_000 * MICROS)
-#: Maximum values: above these, sums of money could exceed 64 bits.
-LARGEST = {"bankroll": 10**15, "max_orders": 2**40, "max_resting": 10**6}
+#: Maximum values: a larger bankroll could exceed 64 bits, and each order has a row in memory.
+LARGEST = {"bankroll": 10**15, "max_orders": 10**7, "max_resting": 10**6}
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,6 @@ STATE = _record(
     "cash fees realised reserved equity mid_equity",
     # Settings.
     "queue queue_number cancel_maker taker_only order_latency data_latency max_orders max_resting",
-    # Markets whose quotes are sent in a batch.
-    "quoted",
     # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.
     "watch fills_reported fills_before fills_then at_news",
     # Updates are rows [update_head, update_tail); noted: orders recorded so far, of which `open` were open.

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.replay.engine import account
-from bellwether.replay.engine.arrays import new_markets
 from bellwether.replay.engine.codes import Role
+from bellwether.replay.engine.session import new_markets
 from bellwether.replay.engine.state import MARKET
 from bellwether.replay.rules import Accumulator, RuleSet, rule_set, rule_sets
 from bellwether.replay.rules import trade_fee as exact_fee

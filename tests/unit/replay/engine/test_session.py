@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine import ReplaySettings, Session, arrays
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
+from bellwether.replay.engine.session import ROWS
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, busy_tape, finish, follow, life, printed, session, tape
@@ -30,7 +31,7 @@ def test_views_follow_the_replay_and_cannot_be_written() -> None:
     opened = session(tape(*BOOK, *ENDS))
     best, positions = opened.best, opened.positions
     opened.place(0, YES, BUY, 0, 3_000, Tif.IOC)
-    assert (best.tolist(), positions.tolist(), opened.displayed(0, NO, 5_200)) == ([[4_500, 5_200]], [[3_000, 0]], 2_000)
+    assert (best.tolist(), positions.tolist(), opened.levels(0, NO)[1].tolist()) == ([[4_500, 5_200]], [[3_000, 0]], [2_000, 15_000])
     for view in (best, positions, opened.status, opened.orders, opened.fills, opened.samples):
         with pytest.raises(ValueError, match="read-only"):
             view[...] = 0
@@ -167,56 +168,27 @@ def test_a_quote_whose_amendment_is_in_transit_is_replaced() -> None:
     assert opened.orders[:, [O_STATUS, O_PRICE]].tolist() == [[Status.CANCELLED, 4_300], [Status.RESTING, 4_400]]
 
 
-# Arrays that grow, and threads
+# Full arrays, and threads
 
 
-def test_refused_quotes_are_sent_once_while_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "FIRST_ROWS", 3)
-    opened = Session(tape(*BOOK, *ENDS, tickers=2), FREE, ReplaySettings(cadence=SECOND, bankroll=10**12))
-    assert opened.step()
-    # Both quotes of the first market would cross; the second market has no book.
-    opened.quote_many(np.array([[4_900, 5_600], [4_000, 4_000]]), 100)
-    assert opened.orders[:, O_STATUS].tolist() == [Status.REJECTED] * 4
-
-
-def plain(opened: Session) -> str:
-    """The same strategy in Python."""
-    while opened.step():
-        for ticker in range(len(opened.best)):
-            for side in range(2):
-                resting = [order for order in opened.resting(ticker) if opened.orders[order, 1] == side]
-                bid = int(opened.best[ticker, side])
-                if resting and opened.orders[resting[0], 3] != bid:
-                    opened.cancel(resting.pop(0))
-                if not resting and bid > 0:
-                    opened.place(ticker, side, 0, bid, 200, Tif.POST_ONLY)
-    return opened.result().digest()
-
-
-@pytest.mark.parametrize("latency", [0, SECOND // 3])
-def test_a_replay_that_outgrows_its_arrays_ends_the_same(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
-    tape, settings = busy_tape(), ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12)
-    whole = plain(Session(tape, LIVE, settings))
-    monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
-    monkeypatch.setattr(arrays, "FIRST_MESSAGES", 2)
-    assert plain(Session(tape, LIVE, settings)) == whole
-
-
-def test_a_strategy_with_more_rows_than_reserved_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
-    monkeypatch.setitem(arrays.COMPILED_ROWS, "orders", 64)
-    opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND, bankroll=10**12))
+def test_a_run_with_more_rows_than_reserved_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ROWS, "fills", 64)
+    settings = ReplaySettings(cadence=SECOND, bankroll=10**12)
     with pytest.raises(ConfigError, match="it needs more rows than there are"):
-        opened.run_compiled(follow, np.array([200, 0]))
+        Session(busy_tape(), LIVE, settings).run_compiled(follow, np.array([200, 0]))
+    opened = Session(busy_tape(), LIVE, settings)
+    with pytest.raises(ConfigError, match="it needs more rows than there are"):
+        while opened.step():
+            opened.place(0, YES, BUY, 0, 100, Tif.IOC)
 
 
 @pytest.mark.parametrize("latency", [SECOND // 3, 5 * SECOND])
 def test_messages_in_transit_move_to_the_start_of_their_array(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
-    whole = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12))
+    settings = ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12)
+    whole = Session(busy_tape(), LIVE, settings)
     whole.run_compiled(follow, np.array([200, 0]))
-    monkeypatch.setattr(arrays, "FIRST_MESSAGES", 16)
-    monkeypatch.setitem(arrays.COMPILED_ROWS, "messages", 256)
-    small = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12))
+    monkeypatch.setitem(ROWS, "messages", 256)
+    small = Session(busy_tape(), LIVE, settings)
     small.run_compiled(follow, np.array([200, 0]))
     assert small.result().digest() == whole.result().digest()
 
