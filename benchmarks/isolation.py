@@ -11,7 +11,7 @@ from typing import Any
 from bellwether.replay import Backtest, BacktestSettings, Prepared, prepare
 from bellwether.replay import run as replay
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.builtin import Passive
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.tape.layout import Tape
 from bellwether.replay.units import SECOND

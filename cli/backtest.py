@@ -20,7 +20,6 @@ from bellwether.errors import ConfigError
 from bellwether.formatting import counted
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
-from bellwether.replay.results.summary import summarise
 from bellwether.replay.results.text_tables import agent_tables, comparison_table, print_table
 from cli.options import AS_JSON
 
@@ -219,15 +218,23 @@ def _open_client(on: str | None) -> AbstractContextManager[Client | None]:
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
     """Print a table for each agent without a grid, and a comparison if there are several agents. frame: a row per run."""
     if request.combinations == 1:
-        for lines in agent_tables(frame, summarise(frame, unsettled=request.unsettled), request.titles()):
+        for lines in agent_tables(frame, _summarise(frame, unsettled=request.unsettled), request.titles()):
             print_table(lines)
     if len(request.candidates) > 1:
         _show_summary(frame, request)
 
 
+def _summarise(backtests: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
+    """Return the rows of replay/summary for rows of replay/backtests. unsettled: count episodes with an unsettled position, at their marks."""
+    from bellwether.lake.sql import run_sql
+    from bellwether.tables.replay import SUMMARY
+
+    return run_sql(SUMMARY, {"backtests": backtests}, {"unsettled": unsettled})
+
+
 def _show_summary(frame: pl.DataFrame, request: Request) -> None:
     """Print a comparison of the agents, the best first, and the first failure of a run. frame: a row per run."""
-    print_table(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
+    print_table(comparison_table(_summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)

@@ -20,7 +20,7 @@ from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.places import failures, is_stored
-from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.captures import import_captures
 from bellwether.recordings.gaps import store_gap_summary, summarize_gaps
 from bellwether.recordings.recording import find_recording, list_recordings, store_finished
 from bellwether.settings import Settings, World, settings
@@ -143,7 +143,7 @@ _MOST_EVENTS = 30
 @AS_JSON
 def events(words: tuple[str, ...], *, as_json: bool) -> None:
     """List Kalshi's open events, the most traded first; WORDs filter by ticker, title and category."""
-    from bellwether.recordings.open_events import list_open_events
+    from bellwether.recordings.recording_run import list_open_events
 
     config = settings()
     limits = _rate_limit(config)

@@ -12,8 +12,7 @@ from bellwether.console import console, grid
 from bellwether.errors import ConfigError
 from bellwether.places import place
 from bellwether.recordings.recording import check_name, find_recording
-from bellwether.replay.episode.listing import COLUMNS, build_row, list_episodes
-from bellwether.replay.episode.model import METADATA, read_json
+from bellwether.replay.episode.model import COLUMNS, METADATA, build_row, list_episodes, read_json
 from bellwether.settings import settings
 
 if TYPE_CHECKING:

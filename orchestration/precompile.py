@@ -18,9 +18,9 @@ from types import ModuleType
 import dagster as dg
 
 from bellwether.errors import BellwetherError
-from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.captures import import_captures
 from bellwether.replay import prepare, run
-from bellwether.replay.agents.baselines import BuyAndHold
+from bellwether.replay.agents.builtin import BuyAndHold
 from bellwether.replay.episode import write
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books

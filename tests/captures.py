@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from filelock import FileLock
 
-from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.captures import import_captures
 from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import Content, Episode, load, write

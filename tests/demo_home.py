@@ -116,7 +116,7 @@ def forecast(runner: Runner) -> None:
 def trade(runner: Runner) -> None:
     """Import the capture of an event, and backtest the agents in it."""
     from assets.replay.runs import run_backtests
-    from bellwether.recordings.capture_import import import_captures
+    from bellwether.recordings.captures import import_captures
     from bellwether.sandbox.replayer import CAPTURES
     from orchestration.run_session import require_success
 

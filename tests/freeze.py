@@ -42,7 +42,7 @@ def build_all(folder: Path) -> Iterator[tuple[str, Path]]:
 def _trade(home: Path, capture: Path) -> None:
     """Import a capture, and backtest the agents in its episodes."""
     from assets.replay.runs import run_backtests
-    from bellwether.recordings.capture_import import import_captures
+    from bellwether.recordings.captures import import_captures
 
     with selected(home):
         world = open_world(home)

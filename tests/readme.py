@@ -76,7 +76,7 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
 
     entry = find_agent(agent)
     assert entry.cadence is not None
-    backtest = run(load(episode), entry.make(), BacktestSettings(cadence=entry.cadence))
+    backtest = run(load(episode), entry.source().make(), BacktestSettings(cadence=entry.cadence))
     tables = frames(backtest)
     fills = tables["replay/fills"]
     busiest = fills["ticker"].value_counts(sort=True)["ticker"][0]

@@ -10,7 +10,8 @@ from pydantic import Field
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake, Slice
-from bellwether.replay.episode.table import episode_rows
+from bellwether.lake.sql import run_sql
+from bellwether.replay.episode_builder.sources import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import external_table
@@ -95,6 +96,7 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
 def _build_episode(
     name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Build one episode and write its folder. Returns its row and its metadata."""
     from bellwether.replay.episode import write
     from bellwether.replay.episode_builder import (
         Outcomes,
@@ -106,7 +108,6 @@ def _build_episode(
     )
     from bellwether.replay.episode_builder.sources import Sources
 
-    """Build one episode and write its folder. Returns its row and its metadata."""
     recording, event = recordings.find_episode(name)
     sources = Sources.of(lake, recording.name)
     stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
@@ -191,7 +192,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     def make(pair: str) -> PartitionRows:
         episode, name = from_key(table("replay/backtests"), pair)
         entry = find_agent(name)
-        agent = entry.source() if entry.language_model is None else entry.make()
+        agent = entry.source() if entry.language_model is None else entry.source().make()
         if entry.language_model is not None:
             from bellwether.replay.agents.llm import LLMAgent
 
@@ -254,14 +255,11 @@ def _summarize_pnl(row: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-@dg.asset(**table_asset("replay/summary", "polars", follows=FOLLOW_INPUTS), ins={"backtests": dg.AssetIn(key("replay/backtests"))})
+@dg.asset(**table_asset("replay/summary", follows=FOLLOW_INPUTS), ins={"backtests": dg.AssetIn(key("replay/backtests"))})
 def summary(backtests: Slice) -> dg.Output[pl.DataFrame]:
     """Compare the agents over all episodes in which they traded."""
-    from bellwether.replay.results.summary import summarise
-
-    rows = backtests.read()
-    summarised = summarise(rows)
-    return dg.Output(summarised, metadata=_summary_metadata(summarised, rows))
+    rows = run_sql(table("replay/summary"), {"backtests": backtests}, {"unsettled": False})
+    return dg.Output(rows, metadata=_summary_metadata(rows, backtests.read()))
 
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from assets.replay.partitions import AGENT, EPISODE
 from assets.venues.jobs import RECORDINGS
 from assets.venues.recordings import RECORDING, RECORDING_TABLES
 from bellwether.errors import BellwetherError
-from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.captures import import_captures
 from bellwether.replay.episode_builder.sources import outdated_episodes
 from bellwether.sandbox.replayer import CAPTURES
 from bellwether.settings import settings

@@ -27,7 +27,7 @@ from bellwether.errors import LakeError
 from bellwether.files import open_bytes
 from bellwether.recordings.books import DOLLAR
 from bellwether.recordings.exchange_times import to_nanoseconds
-from bellwether.recordings.framing import CapturedMessage
+from bellwether.recordings.recording import CapturedMessage
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
 from bellwether.venues.wire.times import parse_instant
 

@@ -17,7 +17,6 @@ from typing import Self
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import sync, try_lock, write_durably
-from bellwether.recordings import framing
 from bellwether.recordings.recording import (
     ABOUT,
     DONE,
@@ -27,6 +26,7 @@ from bellwether.recordings.recording import (
     RecordingStatus,
     dump_about,
     dump_json,
+    format_frame,
 )
 from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
@@ -81,7 +81,7 @@ class Recorder:
 
     def write(self, frame: Frame) -> None:
         """Append a frame. Lines are flushed by `flush`, or by the first frame after `flush_seconds` or when many bytes are buffered."""
-        text = framing.format_frame(frame)
+        text = format_frame(frame)
         self._last = frame
         self._buffer.append(text)
         self._buffered += len(text)

@@ -1,27 +1,99 @@
 """Recording: a folder, local or in an object store, with its request, files of frames (segments), and a final file once it is finished.
 
-An object store contains only finished recordings.
+An object store contains only finished recordings. A line of a segment is a JSON object with a verbatim frame, its time, connection and number.
+A frame that is not one line of UTF-8 between braces is stored as a string (`text`), or as `base64` if it is not UTF-8.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
+from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.files import create, folders, local_copy, try_lock, upload
+from bellwether.files import create, folders, local_copy, open_bytes, try_lock, upload
 from bellwether.places import is_stored
-from bellwether.recordings import framing
+from bellwether.recordings.exchange_times import format_time
 from bellwether.venues.kalshi.stream.frame import Frame
+
+_LINE = re.compile(rb'\{"received_at":(\d+|null),"connection":(\d+),"ordinal":(\d+),"(frame|text|base64)":')
+
+
+class CapturedMessage(NamedTuple):
+    """Message of a capture: time of receipt (ns since 1970, UTC; None if unknown), number of the connection, and bytes."""
+
+    received_at: int | None
+    connection: int
+    data: bytes
+
+
+def _encode(data: bytes) -> tuple[bytes, bytes]:
+    """Return the name of the field (frame, text or base64) in which a frame's bytes are stored, and its JSON value."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return b"base64", orjson.dumps(b64encode(data).decode())
+    if data[:1] == b"{" and data[-1:] == b"}" and b"\n" not in data:
+        return b"frame", data
+    return b"text", orjson.dumps(text)
+
+
+def format_frame(frame: Frame) -> bytes:
+    """Return a frame as a line of a recording, including the end of line."""
+    form, data = _encode(frame.data)
+    at = b"null" if frame.received_at is None else b"%d" % frame.received_at
+    return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, form, data)
+
+
+def parse_frame(line: bytes) -> Frame | None:
+    """Parse a line of a recording, including its end of line, to a frame. None for any other line."""
+    head = _LINE.match(line)
+    if head is None or line[-2:] != b"}\n":
+        return None
+    at, connection, ordinal, form = head.groups()
+    data = line[head.end() : -2]
+    if form != b"frame":
+        try:
+            text: str = orjson.loads(data)
+            data = text.encode() if form == b"text" else b64decode(text, validate=True)
+        except (ValueError, AttributeError, TypeError):
+            return None
+    return Frame(None if at == b"null" else int(at), int(connection), int(ordinal), data)
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, without blank ones. Raises `LakeError` for a truncated or damaged file."""
+    try:
+        with open_bytes(path) as file:
+            for line in file:
+                if text := line.strip():
+                    yield text
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise LakeError(f"importing {path}: the file is truncated or damaged ({error}); copy it again") from None
+
+
+#: Type of the frame in which the recorder stores the close that a market announced at the time of recording.
+WATCHED = "watch_market"
+
+
+def watch_frame(ticker: str, close: int) -> bytes:
+    """Return the frame with the announced close of a market, in ns since 1970, UTC.
+
+    The venue overwrites the close of a market that ends early, so the earlier value is not available later.
+    """
+    body = {"market_ticker": ticker, "close_time": format_time(close).replace("+00:00", "Z")}
+    return orjson.dumps({"type": WATCHED, "msg": body})
+
 
 ABOUT, DONE, LOCK = "recording.json", "done.json", "lock"
 SEGMENT = re.compile(r"\d{6,}\.ndjson")
@@ -138,7 +210,7 @@ def read_segment(path: Path) -> Iterator[Frame]:
         for number, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
                 return
-            frame = framing.parse_frame(text)
+            frame = parse_frame(text)
             if frame is None:
                 raise LakeError(
                     f"reading line {number} of {path}: the line is not a frame of a recording; the file is damaged or was written by another program"

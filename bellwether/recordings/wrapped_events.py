@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from bellwether.errors import LakeError
-from bellwether.recordings.framing import CapturedMessage, read_lines
+from bellwether.recordings.recording import CapturedMessage, read_lines
 from bellwether.venues.kalshi.stream.frame import parse_message, read_body
 
 _CONNECTED = "ws_connected"

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.agent import Agent, CompiledAgent, cents, contracts
     from bellwether.replay.agents.arguments import requests
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.agents.failures import Failure
-    from bellwether.replay.agents.limits import BudgetError, Limits
+    from bellwether.replay.agents.limits import BudgetError, Failure, Limits
     from bellwether.replay.agents.loader import AgentSource
     from bellwether.replay.agents.records import Book, EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Market, Order
@@ -30,11 +29,10 @@ _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
-    "agents.limits": ("BudgetError", "Limits"),
+    "agents.limits": ("BudgetError", "Failure", "Limits"),
     "agents.loader": ("AgentSource",),
     "agents.records": ("Book", "EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Market", "Order"),
-    "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
     "episode": ("load",),
     "preparation": ("Prepared", "prepare"),

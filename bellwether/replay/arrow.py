@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,12 +45,6 @@ def array_of(values: np.ndarray) -> pa.Array:
     """Return an int64, int32, uint8 or float64 array as an Arrow array that shares its memory."""
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(_TYPES[values.dtype.str], len(values), [None, pa.py_buffer(values.data)])
-
-
-def words_of(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
-    """Translate codes to texts, as Arrow strings: code i becomes `words[i]`, a negative code becomes null."""
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
 
 
 _TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.float64()}

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
 from bellwether.replay import pmb
-from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, CompiledAgent, derive_seed
+from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, CompiledAgent, call_guarded, call_locally, derive_seed
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import Failure, build_failure
-from bellwether.replay.agents.limits import RunStopped, StepLimit
+from bellwether.replay.agents.limits import Failure, RunStopped, StepLimit, build_failure
 from bellwether.replay.agents.loader import AgentSource, check_complete, load_agent_class
-from bellwether.replay.agents.local_port import LocalPort
 from bellwether.replay.agents.records import EpisodeInfo
-from bellwether.replay.agents.runner import call_guarded, call_locally
-from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import O_QUEUED
 from bellwether.replay.isolation.host import IsolatedAgent
+from bellwether.replay.local_port import LocalPort
 from bellwether.replay.preparation import Prepared, prepare
-from bellwether.replay.results.markouts import quote_times
 from bellwether.replay.run_record import DEFAULT_QUEUES, BacktestSettings, RunRecord
 from bellwether.replay.tape import Tape
 
@@ -143,14 +139,7 @@ def _trade(prepared: Prepared, agent: _AnyAgent, settings: BacktestSettings, *, 
     """Run an agent in a new simulation."""
     port: LocalPort | pmb.Simulation
     if prepared.content is None:
-        session = Session(prepared.tape, prepared.rules, settings.engine())
-        port = LocalPort(
-            session,
-            depth=prepared.info.observation_depth,
-            series=prepared.exogenous,
-            read_trades=lambda: prepared.trades,
-            read_quote_times=lambda: quote_times(session.tape),
-        )
+        port = LocalPort(prepared, settings.engine())
     elif isolated:
         raise ConfigError(
             f"replaying {prepared.info.id}: isolated agents cannot run under {prepared.rules.name}; run the agent in this process"

@@ -20,11 +20,9 @@ from typing import Any
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent
-from bellwether.replay.agents.failures import Failure
-from bellwether.replay.agents.local_port import Conditions, rows_of
-from bellwether.replay.agents.port import FILL_COLUMNS, TRADE_COLUMNS, store_tag
-from bellwether.replay.agents.runner import PhaseCaller
+from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent, PhaseCaller
+from bellwether.replay.agents.limits import Failure
+from bellwether.replay.agents.port import FILL_COLUMNS, TRADE_COLUMNS, Conditions, rows_of, store_tag
 from bellwether.replay.engine import ReplayOutcome, codes
 from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.preparation import Prepared

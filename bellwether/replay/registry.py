@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bellwether import registry
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.limits import Limits
 from bellwether.replay.agents.loader import AgentSource, find_only_agent, load_agent_class
 from bellwether.replay.units import SECOND
@@ -54,16 +53,9 @@ class RegisteredAgent(BaseModel):
         model = self.params.get("model")
         return model if isinstance(model, str) else None
 
-    def source(self) -> AgentSource:
-        """Return the reference from which another process loads the agent."""
-        return AgentSource(self.agent, self.params, self.name)
-
-    def make(self, **params: Any) -> Agent:
-        """Create an agent. `params` override registered parameters of the same name.
-
-        Raises `ConfigError` for a class that cannot be loaded and for unknown parameters.
-        """
-        return AgentSource(self.agent, {**self.params, **params}, self.name).make()
+    def source(self, params: Mapping[str, Any] | None = None) -> AgentSource:
+        """Return the reference from which any process loads the agent. params: override registered parameters of the same name."""
+        return AgentSource(self.agent, {**self.params, **(params or {})}, self.name)
 
 
 def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:

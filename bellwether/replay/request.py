@@ -16,6 +16,7 @@ from bellwether.files import folders
 from bellwether.places import place
 from bellwether.replay.agents.limits import Limits
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
+from bellwether.replay.agents.loader import AgentSource
 from bellwether.replay.backtest import BacktestSettings
 from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.model import METADATA
@@ -82,11 +83,11 @@ class Request:
         """Return the name of each candidate in tables, by label: the agent's title and the varied parameters, or only these if all
         candidates are variants of one agent.
         """
-        several = len({candidate.name for candidate in self.candidates}) > 1
+        several = len({candidate.agent.name for candidate in self.candidates}) > 1
         titles = {}
         for candidate in self.candidates:
             varied = ", ".join(f"{name}={value}" for name, value in candidate.varied.items())
-            title = candidate.title or candidate.name
+            title = candidate.title or candidate.agent.name or candidate.label
             titles[candidate.label] = (f"{title}, {varied}" if several else varied) if varied else title
         return titles
 
@@ -144,16 +145,7 @@ def _build_candidates(
     entry = find_agent(name, isolated=isolated, params={**params, **combinations[0]})
     own = entry.cadence if cadence is None else None
     return [
-        Candidate(
-            entry.agent,
-            entry.name,
-            build_label(entry.name, varied),
-            {**entry.params, **params, **varied},
-            varied,
-            own,
-            entry.title,
-            entry.isolated,
-        )
+        Candidate(entry.source({**params, **varied}), build_label(entry.name, varied), varied, own, entry.title, entry.isolated)
         for varied in combinations
     ]
 
@@ -163,8 +155,8 @@ def _build_replay(file: Path, options: Mapping[str, Any]) -> Candidate:
     run fail.
     """
     cadence = Trajectory.read(file).head.cadence if options["cadence"] is None else None
-    where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(file.absolute())}
-    return Candidate(where, LLMReplay.name, file.stem, params, cadence=cadence)
+    source = AgentSource(f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(file.absolute())}, LLMReplay.name)
+    return Candidate(source, file.stem, cadence=cadence)
 
 
 def _find_source(name: str) -> Source:

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.failures import Failure
-from bellwether.replay.agents.limits import Limits
+from bellwether.replay.agents.limits import Failure, Limits
 from bellwether.replay.engine import ReplayOutcome
 from bellwether.replay.engine import ReplaySettings as EngineSettings
 from bellwether.replay.engine.settings import DEFAULT_QUEUE

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent
-from bellwether.replay.agents.baselines import Passive
-from bellwether.replay.agents.failures import Failure
+from bellwether.replay.agents.builtin import Passive
+from bellwether.replay.agents.limits import Failure
 from bellwether.replay.agents.loader import AgentSource, load_agent_class
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.engine.codes import ENGINE_VERSION
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
     from distributed import Client
 
-    from bellwether.replay.results.reality_check import RealityCheck
+    from bellwether.replay.results.summary import RealityCheck
 
 #: Folders of the episodes of a run, which are traded together.
 Source = tuple[Path, ...]
@@ -43,20 +43,16 @@ class Candidate:
     """Competitor in a sweep: an agent with one set of parameters.
 
     Attributes:
-        agent: `module:Class` or `file.py:Class`.
-        name: Name in seeds.
+        agent: Class of the agent, all of its arguments, and its name in seeds.
         label: Unique name in results.
-        params: All arguments of the class.
         varied: Arguments varied by the grid.
         cadence: Time between decisions, ns. Default: that of the settings.
-        title: Name in tables. Default: `name`.
+        title: Name in tables. Default: that of the agent.
         isolated: The agent always runs in its own process.
     """
 
-    agent: str
-    name: str
+    agent: AgentSource
     label: str
-    params: Mapping[str, Any] = field(default_factory=dict)
     varied: Mapping[str, Any] = field(default_factory=dict)
     cadence: int | None = None
     title: str = ""
@@ -69,14 +65,10 @@ class Candidate:
         isolated: run the agent in its own process.
         """
         if isolated or self.isolated:
-            if self.agent.startswith("bellwether."):
-                AgentSource.of(load_agent_class(self.agent))
+            if self.agent.reference.startswith("bellwether."):
+                AgentSource.of(load_agent_class(self.agent.reference))
             return None
-        return self.reference().check(settings.limits.decision)
-
-    def reference(self) -> AgentSource:
-        """Return the reference from which a run creates the agent."""
-        return AgentSource(self.agent, self.params, self.name)
+        return self.agent.check(settings.limits.decision)
 
     def run(self, prepared: Prepared, settings: BacktestSettings, *, isolated: bool) -> Backtest:
         """Run a backtest of the candidate; in the result the agent has the candidate's label as name. isolated: run the agent in its own
@@ -85,7 +77,7 @@ class Candidate:
         own = settings if self.cadence is None else replace(settings, cadence=self.cadence)
         if self.varied and own.queues is None:
             own = replace(own, queues=0)
-        backtest = run(prepared, self.reference(), own, isolated=isolated or self.isolated)
+        backtest = run(prepared, self.agent, own, isolated=isolated or self.isolated)
         return replace(backtest, agent=self.label)
 
 
@@ -111,7 +103,7 @@ class Sweep:
         """Compute White's reality check: the probability that the best of agents without an edge does as well as the best candidate did.
         unsettled: count unsettled episodes.
         """
-        from bellwether.replay.results.reality_check import reality_check
+        from bellwether.replay.results.summary import reality_check
 
         return reality_check(self.frame(), unsettled=unsettled)
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bellwether.errors import ConfigError
+from bellwether.lake.sql import run_sql
 from bellwether.replay.episode import load
 from bellwether.replay.preparation import prepare
 from bellwether.replay.registry import agents
-from bellwether.replay.results.summary import summarise
 from bellwether.report.inputs import format_stamp, latest_time
-from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, SUMMARY
 
 if TYPE_CHECKING:
     from bellwether.replay.tape.layout import Tape
@@ -51,7 +51,7 @@ class TradingInputs:
         object.__setattr__(self, "backtests", ordered)
         for name, table in (("fills", FILLS), ("equity", EQUITY)):
             object.__setattr__(self, name, table.validate(getattr(self, name), unique=False).sort(table.key))
-        object.__setattr__(self, "summary", summarise(ordered))
+        object.__setattr__(self, "summary", run_sql(SUMMARY, {"backtests": ordered}, {"unsettled": False}))
 
     @property
     def known_at(self) -> datetime:

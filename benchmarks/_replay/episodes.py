@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from bellwether.replay.episode import BookColumns, Content, Market, Metadata, Settlement, Trades, write
-from bellwether.replay.episode.prices import parse_ranges
+from bellwether.replay.episode.model import parse_ranges
 from bellwether.replay.tape.layout import LEVEL, PRINT, TRADED, pack, unpack
 from bellwether.replay.units import DOLLAR, MICROS
 from bellwether.units import MicroDollars

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bellwether.replay import BacktestSettings, load, prepare, run
-from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.builtin import Passive
 
 
 def main() -> None:

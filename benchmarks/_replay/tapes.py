@@ -32,7 +32,7 @@ def prepared(name: str) -> Prepared:
 
 def build(name: str) -> None:
     """Import a recording and build its episode anew below `.bench/`, so that the current code has built it."""
-    from bellwether.recordings.capture_import import import_captures
+    from bellwether.recordings.captures import import_captures
     from bellwether.replay.episode import write
     from bellwether.replay.episode_builder import build_recording
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay import BacktestSettings, Candidate, run_sweep
+from bellwether.replay import AgentSource, BacktestSettings, Candidate, run_sweep
 from bellwether.replay.sweep import Source
 from bellwether.replay.units import SECOND
 from cli.main import main
@@ -61,7 +61,7 @@ def sources(tmp_path: Path) -> list[Source]:
 
 
 def candidates(file: Path, pause: float = 0.0) -> list[Candidate]:
-    return [Candidate(f"{file}:Mine", "mine", f"mine[wait={wait}]", {"wait": wait, "pause": pause}) for wait in range(10)]
+    return [Candidate(AgentSource(f"{file}:Mine", {"wait": wait, "pause": pause}), f"mine[wait={wait}]") for wait in range(10)]
 
 
 def test_rows_survive_a_killed_worker(client: Client, sources: list[Source], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.captures import import_captures
 from bellwether.replay.engine.codes import O_FILLED, O_PRICE, O_REASON, Reason
 from bellwether.replay.episode import write
 from bellwether.replay.episode_builder import build_recording

@@ -60,12 +60,13 @@ def test_an_attack_is_harmless(attack: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_it_patches_is_its_own() -> None:
-    from bellwether.replay.agents import context, local_port
+    from bellwether.replay import local_port
+    from bellwether.replay.agents import context
 
     before = context.AgentContext, local_port.LocalPort
     assert attacked("patch").failure is not None
     assert (context.AgentContext, local_port.LocalPort) == before
-    assert run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=True).failure is None
+    assert run(market(), AgentSource("bellwether.replay.agents.builtin:Passive"), settings(), isolated=True).failure is None
 
 
 @pytest.mark.parametrize("attack", ["open_files", "connect_out", "read_secrets", "walk_frames", "walk_the_collector", "walk_modules"])
@@ -235,7 +236,7 @@ def test_an_agent_that_fails_while_it_is_loaded_fails_alone(code: str, where: st
 _RUN = """
 from bellwether.replay import AgentSource, run
 from tests.unit.replay.agents.scenes import market, settings
-run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=True)
+run(market(), AgentSource("bellwether.replay.agents.builtin:Passive"), settings(), isolated=True)
 """
 
 

@@ -13,9 +13,9 @@ BACKTEST = """
 import sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
-from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.captures import import_captures
 from bellwether.replay import prepare, run
-from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay.agents.builtin import RandomAgent
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.episode import load, write
 from bellwether.replay.results.books import books

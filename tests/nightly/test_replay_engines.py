@@ -10,9 +10,9 @@ import pytest
 
 from bellwether.replay import Prepared, prepare
 from bellwether.replay.engine import ReplaySettings
+from bellwether.replay.preparation import merge_tapes, replace_units
 from bellwether.replay.rules import combine_rules
 from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
-from bellwether.replay.tape.merge import merge_tapes, replace_units
 from bellwether.replay.units import MICROS, SECOND
 from tests.captures import Captures
 from tests.reference.replay.both_engines import beginning_of, merge_parts, replay_both, shift

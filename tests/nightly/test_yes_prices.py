@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bellwether.recordings.books import has_yes_prices
-from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.captures import import_captures
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.tape.layout import unpack

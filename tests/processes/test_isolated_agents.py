@@ -178,7 +178,7 @@ import os, signal, sys
 from bellwether.replay import AgentSource, Limits
 from bellwether.replay.isolation.host import IsolatedAgent
 sys.path.append(sys.argv[1])
-with IsolatedAgent(AgentSource("bellwether.replay.agents.baselines:Passive"), Limits()):
+with IsolatedAgent(AgentSource("bellwether.replay.agents.builtin:Passive"), Limits()):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

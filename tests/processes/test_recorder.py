@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.recordings import framing
 from bellwether.recordings.recorder import Recorder
-from bellwether.recordings.recording import Recording, RecordingStatus
+from bellwether.recordings.recording import Recording, RecordingStatus, format_frame
 from tests.shared import wait_until
 from tests.unit.recordings.frames import ABOUT
 
@@ -55,7 +54,7 @@ def test_a_killed_recorder_leaves_whole_lines_and_a_restarted_one_goes_on(tmp_pa
         assert all(json.loads(frame.data)["seq"] == frame.ordinal + 1 for frame in found)
         seen = sum(path.stat().st_size for path in recording.segments)
         whole = (path.read_bytes().rpartition(b"\n") for path in recording.segments)
-        assert b"".join(map(framing.format_frame, found)) == b"".join(text + end for text, end, _ in whole)
+        assert b"".join(map(format_frame, found)) == b"".join(text + end for text, end, _ in whole)
     with Recorder(folder, ABOUT) as recorder:
         recorder.finish("test")
     assert Recording(folder).done["connections"] == 3

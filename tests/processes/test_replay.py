@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from bellwether.errors import BellwetherError
-from bellwether.replay import BacktestSettings, run
-from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay import AgentSource, BacktestSettings, run
+from bellwether.replay.agents.builtin import RandomAgent
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.sweep import Candidate, run_sweep
@@ -79,4 +79,4 @@ def test_a_worker_that_an_agent_ends_is_an_error_with_its_remedy(tmp_path: Path)
     file = tmp_path / "mine.py"
     file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
     with pytest.raises(BellwetherError, match="a worker process ended, by an agent or out of memory"):
-        run_sweep(three_sources(tmp_path), [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)
+        run_sweep(three_sources(tmp_path), [Candidate(AgentSource(f"{file}:Mine"), "mine")], SETTINGS, cache=tmp_path, jobs=2)

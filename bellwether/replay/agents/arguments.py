@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from bellwether.errors import OrderError
+from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.replay.agents.port import REQUEST_COLUMNS
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, NO, SELL, YES
@@ -132,8 +133,7 @@ def to_ns(time: int | datetime | None, name: str) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise OrderError(f"{name} is {time}, without a time zone; give a timezone-aware datetime or ns UTC")
-        since = time - EPOCH
-        return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+        return to_nanoseconds(time)
     return to_integer(time, name)
 
 

@@ -1,4 +1,4 @@
-"""Errors and limits of agents: invalid orders, tool-call budget, time limit of a step, and stopped runs."""
+"""Limits of agents, their errors, and failures of agents, whose messages are identical in every process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import re
 import signal
 import threading
 import time
+import traceback
+from collections.abc import Container
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -178,3 +180,71 @@ class StepLimit:
 def _raise_in_thread(thread: int) -> None:
     """Raise `StepTimeout` in a thread at its next instruction."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(StepTimeout))
+
+
+_LONGEST_MESSAGE, _LONGEST_TRACE = 300, 4000
+#: Memory address in an object's `repr`, which differs between processes.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+STEP_TIMEOUT = "the call took longer than the limit of a decision"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Error that ended an agent's trading before the end of the episode.
+
+    Attributes:
+        type: Type of the error.
+        message: First line of the error message.
+        step: Number of the decision, from 0; -1 before the first decision.
+        at: Simulated time of the error, ns UTC.
+        traceback: Traceback within the agent, and the last output of an isolated agent; untrusted text, excluded from digests and comparisons.
+    """
+
+    type: str
+    message: str
+    step: int
+    at: int
+    traceback: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+def build_failure(error: BaseException, step: int, at: int, *, omitted: Container[str] = ()) -> Failure:
+    """Build the `Failure` of an error. step: number of the decision. at: simulated time, ns UTC. omitted: files whose frames are left out
+    at the start of the traceback.
+    """
+    return Failure(*describe_error(error), step, at, format_traceback(error, omitted))
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """Return the type of an error and the first line of the message, both without control characters and memory addresses."""
+    if isinstance(error, StepTimeout):
+        return "StepTimeout", STEP_TIMEOUT
+    try:
+        lines = str(error).splitlines()
+    except Exception:
+        lines = ["the error message could not be read"]
+    return sanitize_line(type(error).__name__), sanitize_line(lines[0]) if lines else ""
+
+
+def format_traceback(error: BaseException, omitted: Container[str]) -> str:
+    """Format the traceback of an error, without the leading frames that are in the files `omitted`."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in omitted:
+        trace = trace.tb_next
+    try:
+        return sanitize_text("".join(traceback.format_exception(type(error), error, trace)))
+    except Exception:
+        return ""
+
+
+def sanitize_line(message: str) -> str:
+    """Return at most 300 characters of a message, without control characters and memory addresses."""
+    printable = "".join(sign if sign.isprintable() else " " for sign in _ADDRESS.sub("", message))
+    return printable[:_LONGEST_MESSAGE]
+
+
+def sanitize_text(text: str) -> str:
+    """Return the last 4,000 characters of a text, without control characters other than newlines."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text[-_LONGEST_TRACE:]).strip("\n")

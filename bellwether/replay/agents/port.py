@@ -34,11 +34,16 @@ lots of 0.01 contract, money in micro-dollars, times in ns UTC. market: number o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from bellwether.replay.engine import codes
+
+if TYPE_CHECKING:
+    from bellwether.replay.engine import ReplaySettings
+    from bellwether.replay.rules import RuleSet
 
 #: Columns of requests, trades, fills and order updates; all int64.
 REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
@@ -83,9 +88,35 @@ class Port(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """Terms under which an episode is traded: rules, settings, fees and allowed prices.
+
+    Attributes:
+        rules: Rule set.
+        settings: Settings of the engine.
+        fees: Rows of `fee_terms`, int64[T, F].
+        grids: Allowed prices of each market at its start, $0.0001.
+        units: Units of each market of a portfolio, int64[T, 6], as `Tape.units`; empty if all markets use the units of the rules.
+        tape_digest: SHA-256 of the tape's content.
+    """
+
+    rules: RuleSet
+    settings: ReplaySettings
+    fees: np.ndarray
+    grids: Sequence[np.ndarray]
+    units: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    tape_digest: str = ""
+
+
 def store_tag(tags: dict[int, str], orders: Any, tag: str) -> None:
     """Store the label of orders by id, unless it is empty. orders: ids; -1 for orders without a record, which have no label."""
     if tag:
         for number in np.ravel(orders).tolist():
             if number >= 0:
                 tags.setdefault(number, tag)
+
+
+def rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:
+    """Return the rows of a market, whose number is in a column; all rows for -1."""
+    return rows if market < 0 else rows[rows[:, column] == market]

@@ -12,18 +12,16 @@ from bellwether.lazy import lazy_names
 if TYPE_CHECKING:
     from bellwether.replay.episode.checks import Finding, Report
     from bellwether.replay.episode.content import BookBuilder, BookColumns, Content, Trades, level_of
+    from bellwether.replay.episode.folder import Episode, load, validate, write
     from bellwether.replay.episode.import_pmb import read_pmb
     from bellwether.replay.episode.model import Gap, GridChange, Market, Metadata, Phase, Series, Settlement
-    from bellwether.replay.episode.reader import Episode, load, validate
-    from bellwether.replay.episode.writer import write
 
 _HOMES = {
     "checks": ("Finding", "Report"),
     "content": ("BookBuilder", "BookColumns", "Content", "Trades", "level_of"),
+    "folder": ("Episode", "load", "validate", "write"),
     "import_pmb": ("read_pmb",),
     "model": ("Gap", "GridChange", "Market", "Metadata", "Phase", "Series", "Settlement"),
-    "reader": ("Episode", "load", "validate"),
-    "writer": ("write",),
 }
 
 __all__ = [

@@ -1,12 +1,13 @@
-"""Metadata of an episode: window, markets with terms and lifecycle, gaps, and settlements; with their JSON files."""
+"""Metadata of an episode: window, markets with price grids, terms and lifecycle, gaps, and settlements; with their JSON files."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,12 +16,72 @@ import orjson
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
 
 from bellwether.errors import SchemaError
+from bellwether.files import folders
 from bellwether.replay import units
-from bellwether.replay.episode.prices import CENTS, Ranges, check_ranges, grid_prices
-from bellwether.units import MicroDollars
+from bellwether.replay.units import DOLLAR, centicents
+from bellwether.units import CentiCents, MicroDollars
 
 if TYPE_CHECKING:
     import numpy as np
+
+#: Start, end and step of prices allowed for orders, in $0.0001.
+PriceRange = tuple[CentiCents, CentiCents, CentiCents]
+Ranges = tuple[PriceRange, ...]
+
+
+def parse_ranges(spans: Iterable[Any]) -> Ranges:
+    """Parse price ranges and sort them by start. spans: [start, end, step] or objects with these fields, dollars as text.
+
+    Raises `SchemaError` for a price outside 0 to a dollar or finer than $0.0001, for a step of 0, and for ranges without a price between 0
+    and a dollar.
+    """
+    spans, ranges = list(spans), list[PriceRange]()
+    for span in spans:
+        try:
+            values = [span[name] for name in ("start", "end", "step")] if isinstance(span, dict) else span
+            start, end, step = (centicents(Decimal(str(value))) for value in values)
+        except (TypeError, ValueError, KeyError, ArithmeticError, SchemaError):
+            raise SchemaError(f"the price range {span!r:.80} is no start, end and step in dollars, whole hundredths of a cent") from None
+        ranges.append((start, end, step))
+    return check_ranges(tuple(sorted(ranges)))
+
+
+def check_ranges(ranges: Ranges) -> Ranges:
+    """Return valid price ranges. Raises `SchemaError` for others, as `parse_ranges` does."""
+    for span in ranges:
+        is_range = isinstance(span, tuple) and len(span) == 3 and all(type(price) is int for price in span)
+        if not is_range or not 0 <= span[0] <= span[1] <= DOLLAR or span[2] <= 0:
+            raise SchemaError(
+                f"the price range {span!r:.80} is no start, end and step in whole units of $0.0001, from 0 to {DOLLAR}, such as {CENTS[0]}"
+            )
+    if not any(0 < price < DOLLAR for start, end, step in ranges for price in (start, start + step) if price <= end):
+        raise SchemaError(f"the price ranges {ranges!r:.80} have no price between 0 and a dollar")
+    return ranges
+
+
+#: Cents from 0 to a dollar: the default grid.
+CENTS: Ranges = ((CentiCents(0), CentiCents(DOLLAR), CentiCents(100)),)
+#: Usual grids of the venues, coarsest first. If a recording states no grid, the first with all of its prices applies. Half cents follow
+#: tenths, because a few prices on half cents fit both, and tenths allow more orders.
+USUAL = (
+    CENTS,
+    parse_ranges([("0", "0.1", "0.001"), ("0.1", "0.9", "0.01"), ("0.9", "1", "0.001")]),
+    parse_ranges([("0", "1", "0.001")]),
+    parse_ranges([("0", "1", "0.0025")]),
+    parse_ranges([("0", "0.01", "0.0001"), ("0.01", "0.99", "0.001"), ("0.99", "1", "0.0001")]),
+    parse_ranges([("0", "1", "0.0001")]),
+)
+
+
+def grid_prices(ranges: Ranges) -> np.ndarray:
+    """Return the prices in these ranges that are above 0 and below a dollar, int64, ascending."""
+    import numpy as np  # a list of episodes needs no arrays
+
+    on_grid = np.zeros(DOLLAR + 1, np.bool_)
+    for start, end, step in ranges:
+        on_grid[start : end + 1 : step] = True
+    return np.flatnonzero(on_grid[:DOLLAR])[int(on_grid[0]) :]
+
 
 #: Number of the stored form of episodes. Episodes of another form are rebuilt from their recordings.
 FORMAT = 3
@@ -289,3 +350,38 @@ def dump_settlements(settlements: Iterable[Settlement]) -> dict[str, Any]:
     """Build the content of `settlement.json`, which `parse_settlements` reads."""
     rows = [_adapter(Settlement).dump_python(settlement, mode="json") for settlement in settlements]
     return {row.pop("ticker"): row for row in rows}
+
+
+# --- list of episodes, for which only these files are read ---------------------------------------------------------------
+
+COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenous", "digest", "problem")
+
+
+def list_episodes(root: Path) -> list[dict[str, Any]]:
+    """Return a row for each episode in the folder `root`, sorted by name. The row of an invalid episode contains the error."""
+    return [_row(folder) for folder in folders(root, METADATA)]
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    try:
+        values = read_json(folder, METADATA)
+        about = parse_metadata(values)
+        settlements = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
+        return build_row(folder.name, about, settlements, str(values.get("digest") or ""))
+    except SchemaError as error:
+        return {**dict.fromkeys(COLUMNS), "episode": folder.name, "problem": str(error)}
+
+
+def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
+    """Build the row of an episode from its metadata and settlements."""
+    return {
+        "episode": name,
+        "event": about.event_slug,
+        "markets": len(about.tickers),
+        "start": format_iso(about.start)[:19],
+        "hours": round((about.end - about.start) / 3.6e12, 2),
+        "settled": sum(settlement.is_known for settlement in settlements),
+        "exogenous": ", ".join(series.name for series in about.exogenous),
+        "digest": digest[:12] or None,
+        "problem": None,
+    }

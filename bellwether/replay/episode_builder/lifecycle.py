@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bellwether.recordings.exchange_times import parse_time
-from bellwether.replay.episode.model import PAID, Event, Phase, Result, Settlement
-from bellwether.replay.episode.prices import Ranges
+from bellwether.replay.episode.model import PAID, Event, Phase, Ranges, Result, Settlement
 from bellwether.replay.episode_builder.listings import ListedMarket, parse_listed_ranges, parse_outcome, set_settlement_time
 from bellwether.replay.units import CENT, DOLLAR, SECOND
 from bellwether.units import CentiCents

@@ -14,8 +14,7 @@ import polars as pl
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.replay import units
-from bellwether.replay.episode.model import PAID, Result, Settlement
-from bellwether.replay.episode.prices import Ranges, parse_ranges
+from bellwether.replay.episode.model import PAID, Ranges, Result, Settlement, parse_ranges
 from bellwether.replay.rules import rule_sets
 from bellwether.tables import TABLES
 from bellwether.units import MicroDollars

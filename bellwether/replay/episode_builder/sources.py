@@ -1,17 +1,24 @@
-"""Sources in the lake from which episodes are built, and detection of episodes that are out of date."""
+"""Sources in the lake from which episodes are built, detection of episodes that are out of date, and rows of `replay/episodes`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from bellwether.lake import Lake
+from bellwether.replay import units
 from bellwether.tables import Table, table
+from bellwether.tables.replay import EPISODES
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode import Episode, Market, Settlement
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +86,56 @@ def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
 def _digests(lake: Lake, declared: Table) -> dict[str, str]:
     """Return the digest of the rows of each partition of a table."""
     return {partition[0]: manifest.digest for partition, manifest in lake.manifests(declared).items()}
+
+
+def episode_rows(episode: Episode, sources: Sources) -> pl.DataFrame:
+    """Build an episode's rows of `replay/episodes`, one per market. sources: digests of its inputs."""
+    about, content = episode.metadata, episode.content
+    book_rows, trades = (np.bincount(part.ticker, minlength=len(about.markets)).tolist() for part in (content.book, content.trades))
+    lots = np.zeros(len(about.markets), np.int64)
+    np.add.at(lots, content.trades.ticker, content.trades.lots)
+    ends = [about.end, *(settlement.at for settlement in content.settlements if settlement.at is not None)]
+    common = {
+        "episode": episode.id,
+        "event": about.event_slug,
+        "venue": about.venue,
+        "title": about.title,
+        "recording": about.source.get("recording"),
+        "start_at": about.start,
+        "end_at": max(ends),
+        "mutually_exclusive": about.mutually_exclusive,
+        "warnings": list(episode.warnings),
+        "digest": episode.digest,
+        "recording_digest": sources.recording,
+        "markets_digest": sources.markets_digest(datetime.fromtimestamp(max(ends) // units.SECOND, UTC)),
+        "folder": episode.folder.name,
+        "known_at": datetime.fromtimestamp(max(ends) // units.SECOND, UTC),
+    }
+    rows = []
+    for code, (market, settlement) in enumerate(zip(about.markets, content.settlements, strict=True)):
+        counts = {"book_rows": book_rows[code], "trades": trades[code], "volume": Decimal(int(lots[code])).scaleb(-2)}
+        gaps = sum(gap.ticker == market.ticker for gap in about.gaps)
+        rows.append({**common, **_market_row(market, settlement), **counts, "gaps": gaps})
+    return _frame(rows)
+
+
+def _market_row(market: Market, settlement: Settlement) -> dict[str, Any]:
+    multiplier = market.fee.get("multiplier")
+    return {
+        "ticker": market.ticker,
+        "open_time": market.open_time,
+        "close_time": market.close,
+        "fee_type": market.fee.get("type"),
+        "fee_multiplier": None if multiplier is None else Decimal(str(multiplier)).quantize(Decimal("0.000001")),
+        "default_fee": market.has_default_fee,
+        "settled_at": settlement.at,
+        "result": settlement.result,
+        "result_source": settlement.source,
+        "settlement_value": None if settlement.value is None else units.dollars(settlement.value),
+    }
+
+
+def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Build a frame with the table's data types from rows whose times are ns."""
+    plain = {name: pl.Int64() if dtype == pl.Datetime("ns", "UTC") else dtype for name, dtype in EPISODES.schema.items()}
+    return pl.DataFrame(rows, schema=plain, orient="row").cast(dict(EPISODES.schema))  # type: ignore[arg-type]

@@ -20,13 +20,11 @@ import numpy as np
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks
+from bellwether.replay.agents.agent import CALLBACKS, FRAMES, Agent, Callbacks, call_phase
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import describe_error, format_traceback
-from bellwether.replay.agents.limits import Limits
+from bellwether.replay.agents.limits import Limits, describe_error, format_traceback
 from bellwether.replay.agents.loader import AgentSource, kind_of, load_agent_class
 from bellwether.replay.agents.port import store_tag
-from bellwether.replay.agents.runner import FRAMES, call_phase
 from bellwether.replay.isolation.wire import Channel
 
 #: Part of numba's error message without a writable cache.

@@ -7,16 +7,22 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
-from bellwether.replay.results.depth import BID_SIZE, IS_VALID, sample_books
+from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine.codes import TickerStatus
 from bellwether.replay.results.frames import instants_of, prices_of, sizes_of
 from bellwether.replay.results.markouts import NONE
+from bellwether.replay.rules import rule_sets
 from bellwether.replay.tape.layout import PRINT, SETTLE, VOID, Tape, unpack
 from bellwether.replay.units import CENT, DOLLAR, MICROS, MILLISECOND, NO, SECOND
-from bellwether.tables.replay import BOOK_INSTANTS, BOOK_PRICES, BOOKS
+from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, BOOK_PRICES, BOOKS
 
 #: Micro-dollars of a contract per $0.0001.
 _UNIT = MICROS // DOLLAR
 _SIZES = ("bid_size", "ask_size", "bid_depth", "ask_depth")
+#: Columns of the best prices.
+BID, ASK, BID_SIZE, ASK_SIZE, BID_DEPTH, ASK_DEPTH, IS_VALID = range(7)
+#: Bits of the status of a market whose book is invalid, and the longest duration, ns.
+_DARK, _NEVER = TickerStatus.INVALID | TickerStatus.CLOSED | TickerStatus.SETTLED, 10**18
 #: Markets whose depth is computed at once: more would take gigabytes for a large event.
 _MARKETS = 25
 
@@ -101,3 +107,45 @@ def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
     lists = levels.group_by("row", maintain_order=True).agg("prices", "sizes")
     rows = pl.DataFrame({"row": np.arange(lots.shape[1])}).join(lists, on="row", how="left", maintain_order="left")
     return {f"{side}_{name}": rows[name].fill_null([]) for name in ("prices", "sizes")}
+
+
+def sample_books(tape: Tape, markets: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best prices and the displayed lots of books at given times, from a replay without an agent. Events at a time are included.
+
+    The best prices are int64[M, N, 7]: best bid and ask of YES ($0.0001, -1 for an empty side), lots at them, lots at the best `BOOK_LEVELS`
+    prices of each side, and 1 if the book is valid: recorded, not lost, and its market not closed. All other columns of an invalid book are
+    -1. The lots are int64[M, 2, 101, N], by market, side (YES bids, YES asks), price of YES in whole cents, rounded down, and time; 0 while a
+    book is invalid or its market is closed.
+
+    Args:
+        tape: Tape.
+        markets: Codes of the markets, int64[M].
+        times: Times, int64[N], ns UTC, ascending.
+    """
+    tops = np.full((len(markets), len(times), 7), -1, np.int64)
+    tops[:, :, IS_VALID] = 0
+    lots = np.zeros((len(markets), 2, DOLLAR // CENT + 1, len(times)), np.int64)
+    session = Session(tape, next(iter(rule_sets().values())), ReplaySettings(cadence=_NEVER, sample_every=_NEVER, max_orders=0))
+    session.stop_at_news(times)
+    done, stopped = 0, session.open() or session.advance()
+    while done < len(times):
+        # After the last stop, the books stay as they are.
+        upto = np.searchsorted(times, session.now, side="right") if stopped else len(times)
+        for place in range(done, upto):
+            for row in np.flatnonzero(session.status[markets] & _DARK == 0).tolist():
+                _sample_book(session, int(markets[row]), int(times[place]), tops[row, place], lots[row, :, :, place])
+        done, stopped = upto, session.advance()
+    return tops, lots
+
+
+def _sample_book(session: Session, market: int, at: int, top: np.ndarray, lots: np.ndarray) -> None:
+    """Store the present book of a market at a time, ns UTC. top, lots: of the market and the time, as `sample_books` returns them."""
+    is_valid = at >= session.tape.begins[market]
+    top[IS_VALID] = is_valid
+    for side in range(2):
+        prices, sizes = session.levels(market, side)
+        of_yes = DOLLAR - prices if side == NO else prices
+        np.add.at(lots[side], of_yes // CENT, sizes)
+        if is_valid:
+            top[side] = of_yes[0] if len(prices) else -1
+            top[BID_SIZE + side], top[BID_DEPTH + side] = sizes[:1].sum(), sizes[:BOOK_LEVELS].sum()

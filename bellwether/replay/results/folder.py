@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.files import atomic_file, atomic_folder, writing
-from bellwether.replay.results.reality_check import reality_check
+from bellwether.replay.results.summary import reality_check
 from bellwether.tables.exports import neutralise_formulas
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 

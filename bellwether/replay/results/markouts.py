@@ -56,15 +56,15 @@ class Tops:
 def tops_of(tape: Tape) -> Tops:
     """Return the best prices of all markets of a tape after each change. The result is cached with the tape."""
     count = len(tape.tickers)
-    first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
-    empty = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
-    rows = _tops(tape.ts, tape.event, (tape.starts, tape.prices), (first, settled), empty)
-    np.cumsum(rows, out=first[1:])
-    total = int(first[-1])
-    filled = np.empty(total, np.int64), np.empty(total, np.int16), np.empty(total, np.int16), np.empty(total, np.int64)
-    _tops(tape.ts, tape.event, (tape.starts, tape.prices), (first, settled), filled)
+    settled = np.full(count, _NEVER, np.int64)
+    rows = tuple(np.empty(len(tape), dtype) for dtype in (np.int32, np.int64, np.int16, np.int16, np.int64))
+    used = _tops(tape.ts, tape.event, (tape.starts, tape.prices), settled, rows)
+    ticker = rows[0][:used]
+    order = np.argsort(ticker, kind="stable")
+    first = np.searchsorted(ticker[order], np.arange(count + 1))
+    ts, bid, ask, worth = (column[order] for column in rows[1:])
     last = int(tape.ts[-1]) if len(tape) else tape.end
-    return Tops(first, *filled, settled, max(tape.end, last))
+    return Tops(first, ts, bid, ask, worth, settled, max(tape.end, last))
 
 
 @cache_per_tape
@@ -92,16 +92,15 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
 
 
 @compiled_allocating
-def _tops(ts, event, levels, markets, columns):  # type: ignore[no-untyped-def]
-    """Return the number of rows of `Tops` for each market. Unless `columns` are empty arrays, also fill these, from index first[market] on."""
-    out_ts, out_bid, out_ask, out_worth = columns
-    (start, prices), (first, settled) = levels, markets
-    tickers = len(settled)
+def _tops(ts, event, levels, settled, columns):  # type: ignore[no-untyped-def]
+    """Store the market and the columns of each row of `Tops` in chronological order, and the times of settlement. Returns the number of rows."""
+    out_ticker, out_ts, out_bid, out_ask, out_worth = columns
+    start, prices = levels
+    tickers, rows = len(settled), 0
     size = np.zeros((2, len(prices)), np.int32)
     best = np.zeros((tickers, 2), np.int64)
     paid = np.full(tickers, NONE, np.int64)
-    rows = np.zeros(tickers, np.int64)
-    latest = np.full(tickers, NONE, np.int64)
+    latest = np.full(tickers, -1, np.int64)
     invalid, closed = np.zeros(tickers, np.bool_), np.zeros(tickers, np.bool_)
     for index in range(len(ts)):
         kind, ticker, side, level, value = unpack(event[index])
@@ -122,16 +121,14 @@ def _tops(ts, event, levels, markets, columns):  # type: ignore[no-untyped-def]
                 settled[ticker] = ts[index]
         else:
             continue
-        if latest[ticker] != ts[index]:
-            latest[ticker] = ts[index]
-            rows[ticker] += 1
-        if len(out_ts) == 0:
-            continue
-        row = first[ticker] + rows[ticker] - 1
+        if latest[ticker] < 0 or out_ts[latest[ticker]] != ts[index]:
+            latest[ticker] = rows
+            rows += 1
+        row = latest[ticker]
         dark = invalid[ticker] or closed[ticker]
         bid = -1 if dark or best[ticker, 0] == 0 else prices[start[ticker] + best[ticker, 0]]
         ask = -1 if dark or best[ticker, 1] == 0 else DOLLAR - prices[start[ticker] + best[ticker, 1]]
-        out_ts[row], out_bid[row], out_ask[row] = ts[index], bid, ask
+        out_ticker[row], out_ts[row], out_bid[row], out_ask[row] = ticker, ts[index], bid, ask
         if paid[ticker] != NONE:
             out_worth[row] = paid[ticker]
         else:

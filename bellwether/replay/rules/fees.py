@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.replay.rules.ruleset import RuleSet
 from bellwether.replay.units import DOLLAR, MAX_LOTS, dollars
 from bellwether.units import MicroDollars
@@ -137,8 +138,7 @@ def _parse_waiver(value: Any) -> int:
         raise SchemaError(f"reading a market's fees: waiver_until is {value!r:.60}; give an ISO 8601 time") from None
     if until.tzinfo is None:
         raise SchemaError(f"reading a market's fees: waiver_until {value} has no zone; give an aware time")
-    since = until - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+    return to_nanoseconds(until)
 
 
 #: More digits than any product of a size, a price and a rate.

@@ -13,8 +13,8 @@ from bellwether.replay.engine import ReplayOutcome, ReplaySettings, Session
 from bellwether.replay.engine import codes as c
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.rules import RuleSet
+from bellwether.replay.tape.build import allowed_levels, level_words
 from bellwether.replay.tape.layout import GRID, KINDS, Tape, pack, unpack
-from bellwether.replay.tape.levels import allowed_levels, level_words
 from tests.reference.replay import Reference
 from tests.reference.replay.portfolio import Recording, portfolio
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bellwether.replay.tape.build import allowed_levels, level_words
 from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, LEVEL, OPEN, PRINT, SETTLE, TRADED, VALID, VOID, Tape, pack
-from bellwether.replay.tape.levels import allowed_levels, level_words
 from bellwether.replay.units import DOLLAR, MAX_LOTS
 
 SECOND = 1_000_000_000

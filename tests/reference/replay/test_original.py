@@ -16,7 +16,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, prepare, run
-from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.builtin import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker

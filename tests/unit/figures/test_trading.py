@@ -13,14 +13,13 @@ from bellwether.figures.canvas import MOST_POINTS
 from bellwether.figures.equity import equity_by_episode, equity_curve, extremes
 from bellwether.figures.intervals import pnl_distribution
 from bellwether.figures.statistics import weighted_spread
-from bellwether.replay.results.depth import sample_books
-from bellwether.replay.results.summary import summarise
+from bellwether.replay.results.books import sample_books
 from bellwether.replay.results.tear_sheet import draw_books
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
 from tests.unit.figures.chart_contents import chart_png, chart_rows, chart_texts
-from tests.unit.replay.results.frames import KNOWN, backtest, backtests
+from tests.unit.replay.results.frames import KNOWN, backtest, backtests, summarise
 from tests.unit.replay.results.tapes import book, tape
 
 _NS = pl.Datetime("ns", "UTC")

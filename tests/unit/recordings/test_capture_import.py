@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.recordings.capture_import import import_captures
-from bellwether.recordings.captures import find_captures
+from bellwether.recordings.captures import find_captures, import_captures
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from tests.unit.recordings.book_replay import check_books

@@ -13,9 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.recordings import framing
 from bellwether.recordings.recorder import Recorder
-from bellwether.recordings.recording import Recording, RecordingStatus, check_name, find_recording, list_recordings
+from bellwether.recordings.recording import (
+    Recording,
+    RecordingStatus,
+    check_name,
+    find_recording,
+    format_frame,
+    list_recordings,
+    parse_frame,
+)
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.recordings.frames import ABOUT, frames, recorded
 from tests.unit.venues.stream_peer import A, delta, snapshot
@@ -38,23 +45,23 @@ SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
 )
 def test_a_line_gives_its_frame_back_byte_for_byte(at: int | None, connection: int, ordinal: int, data: bytes) -> None:
     frame = Frame(at, connection, ordinal, data)
-    text = framing.format_frame(frame)
-    assert framing.parse_frame(text) == frame
+    text = format_frame(frame)
+    assert parse_frame(text) == frame
     assert text.count(b"\n") == 1
     assert text.endswith(b"\n")
 
 
 def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None:
     data = b'{ "type":"trade","msg":{"price":0.10} }'
-    text = framing.format_frame(Frame(5, 1, 2, data))
+    text = format_frame(Frame(5, 1, 2, data))
     assert text == b'{"received_at":5,"connection":1,"ordinal":2,"frame":' + data + b"}\n"
     assert json.loads(text)["frame"]["msg"] == {"price": 0.1}
 
 
 def test_what_is_no_line_is_none() -> None:
-    whole = framing.format_frame(Frame(1, 1, 0, b'{"a":1}'))
+    whole = format_frame(Frame(1, 1, 0, b'{"a":1}'))
     for text in (b"", b"\n", b'{"type":"trade"}\n', whole[:-2], whole.replace(b"frame", b"text")):
-        assert framing.parse_frame(text) is None
+        assert parse_frame(text) is None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

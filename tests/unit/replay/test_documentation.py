@@ -71,7 +71,7 @@ def test_the_first_agent_trades_from_the_command_and_from_python(folder: Path) -
     assert set(done.orders["side"]) == {"yes", "no"}
     assert isinstance(execute(block("Maker(spread_cents=6)"), episode=load(folder), Maker=maker)["profit"], int)
     Path("agents.toml").write_text(blocks("agents", "toml")[0], encoding="utf-8")
-    agent = agents(folder.parent)["wide-maker"].make()
+    agent = agents(folder.parent)["wide-maker"].source().make()
     assert (agent.name, agent.params) == ("wide-maker", {"spread_cents": 6, "size": 10})
 
 

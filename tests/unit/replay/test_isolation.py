@@ -13,7 +13,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import CENT, AgentSource, run
-from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.builtin import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.isolation import bwrap
 from bellwether.replay.isolation.bwrap import visible_files
@@ -84,7 +84,7 @@ def test_what_cannot_be_isolated_is_refused_before_a_process_is_started() -> Non
 
 
 def test_parameters_that_cannot_be_sent_are_refused() -> None:
-    source = AgentSource("bellwether.replay.agents.baselines:Passive", {"x": lambda: None})
+    source = AgentSource("bellwether.replay.agents.builtin:Passive", {"x": lambda: None})
     with pytest.raises(ConfigError, match="give plain values"):
         run(market(), source, settings(), isolated=True)
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay import BacktestSettings, load, run
+from bellwether.replay import AgentSource, BacktestSettings, load, run
 from bellwether.replay.request import build_label, parse_grid, parse_parameters
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.sweep import Candidate, Source, run_sweep
@@ -31,7 +31,7 @@ def three_sources(folder: Path) -> list[Source]:
 
 def candidates(agent: str) -> list[Candidate]:
     return [
-        Candidate(agent, "maker", build_label("maker", varied), {"size": 1, **varied}, varied)
+        Candidate(AgentSource(agent, {"size": 1, **varied}, "maker"), build_label("maker", varied), varied)
         for varied in parse_grid(["spread_cents=1..4", "skew_cents=0,1"])
     ]
 
@@ -50,7 +50,7 @@ def check_rows(sources: list[Source], agent: str, cache: Path) -> None:
     ]
     assert len({row["result_digest"] for row in alone.rows}) > 3
     one = candidates(agent)[5]
-    assert alone.rows[8 + 5] == {**metrics(run(load(*sources[1]), one.reference(), SETTINGS)), "agent": one.label}
+    assert alone.rows[8 + 5] == {**metrics(run(load(*sources[1]), one.agent, SETTINGS)), "agent": one.label}
 
 
 def test_progress_counts_every_run(sources: list[Source], tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_progress_counts_every_run(sources: list[Source], tmp_path: Path) -> Non
 
 
 def test_tables_are_written_for_values_of_several_types_and_for_no_candidate(sources: list[Source], tmp_path: Path) -> None:
-    mixed = [Candidate(COMPILED, "maker", f"maker[{value}]", varied={"size": value}) for value in (1, 0.5, "all", None)]
+    mixed = [Candidate(AgentSource(COMPILED), f"maker[{value}]", {"size": value}) for value in (1, 0.5, "all", None)]
     run_sweep(sources[:1], mixed, SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "mixed")
     assert pl.read_csv(tmp_path / "mixed" / "backtests.csv")["size"].to_list() == ["1", "0.5", "all", None]
     run_sweep(sources[:1], [], SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "none")
@@ -68,14 +68,14 @@ def test_tables_are_written_for_values_of_several_types_and_for_no_candidate(sou
 
 
 def test_an_agent_has_its_own_cadence(sources: list[Source], tmp_path: Path) -> None:
-    own = Candidate(COMPILED, "maker", "slow", cadence=60 * SECOND)
-    rows = run_sweep(sources[:1], [own, Candidate(COMPILED, "maker", "fast")], SETTINGS, cache=tmp_path).rows
+    own = Candidate(AgentSource(COMPILED), "slow", cadence=60 * SECOND)
+    rows = run_sweep(sources[:1], [own, Candidate(AgentSource(COMPILED), "fast")], SETTINGS, cache=tmp_path).rows
     assert [row["cadence_seconds"] for row in rows] == [60, 5]
 
 
 def test_wrong_parameters_and_episodes_are_refused_before_anything_runs(sources: list[Source], tmp_path: Path) -> None:
     for params in ({"spread": 1}, {"spread_cents": 0.001}):
-        wrong = Candidate(MAKER, "maker", "wrong", params)
+        wrong = Candidate(AgentSource(MAKER, params), "wrong")
         with pytest.raises(ConfigError):
             run_sweep(sources, [*candidates(MAKER), wrong], SETTINGS, cache=tmp_path, progress=pytest.fail)
     broken = Native().write(tmp_path / "broken")

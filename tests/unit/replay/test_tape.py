@@ -17,8 +17,8 @@ from bellwether.replay.arrow import array_of
 from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
 from bellwether.replay.episode.content import BookColumns, Content, Trades
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
-from bellwether.replay.tape import Tape, build_tape, kernels, load_tape
-from bellwether.replay.tape.build import read_tape, write_tape
+from bellwether.replay.tape import Tape, build_tape, load_tape
+from bellwether.replay.tape.build import match_prints, read_tape, write_tape
 from bellwether.replay.tape.layout import HALT, INVALID, KINDS, LEVEL, SETTLE, VALID, freeze, pack, unpack
 from bellwether.replay.units import DOLLAR, MILL, NO, SECOND, YES
 from tests.unit.replay.episode.folders import Native
@@ -382,7 +382,7 @@ def matched(*steps: Step) -> tuple[list[tuple[int, int, int]], list[int]]:
         else:
             rows += [(now, [])] * rest[0]
     zeros, ones = np.zeros(len(prints), np.int64), np.ones(len(prints), np.int64)
-    word, number, lots, left, _ = kernels.match_prints(
+    word, number, lots, left, _ = match_prints(
         freeze([ts for ts, _ in rows]),
         freeze([0] * len(rows), np.int32),
         freeze(np.cumsum([len(words) for _, words in rows])),

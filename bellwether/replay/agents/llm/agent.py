@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bellwether.models.client import Answer, ModelClient, NoAnswer
     from bellwether.models.model import Model
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.agents.local_port import Conditions
+    from bellwether.replay.agents.port import Conditions
     from bellwether.replay.agents.records import EpisodeInfo
 
 log = logging.getLogger(__name__)

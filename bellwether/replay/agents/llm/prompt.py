@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bellwether.replay.agents.llm.tools import format_time, resting_order, to_cents, to_contracts, to_dollars
-from bellwether.replay.agents.local_port import Conditions
+from bellwether.replay.agents.port import Conditions
 from bellwether.replay.rules import PMB, RuleSet
 from bellwether.replay.rules.fees import QUADRATIC, Accumulator, Role, trade_fee
 from bellwether.replay.rules.ruleset import UNITS

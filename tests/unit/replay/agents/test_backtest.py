@@ -29,7 +29,7 @@ from bellwether.replay import (
     requests,
     run,
 )
-from bellwether.replay.agents.baselines import Passive, RandomAgent
+from bellwether.replay.agents.builtin import Passive, RandomAgent
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.engine.codes import O_STATUS, Status
 from tests.unit.replay.agents.scenes import TRADE, CallRecorder, Scripted, at_step, market, settings

@@ -11,11 +11,9 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, MICROS, NO, SECOND, SELL, YES, Agent, Backtest, run
 from bellwether.replay.agents.agent import derive_seed
-from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
+from bellwether.replay.agents.builtin import BollingerBands, BuyAndHold, Momentum, Pairs, Passive, RandomAgent, SpreadCapture
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
-from bellwether.replay.agents.pairs import Pairs
-from bellwether.replay.agents.signals import BollingerBands, Momentum, SpreadCapture
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Role, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, Tape

@@ -37,7 +37,7 @@ from bellwether.replay import (
     requests,
     run,
 )
-from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay.agents.builtin import RandomAgent
 from bellwether.replay.preparation import Prepared
 from bellwether.replay.tape.layout import HALT, INVALID, KIND_MASK, LEVEL, PRINT, SETTLE
 from tests.reference.replay.random_tapes import Shape, random_tape

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bellwether.replay import CENT, CONTRACT, DOLLAR, SECOND, YES, AgentContext, AgentSource, OrderError, run
-from bellwether.replay.agents.local_port import MOST_TIMERS
+from bellwether.replay.local_port import MOST_TIMERS
 from tests.unit.replay.agents.scenes import TRADE, Scripted, at_step, market, settings, traded
 
 SAMPLE_AGENTS = Path(__file__).parent / "sample_agents.py"

@@ -9,7 +9,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentSource, cents, contracts
 from bellwether.replay.agents.agent import Callbacks, derive_seed
-from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.builtin import Passive
 from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.registry import agents, find_agent
 from bellwether.replay.units import SECOND
@@ -70,10 +70,10 @@ def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
 
 def test_the_seeds_agents_have_its_parameters() -> None:
     found = agents()
-    assert found["random"].make().params == {"trade_probability": 0.1, "max_position": 10, "max_size": 3}
-    assert {"period": 20, "k": 2}.items() <= found["bollinger"].make().params.items()
-    assert found["momentum"].make().params == {"lookback": 10, "threshold_cents": 3, "max_position": 5}
-    assert found["spread-capture"].make().params == {"min_spread_cents": 10, "limit": 5}
+    assert found["random"].source().make().params == {"trade_probability": 0.1, "max_position": 10, "max_size": 3}
+    assert {"period": 20, "k": 2}.items() <= found["bollinger"].source().make().params.items()
+    assert found["momentum"].source().make().params == {"lookback": 10, "threshold_cents": 3, "max_position": 5}
+    assert found["spread-capture"].source().make().params == {"min_spread_cents": 10, "limit": 5}
     assert found["random"].cadence is None
     assert found["market-maker"].cadence == 60 * SECOND
 

@@ -12,8 +12,8 @@ from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, order_price, place, strategy, tickers
 from bellwether.replay.rules import RuleSet, rule_set
+from bellwether.replay.tape.build import allowed_levels, level_words
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
-from bellwether.replay.tape.levels import allowed_levels, level_words
 from bellwether.replay.units import CENT, DOLLAR, MILL, NO, SECOND, YES
 
 FREE = rule_set("kalshi-2021-07-01")

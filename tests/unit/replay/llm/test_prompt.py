@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bellwether.replay.agents.llm.prompt import PRICES, SIZES, _titles, fees_text, grid_text, system_prompt
-from bellwether.replay.agents.local_port import Conditions
+from bellwether.replay.agents.port import Conditions
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.engine import ReplaySettings
 from bellwether.replay.rules import fee_terms, rule_set

@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.tables.replay import BACKTESTS
+from bellwether.lake.sql import run_sql
+from bellwether.tables.replay import BACKTESTS, SUMMARY
 
 KNOWN = datetime(2026, 1, 20, tzinfo=UTC)
 
@@ -75,3 +76,8 @@ def backtest(agent: str, episode: str, pnl: float | str, **other: Any) -> dict[s
 def backtests(*rows: dict[str, Any]) -> pl.DataFrame:
     """Return a frame of replay/backtests."""
     return BACKTESTS.validate(BACKTESTS.frame(list(rows)))
+
+
+def summarise(rows: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
+    """Return the rows of replay/summary for rows of replay/backtests."""
+    return run_sql(SUMMARY, {"backtests": rows}, {"unsettled": unsettled})

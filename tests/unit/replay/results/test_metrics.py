@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from bellwether.replay import Agent, Backtest, BacktestSettings, run
-from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.builtin import Passive
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Role, Status
 from bellwether.replay.results.frames import backtests, equity, fills, frames, market_pnl, orders

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.replay.results.reality_check import p_value, reality_check
+from bellwether.replay.results.summary import p_value, reality_check
 
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
@@ -35,7 +35,7 @@ def micro(pnl: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("null", NULLS)
 @pytest.mark.parametrize("episodes", [6, 12, 20])
 def test_at_most_one_sweep_in_twenty_without_an_edge_finds_one(null: str, episodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.replay.results.reality_check._FLIPS", 499)
+    monkeypatch.setattr("bellwether.replay.results.summary._FLIPS", 499)
     rng = np.random.default_rng(20)
     found = sum(p_value(micro(NULLS[null](rng, episodes, 50))) <= 0.05 for _ in range(REPETITIONS))
     assert found / REPETITIONS <= 0.05

@@ -7,23 +7,20 @@ import hashlib
 import re
 from datetime import timedelta
 from decimal import Decimal
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars as pl
 import pytest
 
 from bellwether.pages.model import Chart, Page
 from bellwether.pages.values import earning
 from bellwether.replay import Backtest
-from bellwether.replay.results.reality_check import reality_check
-from bellwether.replay.results.summary import histories, summarise
+from bellwether.replay.results.summary import reality_check
 from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.results.text_tables import Lines, agent_tables, comparison_table
 from bellwether.tables.replay import SUMMARY
-from tests.unit.replay.results.frames import KNOWN, backtest, backtests
+from tests.unit.replay.results.frames import KNOWN, backtest, backtests, summarise
 from tests.unit.replay.results.traders import backtest_random
 
 FOUR = backtests(
@@ -68,16 +65,6 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
     assert [keeper[f"sharpe_{one}"] for one in ("mean", "min", "max")] == [3.0, 3.0, 3.0]
     assert keeper["known_at"] == KNOWN + timedelta(hours=1)
     assert keeper["slippage"] is None
-
-
-def test_duckdb_gives_the_same_summary() -> None:
-    query = files("sql").joinpath("replay/summary.sql").read_text().replace("$unsettled", "false")
-    for every in (FOUR, MIXED, QUEUES):
-        with duckdb.connect() as connection:
-            connection.register("backtests", every.drop("queue_pnls").to_arrow())
-            connection.register("histories", histories(every).to_arrow())
-            found = connection.execute(query).pl()
-        assert found.cast(pl.Schema(SUMMARY.schema)).select(SUMMARY.names).equals(summarise(every))
 
 
 def test_a_line_reads_as_in_the_published_tables() -> None:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from bellwether.replay.agents.agent import Agent, Callbacks
-from bellwether.replay.agents.failures import Failure
-from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, News, Row, store_tag
-from bellwether.replay.agents.runner import PhaseCaller
-from bellwether.replay.engine import codes
+from bellwether.replay.agents.agent import Agent, Callbacks, PhaseCaller
+from bellwether.replay.agents.limits import Failure
+from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, Conditions, News, Row, rows_of, store_tag
+from bellwether.replay.engine import ReplayOutcome, ReplaySettings, Session, codes
+from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.state import NEVER
+from bellwether.replay.preparation import Prepared
+from bellwether.replay.results.markouts import quote_times
 from bellwether.units import CentiCents, Lots
-
-if TYPE_CHECKING:
-    from bellwether.replay.engine import ReplayOutcome, Session
-    from bellwether.replay.engine import ReplaySettings as EngineSettings
-    from bellwether.replay.rules import RuleSet
 
 #: Maximum pending timers.
 MOST_TIMERS = 10_000
@@ -31,53 +27,18 @@ _SENT_AS = [codes.O_TICKER, codes.O_SIDE, codes.O_ACTION]
 _FILL_WIDTH = len(FILL_COLUMNS)
 
 
-@dataclass(frozen=True, eq=False)
-class Conditions:
-    """Terms under which an episode is traded: rules, settings, fees and allowed prices.
-
-    Attributes:
-        rules: Rule set.
-        settings: Settings of the engine.
-        fees: Rows of `fee_terms`, int64[T, F].
-        grids: Allowed prices of each market at its start, $0.0001.
-        units: Units of each market of a portfolio, int64[T, 6], as `Tape.units`; empty if all markets use the units of the rules.
-        tape_digest: SHA-256 of the tape's content.
-    """
-
-    rules: RuleSet
-    settings: EngineSettings
-    fees: np.ndarray
-    grids: Sequence[np.ndarray]
-    units: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    tape_digest: str = ""
-
-
 class LocalPort:
     """Port to a session of this process, which also collects the news for an agent's callbacks.
 
-    Args:
-        session: Session of the engine.
-        depth: Visible levels of a book per side; -1 for all.
-        series: Times (ns UTC) and values of each exogenous series of the episode, by name.
-        read_trades: Function that returns all trades of the episode by time, int64[n, 5], columns `TRADE_COLUMNS`.
-        read_quote_times: Function that returns the times at which the best prices of any market change, int64, ns UTC, ascending.
-
     Attributes:
-        session: The session.
+        session: Session of the prepared episodes.
         tags: Labels of orders by id.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        depth: int = -1,
-        series: Mapping[str, tuple[np.ndarray, np.ndarray]],
-        read_trades: Callable[[], np.ndarray],
-        read_quote_times: Callable[[], np.ndarray],
-    ) -> None:
-        self.session, self._delay, self._depth = session, session.settings.data_latency, depth
-        self._series, self._read_trades, self._read_quote_times = list(series.values()), read_trades, read_quote_times
+    def __init__(self, prepared: Prepared, settings: ReplaySettings) -> None:
+        session = self.session = Session(prepared.tape, prepared.rules, settings)
+        self._prepared, self._delay = prepared, settings.data_latency
+        self._series = list(prepared.exogenous.values())
         self.tags: dict[int, str] = {}
         self._callbacks, self._between = Callbacks(), False
         #: Numbers of fills and trades passed to callbacks, and the best prices last compared.
@@ -128,8 +89,6 @@ class LocalPort:
 
     def run(self, call: PhaseCaller, callbacks: Callbacks) -> Failure | None:
         """Run an agent through all phases of the session. Returns the failure that stopped the agent early; None without one."""
-        from bellwether.replay.engine.clock import AT_DECISION
-
         session, has_callbacks = self.session, bool(callbacks)
         if has_callbacks:
             self.watch(callbacks)
@@ -174,7 +133,7 @@ class LocalPort:
             self._reported_trades = self._count_trades(self.session.tape.start)
             times.append(self._trade_times)
         if callbacks.on_book:
-            times.append(self._read_quote_times())
+            times.append(quote_times(self.session.tape))
         if callbacks.needs_news:
             self.session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
@@ -189,7 +148,7 @@ class LocalPort:
             fills = session.fills[self._reported_fills :, :_FILL_WIDTH].tolist()
             self._reported_fills = session.report_fills()
         if watched.on_trade and (until := self._count_trades(self.session.now)) > self._reported_trades:
-            trades, self._reported_trades = self._read_trades()[self._reported_trades : until].tolist(), until
+            trades, self._reported_trades = self._prepared.trades[self._reported_trades : until].tolist(), until
         if watched.on_book:
             bids = session.best.copy()
             books, self._reported_bids = np.flatnonzero((bids != self._reported_bids).any(axis=1)).tolist(), bids
@@ -214,7 +173,7 @@ class LocalPort:
         return tuple([row[column] for column in ORDER_COLUMNS])
 
     def _book(self, market: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-        depths = [levels for levels in (depth, self._depth) if levels >= 0]
+        depths = [levels for levels in (depth, self._prepared.info.observation_depth) if levels >= 0]
         sides = (self.session.levels(market, side, min(depths) if depths else None) for side in (0, 1))
         return tuple(tuple(zip(prices.tolist(), lots.tolist(), strict=True)) for prices, lots in sides)
 
@@ -225,7 +184,7 @@ class LocalPort:
 
     @cached_property
     def _trade_times(self) -> np.ndarray:
-        return np.ascontiguousarray(self._read_trades()[:, 0])
+        return np.ascontiguousarray(self._prepared.trades[:, 0])
 
     def _count_trades(self, now: int) -> int:
         """Return the number of trades that the agent knows at a time, ns UTC."""
@@ -234,7 +193,7 @@ class LocalPort:
     def _trades(self, market: int) -> np.ndarray:
         last = self.session.step_index - (0 if self._between else 1)
         since = int(np.searchsorted(self._trade_times, self.session.decisions[last], side="right")) if last >= 0 else 0
-        return rows_of(self._read_trades()[since : self._count_trades(self.session.now)], TRADE_COLUMNS.index("ticker"), market)
+        return rows_of(self._prepared.trades[since : self._count_trades(self.session.now)], TRADE_COLUMNS.index("ticker"), market)
 
     def _fills(self, market: int, whole: int) -> np.ndarray:
         first = 0 if whole else self.session.fills_before[self._between]
@@ -292,8 +251,3 @@ class LocalPort:
         heappush(self._timers, time)
         self.session.set_timer(self._timers[0])
         return ""
-
-
-def rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:
-    """Return the rows of a market, whose number is in a column; all rows for -1."""
-    return rows if market < 0 else rows[rows[:, column] == market]

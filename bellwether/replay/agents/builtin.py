@@ -1,4 +1,4 @@
-"""Agents that trade on price signals: momentum, spread capture and Bollinger bands."""
+"""Built-in agents: baselines, agents that trade on price signals, and one that buys pairs of YES and NO for less than a dollar."""
 
 from __future__ import annotations
 
@@ -8,10 +8,92 @@ from fractions import Fraction
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, cents, contracts
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.records import EpisodeInfo
+from bellwether.replay.agents.records import EpisodeInfo, Fill, OrderUpdate
 from bellwether.replay.agents.views import Market, Order
-from bellwether.replay.units import CENT, CONTRACT, NO, YES, cost
+from bellwether.replay.units import CENT, CENT_MICROS, CONTRACT, DOLLAR, NO, YES, cost
 from bellwether.units import CentiCents, Lots
+
+
+class Passive(Agent):
+    """Agent that never trades. Its P&L is 0."""
+
+    def act(self, ctx: AgentContext) -> None:
+        """Do nothing."""
+
+
+class BuyAndHold(Agent):
+    """Agent that buys one side of every market at the best ask, and holds it until settlement.
+
+    side: yes or no. size: contracts per market. Later decisions buy the unfilled remainder, once the fills of the previous order are known.
+    """
+
+    def __init__(self, side: str = "yes", size: float = 10) -> None:
+        if side not in ("yes", "no"):
+            raise ConfigError(f"making the agent BuyAndHold: side is {side!r:.60}; give yes or no")
+        self._side, self._size = (YES if side == "yes" else NO), contracts(size, "size")
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """Set the size to buy in each market."""
+        self._left: dict[str, int] = dict.fromkeys(episode.tickers, self._size)
+        self._sent: dict[str, Order] = {}
+
+    def act(self, ctx: AgentContext) -> None:
+        """Buy the remaining size of each market at the best ask."""
+        if not self._left:
+            return
+        for market in ctx.markets():
+            lots = self._remaining_lots(market.ticker)
+            ask = market.yes_ask if self._side == YES else market.no_ask
+            if lots and ask is not None and market.is_active:
+                self._sent[market.ticker] = ctx.buy(market.ticker, self._side, lots, ask, "ioc")
+
+    def _remaining_lots(self, ticker: str) -> int:
+        """Return the lots to buy in a market now; 0 while an order is pending."""
+        order = self._sent.get(ticker)
+        if order is None:
+            return self._left.get(ticker, 0)
+        if order.status == "pending":
+            return 0
+        del self._sent[ticker]
+        self._left[ticker] -= order.filled
+        if not self._left[ticker]:
+            del self._left[ticker]
+        return self._left.get(ticker, 0)
+
+
+class RandomAgent(Agent):
+    """Agent that sends a small market order on a random side of a random quoted market (PredictionMarketBench, section 5.2).
+
+    trade_probability: probability of an order per decision. max_position: position, in contracts, from which the agent sells a side.
+    max_size: maximum contracts of an order. The agent sends no order with less than a dollar of cash.
+    """
+
+    def __init__(self, trade_probability: float = 0.1, max_position: float = 10, max_size: int = 3) -> None:
+        if not 0 <= trade_probability <= 1 or max_size < 1:
+            raise ConfigError(
+                f"making the agent RandomAgent: trade_probability is {trade_probability}, max_size {max_size}; "
+                "give a probability from 0 to 1, and a size of 1 or more"
+            )
+        self._probability, self._most, self._max_size = trade_probability, contracts(max_position, "max_position"), max_size
+
+    def act(self, ctx: AgentContext) -> None:
+        """Send at most one random order."""
+        draw = ctx.random
+        if draw.random() > self._probability or ctx.cash < 100 * CENT_MICROS:
+            return
+        quoted = [market for market in ctx.markets() if market.spread is not None]
+        if not quoted:
+            return
+        market = draw.choice(quoted)
+        side = YES if draw.random() < 0.5 else NO
+        position = market.yes_position if side == YES else market.no_position
+        if position < self._most:
+            ctx.buy(market.ticker, side, self._size(ctx))
+        elif position > -self._most:
+            ctx.sell(market.ticker, side, self._size(ctx))
+
+    def _size(self, ctx: AgentContext) -> int:
+        return contracts(ctx.random.randint(1, self._max_size))
 
 
 class Momentum(Agent):
@@ -159,3 +241,63 @@ class _Bands:
         self.place = (away > 0) - (away < 0) if is_outside else 0
         self._left = self.place or self._left
         self.is_back = self._left * away <= 0
+
+
+_SIDES = {"yes": YES, "no": NO}
+
+
+class Pairs(Agent):
+    """Agent that joins the best bids for YES and NO where a pair costs at most a limit, and completes each pair after a fill.
+
+    A complete pair pays a dollar. After a fill of one side, the bid for the other side is raised to the limit less the price of the fill; it
+    may trade at once. Bids of markets with an incomplete pair stay unchanged. size: contracts of a bid. most_cents: maximum cost of a pair.
+    """
+
+    def __init__(self, *, size: float = 5, most_cents: float = 98) -> None:
+        self._size, self._most = contracts(size, "size"), cents(most_cents, "most_cents")
+        if self._size < 1 or not 2 <= self._most < DOLLAR:
+            raise ConfigError(f"making the agent Pairs: found {self.params}; size is above 0, most_cents below a dollar")
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """Set up the register of the agent's bids."""
+        self._bids: dict[tuple[str, int], Order] = {}
+
+    def act(self, ctx: AgentContext) -> None:
+        """In each market without an incomplete pair, join the best bids for YES and NO, or cancel the agent's bids if a pair costs too much."""
+        for market in ctx.markets():
+            if market.yes_position != market.no_position:
+                continue
+            best = (market.yes_bid or 0, market.no_bid or 0)
+            wanted = market.is_active and min(best) > 0 and sum(best) <= self._most
+            for side in (YES, NO):
+                self._bid(ctx, market.ticker, side, best[side] if wanted else 0)
+
+    def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
+        """Bid for the opposite side to complete the pair, at the limit less the price of the fill."""
+        other = NO if _SIDES[fill.side] == YES else YES
+        position = ctx.position(fill.ticker)
+        missing = abs(position.yes_lots - position.no_lots)
+        if missing and (position.yes_lots < position.no_lots) == (other == YES):
+            self._cancel(ctx, fill.ticker, other)
+            self._bids[fill.ticker, other] = ctx.buy(fill.ticker, other, missing, self._most - fill.price)
+
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        """Remove a bid that has ended from the register."""
+        side = _SIDES[update.side]
+        bid = self._bids.get((update.ticker, side))
+        if bid is not None and bid.id == update.order and update.status != "resting":
+            del self._bids[update.ticker, side]
+
+    def _bid(self, ctx: AgentContext, ticker: str, side: int, price: int) -> None:
+        """Keep a bid at a price; 0 cancels the bid."""
+        bid = self._bids.get((ticker, side))
+        if bid is not None and bid.price == price:
+            return
+        self._cancel(ctx, ticker, side)
+        if price:
+            self._bids[ticker, side] = ctx.place(ticker, side, "buy", price, self._size, "post_only")
+
+    def _cancel(self, ctx: AgentContext, ticker: str, side: int) -> None:
+        bid = self._bids.pop((ticker, side), None)
+        if bid is not None:
+            ctx.cancel(bid)

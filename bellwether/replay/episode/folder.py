@@ -1,22 +1,36 @@
-"""Reading of an episode's folder. All content is checked, and an episode with an error is refused."""
+"""Folder of an episode: read and written with the same checks, which refuse an episode with an error.
+
+Equal content is written as the same bytes, atomically.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bellwether.errors import SchemaError
-from bellwether.files import local_copy
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.files import atomic_folder, local_copy
 from bellwether.places import place
 from bellwether.replay.arrow import first_null, plain_memory, values_of
 from bellwether.replay.episode.checks import Report, RowError, check_content, check_rows, check_trade_rows
 from bellwether.replay.episode.content import EXOGENOUS, ORDERBOOK, SCHEMAS, TRADES, BookColumns, Content, Trades, join_chunks, series_of
-from bellwether.replay.episode.model import METADATA, SETTLEMENT, Metadata, parse_metadata, parse_settlements, read_json
+from bellwether.replay.episode.model import (
+    METADATA,
+    SETTLEMENT,
+    Metadata,
+    dump_metadata,
+    dump_settlements,
+    parse_metadata,
+    parse_settlements,
+    read_json,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,3 +137,37 @@ def _read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.n
     if any((np.diff(at) < 0).any() for at, _ in series.values()):
         raise SchemaError(f"reading {EXOGENOUS}: ts decreases; sort the rows by time")
     return series
+
+
+_ROW_GROUP = 262_144
+
+
+def write(folder: Path, content: Content) -> Episode:
+    """Write content as the episode in `folder`, replacing an episode that is there. Returns the written episode.
+
+    Raises `SchemaError` as `load` does, and `ConfigError` for a folder with other content; nothing is written then.
+    """
+    folder, metadata = place(folder), content.metadata
+    if folder.exists() and not (folder / METADATA).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"writing the episode {metadata.episode_id}: {folder} contains something other than an episode; name another folder"
+        )
+    check_rows(content.book, metadata)
+    check_trade_rows(content.trades, metadata)
+    report = Report(metadata.episode_id)
+    check_content(content, None, report)
+    report.require_valid()
+    assert report.digest is not None
+    tables = {ORDERBOOK: content.book.table(), TRADES: content.trades.table()}
+    if metadata.exogenous:
+        tables[EXOGENOUS] = content.exogenous_table()
+    with atomic_folder(folder, METADATA) as new:
+        for name, table in tables.items():
+            pq.write_table(table, new / name, compression="zstd", use_dictionary=False, row_group_size=_ROW_GROUP, store_schema=True)
+        _write_json(new / SETTLEMENT, dump_settlements(content.settlements))
+        _write_json(new / METADATA, dump_metadata(metadata, report.digest))
+    return Episode(folder, content, report.digest, tuple(finding.message for finding in report.warnings))
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_bytes(orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
