@@ -209,10 +209,8 @@ class Attempt:
             now = transaction.now()
             rows.end_attempt(transaction, self.key, self.number, at=now, outcome=outcome, reason=reason, reply=reply)
             return now, own.abandoned_at is not None
-        is_same = (own.outcome, own.reason) == (outcome, reason) and (
-            rows.read_body(transaction, self.key, self.number) or b""
-        ) == reply.body
-        if not is_same:
+        body = rows.read_body(transaction, self.key, self.number) or b""
+        if (own.outcome, own.reason, body) != (outcome, reason, reply.body):
             raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
         return own.ended_at, own.abandoned_at is not None
 

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bellwether.replay.episode.model import list_episodes
 from click.testing import CliRunner, Result
 
+from bellwether.replay.episode.model import list_episodes
 from bellwether.settings import settings
 from cli.main import main
 from tests.unit.recordings.frames import recorded
