@@ -1,4 +1,4 @@
-"""A reverse proxy in front of an S3 server that injects faults: errors, lost answers, truncated bodies, stale listings."""
+"""A reverse proxy in front of an S3 server that injects faults: errors, lost answers, truncated bodies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class Faults:
     lost_request: the connection closes after `pause` seconds, before the store sees the request.
     lost_answer: the store executes the request, but the connection closes without an answer.
     torn_body: half of an object, then the connection closes.
-    stale_listing: the previous answer to the same listing.
     """
 
     seed: int = 0
@@ -33,7 +32,6 @@ class Faults:
     lost_request: float = 0.0
     lost_answer: float = 0.0
     torn_body: float = 0.0
-    stale_listing: float = 0.0
     pause: float = 0.2
     counts: Counter[str] = field(default_factory=Counter)
     _seen: Counter[str] = field(default_factory=Counter)
@@ -52,7 +50,6 @@ class Faults:
 class _Proxy:
     def __init__(self, target: str, faults: Faults) -> None:
         self.target, self.faults = target, faults
-        self._listings: dict[str, tuple[int, dict[str, str], bytes]] = {}
 
     async def start(self) -> int:
         self._session = ClientSession(
@@ -80,9 +77,7 @@ class _Proxy:
         status, headers, answer = await self._forward(request, body)
         if self.faults.happens("lost_answer"):
             return self._dropped(request)
-        if request.method == "GET" and "list-type" in request.query and status == 200:
-            status, headers, answer = self._listing(request, status, headers, answer)
-        elif request.method == "GET" and len(answer) > 1 and status in (200, 206) and self.faults.happens("torn_body"):
+        if request.method == "GET" and len(answer) > 1 and status in (200, 206) and self.faults.happens("torn_body"):
             torn = web.StreamResponse(status=status, headers={**headers, "Content-Length": str(len(answer))})
             await torn.prepare(request)
             await torn.write(answer[: len(answer) // 2])
@@ -104,11 +99,6 @@ class _Proxy:
             if request.method == "HEAD" and "Content-Length" in answered.headers:
                 end_to_end["Content-Length"] = answered.headers["Content-Length"]
             return answered.status, end_to_end, await answered.read()
-
-    def _listing(self, request: web.Request, status: int, headers: dict[str, str], answer: bytes) -> tuple[int, dict[str, str], bytes]:
-        old = self._listings.get(request.path_qs)
-        self._listings[request.path_qs] = (status, headers, answer)
-        return old if old is not None and self.faults.happens("stale_listing") else (status, headers, answer)
 
     @staticmethod
     def _dropped(request: web.Request) -> web.Response:

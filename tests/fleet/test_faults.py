@@ -22,8 +22,8 @@ from tests.unit.lake.frames import PRICES, prices
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 DAYS = [f"2025-09-{day:02d}" for day in range(1, 9)]
 VERSIONS, WRITERS = 12, 2
-#: All faults together: one request in seven fails, and every second listing is stale.
-BROKEN = {"slow_down": 0.04, "lost_request": 0.02, "lost_answer": 0.03, "torn_body": 0.1, "stale_listing": 0.5}
+#: All faults together: one request in seven fails.
+BROKEN = {"slow_down": 0.04, "lost_request": 0.02, "lost_answer": 0.03, "torn_body": 0.1}
 
 
 def _lake(store: Process, endpoint: str, name: str, catalog: Path) -> Lake:
@@ -60,7 +60,7 @@ def test_a_pull_through_a_broken_store_has_the_rows_of_one_in_a_folder(object_st
     stored |= {"BELLWETHER_STORE": "s3://bellwether/pulled", "BELLWETHER_WAREHOUSE": "s3://bellwether/pulled/warehouse"}
     folder = {**shared, "BELLWETHER_HOME": str(tmp_path / "folder")}
     pull = [Path(sys.executable).with_name("bellwether"), "pull", "2026-09-01", "2026-09-02"]
-    faults = Faults(seed=5, slow_down=0.02, lost_request=0.01, lost_answer=0.02, torn_body=0.1, stale_listing=0.05)
+    faults = Faults(seed=5, slow_down=0.02, lost_request=0.01, lost_answer=0.02, torn_body=0.1)
     with proxied(stored["AWS_ENDPOINT_URL"], faults) as address:
         for _ in range(5):
             done = subprocess.run(
